@@ -1,0 +1,174 @@
+"""The command line of hack/control-planes."""
+
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from control_planes import lifecycle, nodes, tools
+from control_planes.directory import UP, Directory, Shape
+from control_planes.errors import ControlPlanesError
+
+HELP = """Run a Karmada hub and Kubernetes hosts as plain processes on loopback.
+
+The programs are built from their Go modules into a cache on first use. Nodes and pods of the
+hosts are played by kwok; everything else is the real thing.
+
+\b
+Examples:
+  hack/control-planes up .test/a --nodes 6 --label branch=a,b,c
+  KUBECONFIG=.test/a/host.kubeconfig .test/a/bin/kubectl get nodes -L branch
+  KUBECONFIG=.test/a/hub.kubeconfig .test/a/bin/kubectl get clusters
+  hack/control-planes nodes .test/a --count 3 --label branch=d
+  hack/control-planes status .test/a
+  hack/control-planes down .test/a
+"""
+DIRECTORY = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+LABEL = click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="KEY=VALUE,...",
+    help="Label of the nodes; several values are given to them in turn. Can be repeated.",
+)
+CPU = click.option("--cpu", default="4", show_default=True, help="CPUs of each node.")
+MEMORY = click.option("--memory", default="8Gi", show_default=True, help="Memory of each node.")
+PODS = click.option("--pods", default=110, show_default=True, help="Pods that a node takes.")
+
+
+@click.group(help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    pass
+
+
+@cli.command()
+def build() -> None:
+    """Build the programs that the cache lacks."""
+    tools.build_missing()
+
+
+@cli.command()
+@DIRECTORY
+@click.option("--hosts", default=1, show_default=True, type=click.IntRange(1, 9))
+@click.option("--nodes", "count", default=0, show_default=True, type=click.IntRange(0, 5000))
+@LABEL
+@CPU
+@MEMORY
+@PODS
+@click.option(
+    "--programs",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Directory of programs to run instead of those of the cache, by the same names.",
+)
+def up(
+    *,
+    directory: Path,
+    hosts: int,
+    count: int,
+    labels: tuple[str, ...],
+    cpu: str,
+    memory: str,
+    pods: int,
+    programs: Path | None,
+) -> None:
+    """Start a hub and hosts; DIR gets kubeconfigs, bin/ and logs/.
+
+    Writes DIR/hub.kubeconfig, DIR/host.kubeconfig, DIR/host2.kubeconfig, ...; nodes go to the
+    first host. A DIR that is up already with the same options is left as it is (exit code 0), any
+    other one is refused.
+    """
+    batch = nodes.NodeBatch(count, labels, nodes.NodeSize(cpu, memory, pods))
+    lifecycle.up(Directory(directory.absolute()), Shape(hosts, batch), programs)
+
+
+@cli.command("nodes")
+@DIRECTORY
+@click.option("--count", required=True, type=click.IntRange(1, 5000), help="How many to add.")
+@LABEL
+@click.option("--host", "number", default=1, show_default=True, help="1 is host, 2 is host2, ...")
+@click.option("--prefix", default="node", show_default=True, help="Names are PREFIX-1, PREFIX-2.")
+@CPU
+@MEMORY
+@PODS
+def add_nodes(
+    *,
+    directory: Path,
+    count: int,
+    labels: tuple[str, ...],
+    number: int,
+    prefix: str,
+    cpu: str,
+    memory: str,
+    pods: int,
+) -> None:
+    """Add nodes to a host, and print their names once they are Ready."""
+    batch = nodes.NodeBatch(count, labels, nodes.NodeSize(cpu, memory, pods), prefix)
+    names = lifecycle.add_nodes(Directory(directory.absolute()), number, batch)
+    print("\n".join(names))
+
+
+@cli.command()
+@DIRECTORY
+def status(directory: Path) -> None:
+    """Show each process; exit code 1 when one is down."""
+    place = Directory(directory.absolute())
+    if not place.is_ours:
+        raise ControlPlanesError(f"{place.root} holds no control planes; start some with `up`")
+    state, _ = place.read_state()
+    found = lifecycle.look(place)
+    for one in found:
+        health = one.problem or "healthy"
+        print(
+            f"{one.component:<31} {one.pid:>8}  {'alive' if one.is_alive else 'dead':<6} {health}"
+        )
+    if state != UP:
+        raise ControlPlanesError(f"{place.root} is not up (state: {state})")
+    if any(one.problem for one in found):
+        sys.exit(1)
+
+
+@cli.command()
+@DIRECTORY
+@click.option("--purge", is_flag=True, help="Remove the logs as well, and DIR when it is empty.")
+def down(directory: Path, *, purge: bool) -> None:
+    """End all processes of DIR and remove their data; logs stay."""
+    place = Directory(directory.absolute())
+    ended = lifecycle.down(place, purge=purge)
+    if ended is None:
+        print(f"{place.root} holds no control planes", file=sys.stderr)
+    else:
+        print(f"{place.root} is down, {ended} processes ended", file=sys.stderr)
+
+
+@cli.command()
+@click.argument("program", required=False)
+def paths(program: str | None) -> None:
+    """Print where the programs are, or where one is: `paths kubectl`."""
+    known = tools.program_paths()
+    if program is not None and program not in known:
+        raise ControlPlanesError(f"no program {program}; there are {', '.join(known)}")
+    wanted = known if program is None else {program: known[program]}
+    missing = [name for name, path in wanted.items() if not path.exists()]
+    if missing:
+        raise ControlPlanesError(f"{', '.join(missing)} not built; run hack/control-planes build")
+    for name, path in wanted.items():
+        print(path if program else f"{name} {path}")
+
+
+def main() -> None:
+    """Run a command; a failure is one line, after the log lines that explain it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        cli(prog_name="hack/control-planes", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except ControlPlanesError as error:
+        for line in error.detail.splitlines():
+            print(f"  | {line}", file=sys.stderr)
+        print(f"hack/control-planes: {error}", file=sys.stderr)
+        sys.exit(1)
+    except (click.Abort, KeyboardInterrupt):
+        print("hack/control-planes: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,45 @@
+"""One API server of a set, with its certificates and kubeconfigs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from control_planes import kubeconfig, pki
+from control_planes.api import ApiServer
+from control_planes.component import LOOPBACK, Component, component_kubeconfig
+from control_planes.directory import Directory
+from control_planes.launch import Launcher
+
+
+@dataclass(slots=True)
+class Cluster:
+    """A control plane by name; `server` is known once its API server has a port."""
+
+    name: str
+    directory: Directory
+    pki: pki.ClusterPki
+    server: str = field(default="")
+
+    async def start_api_server(
+        self, launcher: Launcher, parts: dict[str, Component], clients: Iterable[str]
+    ) -> ApiServer:
+        """Start the API server, write kubeconfigs for admin and clients, return admin's access."""
+        port = await launcher.launch(parts[f"{self.name}-kube-apiserver"])
+        self.server = f"https://{LOOPBACK}:{port}"
+        for name in (f"{self.name}-kube-controller-manager", *clients):
+            # Karmada and kube-controller-manager are in system:masters in Karmada's deployment too
+            self._write_kubeconfig(name, f"system:karmada:{name}")
+        admin = self._access(*pki.ADMIN)
+        kubeconfig.write(self.directory.kubeconfig(self.name), self.name, admin)
+        return ApiServer(admin)
+
+    def _access(self, user: str, group: str) -> kubeconfig.Access:
+        client = self.pki.authority.issue_client(user, group)
+        return kubeconfig.Access(self.server, self.pki.ca.read_bytes(), client)
+
+    def _write_kubeconfig(self, component: str, user: str) -> None:
+        path = component_kubeconfig(self.pki, component)
+        kubeconfig.write(path, component, self._access(user, "system:masters"))
+
+
+def create_cluster(name: str, directory: Directory) -> Cluster:
+    return Cluster(name, directory, pki.create_cluster_pki(directory.pki / name, name))

@@ -1,0 +1,171 @@
+"""Start a Karmada hub: its API server, and Karmada unmodified.
+
+Order: API server -> CRDs beside aggregated API server and webhook -> APIService available ->
+controller-manager and scheduler. Karmada's own flags stay at their defaults, but for addresses.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+
+from control_planes import component, karmada_objects, tools
+from control_planes.api import ApiError, ApiServer, Object
+from control_planes.cluster import Cluster
+from control_planes.component import LOOPBACK, PLAIN_HEALTH, PORT, TLS_HEALTH, Component
+from control_planes.launch import Launcher
+from control_planes.pki import ClusterPki
+from control_planes.wait import wait_for
+
+NAME = "hub"
+# what Karmada's own deployment runs; others would act on Deployments and Nodes, which are
+# templates here and not workloads
+CONTROLLERS = (
+    "namespace,garbagecollector,serviceaccount-token,ttl-after-finished,bootstrapsigner,"
+    "tokencleaner,csrcleaner,csrsigning,clusterrole-aggregation"
+)
+AGGREGATED, WEBHOOK = "karmada-aggregated-apiserver", "karmada-webhook"
+CONTROLLER_MANAGER, SCHEDULER = "karmada-controller-manager", "karmada-scheduler"
+KARMADA = (AGGREGATED, WEBHOOK, CONTROLLER_MANAGER, SCHEDULER)
+API_SERVICE = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.cluster.karmada.io"
+CRD_LIST = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+PARALLEL_REQUESTS = 4
+
+
+def components(pki: ClusterPki, etcd_port: int) -> dict[str, Component]:
+    """Describe everything that runs for the hub, by name."""
+    all_of_them = (
+        component.api_server(
+            NAME,
+            pki,
+            etcd_port,
+            "--enable-bootstrap-token-auth=true",
+            "--disable-admission-plugins=StorageObjectInUseProtection,ServiceAccount",
+        ),
+        component.controller_manager(NAME, pki, CONTROLLERS),
+        aggregated_api_server(pki, etcd_port),
+        webhook(pki),
+        controller(pki, CONTROLLER_MANAGER),
+        controller(pki, SCHEDULER),
+    )
+    return {one.name: one for one in all_of_them}
+
+
+def aggregated_api_server(pki: ClusterPki, etcd_port: int) -> Component:
+    return Component(
+        AGGREGATED,
+        AGGREGATED,
+        (
+            *component.client_of_api_server(pki, AGGREGATED),
+            f"--etcd-servers=http://{LOOPBACK}:{etcd_port}",
+            f"--etcd-prefix=/{AGGREGATED}",
+            *component.serving(pki),
+        ),
+        f"{TLS_HEALTH}/readyz",
+        str(pki.ca),
+    )
+
+
+def webhook(pki: ClusterPki) -> Component:
+    return Component(
+        WEBHOOK,
+        WEBHOOK,
+        (
+            f"--kubeconfig={component.component_kubeconfig(pki, WEBHOOK)}",
+            f"--bind-address={LOOPBACK}",
+            f"--secure-port={PORT}",
+            f"--cert-dir={pki.directory}",
+            "--tls-cert-file-name=server.crt",
+            "--tls-private-key-file-name=server.key",
+            "--metrics-bind-address=0",
+            "--health-probe-bind-address=0",
+        ),
+        f"{TLS_HEALTH}/readyz/",
+        str(pki.ca),
+    )
+
+
+def controller(pki: ClusterPki, name: str) -> Component:
+    return Component(
+        name,
+        name,
+        (
+            f"--kubeconfig={component.component_kubeconfig(pki, name)}",
+            "--metrics-bind-address=0",
+            f"--health-probe-bind-address={LOOPBACK}:{PORT}",
+        ),
+        f"{PLAIN_HEALTH}/healthz",
+    )
+
+
+async def start(cluster: Cluster, launcher: Launcher, etcd_port: int) -> None:
+    """Start the hub and return once everything that makes it Karmada answers."""
+    parts = components(cluster.pki, etcd_port)
+    async with asyncio.TaskGroup() as group:
+        source = group.create_task(
+            asyncio.to_thread(tools.module_directory, "karmada", karmada_objects.MODULE)
+        )
+        api = await cluster.start_api_server(launcher, parts, KARMADA)
+        await _apply_all(api, karmada_objects.namespaces())
+    module = source.result()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(launcher.launch(parts[f"{NAME}-kube-controller-manager"]))
+        definitions = group.create_task(_install_crds(api, module))
+        aggregated = group.create_task(launcher.launch(parts[AGGREGATED]))
+        hook = group.create_task(launcher.launch(parts[WEBHOOK]))
+        rules = karmada_objects.access_rules(module, cluster.server, cluster.pki.ca)
+        await _apply_all(api, rules)
+        await _aggregate(api, module, await aggregated, cluster.pki.ca)
+        port, crds = await hook, await definitions
+        await _apply_all(api, karmada_objects.with_conversion(module, crds, port, cluster.pki.ca))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(launcher.launch(parts[CONTROLLER_MANAGER]))
+        group.create_task(launcher.launch(parts[SCHEDULER]))
+        hooks = karmada_objects.webhook_configurations(module, port, cluster.pki.ca)
+        await _apply_all(api, hooks)
+
+
+async def _install_crds(api: ApiServer, module: Path) -> list[Object]:
+    definitions = await asyncio.to_thread(karmada_objects.crds, module)
+    await _apply_all(api, definitions)
+    names = {item["metadata"]["name"] for item in definitions}
+
+    def missing() -> str:
+        established = {
+            item["metadata"]["name"]
+            for item in api.get(CRD_LIST)["items"]
+            if _has_condition(item, "Established")
+        }
+        return ", ".join(sorted(names - established))
+
+    await wait_for("CRDs of Karmada", missing)
+    return definitions
+
+
+async def _aggregate(api: ApiServer, module: Path, port: int, ca: Path) -> None:
+    await _apply_all(api, karmada_objects.aggregated_api(module, port, ca))
+
+    def unavailable() -> str:
+        try:
+            service = api.get(API_SERVICE)
+        except ApiError as error:
+            return str(error)
+        return "" if _has_condition(service, "Available") else "APIService is not Available"
+
+    await wait_for("API group cluster.karmada.io", unavailable)
+
+
+async def _apply_all(api: ApiServer, items: Iterable[Object]) -> None:
+    permits = asyncio.Semaphore(PARALLEL_REQUESTS)
+
+    async def apply(item: Object) -> None:
+        async with permits:
+            await asyncio.to_thread(api.apply, item)
+
+    async with asyncio.TaskGroup() as group:
+        for item in items:
+            group.create_task(apply(item))
+
+
+def _has_condition(item: Object, condition_type: str) -> bool:
+    conditions = item.get("status", {}).get("conditions") or []
+    return any(one["type"] == condition_type and one["status"] == "True" for one in conditions)

@@ -1,0 +1,120 @@
+"""Start one component and wait until it is healthy."""
+
+import asyncio
+import errno
+import signal
+import socket
+import subprocess
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from control_planes import health, processes
+from control_planes.component import LOOPBACK, Component
+from control_planes.directory import Directory
+from control_planes.errors import ControlPlanesError
+from control_planes.progress import StartProgress
+
+READY_TIMEOUT_S = 120.0
+POLL_S = 0.1
+PORT_ATTEMPTS = 5
+LAST_LINES = 15
+PORT_TAKEN = "address already in use"
+
+
+class Launcher:
+    """Start components of one set."""
+
+    def __init__(
+        self, directory: Directory, programs: dict[str, Path], progress: StartProgress
+    ) -> None:
+        self._directory = directory
+        self._programs = programs
+        self._progress = progress
+
+    async def launch(self, component: Component) -> int:
+        """Start a component, wait until it is healthy, and return its port.
+
+        A port can be taken by others between our choice and the start; then another is tried.
+        """
+        self._progress.starting(component.name)
+        for _ in range(PORT_ATTEMPTS):
+            port, peer_port = free_ports(2)
+            placed = component.with_ports(port, peer_port)
+            process = self._start(placed)
+            if await self._became_healthy(placed, process):
+                self._progress.ready(component.name)
+                return port
+        raise self._failure(component, f"found its port taken {PORT_ATTEMPTS} times")
+
+    def _start(self, component: Component) -> subprocess.Popen[bytes]:
+        program = str(self._programs[component.program])
+        log = self._directory.log(component.name)
+        command = [program, *component.arguments]
+        try:
+            process = processes.spawn(command, log, self._directory.data)
+        except OSError as error:
+            raise self._failure(component, f"cannot run {program}: {error.strerror}") from error
+        ticks = processes.start_ticks(process.pid)
+        if ticks is not None:  # else it is dead already, and the health check will say so
+            record = processes.ProcessRecord(
+                component=component.name,
+                pid=process.pid,
+                start_ticks=ticks,
+                program=program,
+                health=component.health,
+                ca=component.ca,
+                log=str(log),
+            )
+            processes.write_record(self._directory.processes, record)
+        return process
+
+    async def _became_healthy(self, component: Component, process: subprocess.Popen[bytes]) -> bool:
+        """Wait for health; False when the port was taken, an error when it died otherwise."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        problem = ""
+        while time.monotonic() < deadline:
+            problem = await asyncio.to_thread(health.find_problem, component.health, component.ca)
+            if process.poll() is not None:
+                log = self._directory.log(component.name)
+                if PORT_TAKEN in log.read_text(errors="replace"):
+                    return False
+                raise self._failure(component, describe_end(process.returncode))
+            if not problem:
+                return True
+            await asyncio.sleep(POLL_S)
+        raise self._failure(component, f"is not healthy after {READY_TIMEOUT_S:.0f} s: {problem}")
+
+    def _last_lines(self, component: Component) -> str:
+        log = self._directory.log(component.name)
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        return "\n".join(lines[-LAST_LINES:])
+
+    def _failure(self, component: Component, what: str) -> ControlPlanesError:
+        log = self._directory.log(component.name)
+        return ControlPlanesError(
+            f"{component.name} {what}; its log is {log}", self._last_lines(component)
+        )
+
+
+def describe_end(code: int) -> str:
+    """Put an exit code into words; negative ones are signals."""
+    if code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of loopback that nobody listens on at this moment."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            try:
+                one.bind((LOOPBACK, 0))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    raise ControlPlanesError(
+                        "no free port on 127.0.0.1; stop something first"
+                    ) from error
+                raise
+        return [one.getsockname()[1] for one in sockets]

@@ -1,0 +1,238 @@
+"""Build the programs from the tool modules of hack/tools, once, into a cache.
+
+One directory per tool module, named after the hash of everything that decides what comes out.
+Each program is built under another name and renamed, so a program that is there is whole.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from control_planes import golang
+from control_planes.errors import ControlPlanesError
+from control_planes.progress import BuildProgress
+
+TOOL_MODULES = Path(__file__).resolve().parent.parent / "tools"
+BUILD_FLAGS = ("-buildvcs=false", "-trimpath")
+KARMADA_COMMANDS = "github.com/karmada-io/karmada/cmd/"
+KUBERNETES_COMMANDS = "k8s.io/kubernetes/cmd/"
+HEARTBEAT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolModule:
+    """A go.mod of our own, and the programs that are built from it.
+
+    packages: program -> Go package. version_of: the module whose version is linked in.
+    version_packages: Go packages with gitVersion and its companions.
+    """
+
+    name: str
+    packages: dict[str, str]
+    version_of: str = ""
+    version_packages: tuple[str, ...] = field(default=())
+
+    @property
+    def directory(self) -> Path:
+        return TOOL_MODULES / self.name
+
+
+MODULES = (
+    ToolModule("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}),
+    ToolModule(
+        "kubernetes",
+        {
+            program: KUBERNETES_COMMANDS + program
+            for program in (
+                "kube-apiserver",
+                "kube-controller-manager",
+                "kube-scheduler",
+                "kubectl",
+            )
+        },
+        version_of="k8s.io/kubernetes",
+        version_packages=("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
+    ),
+    ToolModule(
+        "karmada",
+        {
+            "karmada-aggregated-apiserver": KARMADA_COMMANDS + "aggregated-apiserver",
+            "karmada-controller-manager": KARMADA_COMMANDS + "controller-manager",
+            "karmada-webhook": KARMADA_COMMANDS + "webhook",
+            "karmada-scheduler": KARMADA_COMMANDS + "scheduler",
+            "karmada-agent": KARMADA_COMMANDS + "agent",
+            "kubectl-karmada": KARMADA_COMMANDS + "kubectl-karmada",
+        },
+        version_of="github.com/karmada-io/karmada",
+        version_packages=("github.com/karmada-io/karmada/pkg/version",),
+    ),
+    ToolModule("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
+)
+
+
+def cache_root() -> Path:
+    """Return where everything built or fetched is kept, outside of the work tree."""
+    if own := os.environ.get("KARMADA_VC_AGENT_CACHE"):
+        return Path(own).absolute()
+    if shared := os.environ.get("XDG_CACHE_HOME"):
+        return Path(shared).absolute() / "karmada-vc-agent"
+    try:
+        return Path.home() / ".cache" / "karmada-vc-agent"
+    except RuntimeError as error:
+        raise ControlPlanesError(
+            "no home directory to keep the built programs in; set KARMADA_VC_AGENT_CACHE"
+        ) from error
+
+
+def required_version(go_mod: str, module: str) -> str:
+    """Read from a go.mod which version of a module it requires."""
+    match = re.search(rf"^(?:require|\s)\s*{re.escape(module)} (v\S+)", go_mod, re.MULTILINE)
+    if match is None:
+        raise ControlPlanesError(f"hack/tools: no go.mod line requires {module}")
+    return match[1]
+
+
+def linker_flags(module: ToolModule, go_mod: str) -> str:
+    """Return the -ldflags that make the programs report the version they were built from."""
+    flags = ["-s", "-w"]
+    if module.version_of:
+        version = required_version(go_mod, module.version_of)
+        major, minor = version.removeprefix("v").split(".")[:2]
+        for package in module.version_packages:
+            flags += [f"-X {package}.gitVersion={version}", f"-X {package}.gitTreeState=clean"]
+            if module.version_of.startswith("k8s.io/"):
+                flags += [f"-X {package}.gitMajor={major}", f"-X {package}.gitMinor={minor}"]
+    return " ".join(flags)
+
+
+def cache_key(go_mod: str, go_sum: str, flags: str) -> str:
+    """Hash everything that decides what a build gives."""
+    parts = [go_mod, go_sum, flags, *BUILD_FLAGS, platform.system(), platform.machine()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def cache_directory(module: ToolModule) -> Path:
+    """Return the directory of the cache that holds the programs of a tool module."""
+    go_mod = (module.directory / "go.mod").read_text()
+    go_sum = (module.directory / "go.sum").read_text()
+    key = cache_key(go_mod, go_sum, linker_flags(module, go_mod))
+    return cache_root() / "tools" / f"{module.name}-{key}"
+
+
+def program_paths() -> dict[str, Path]:
+    """Return where each program is, or will be once it is built."""
+    return {
+        program: directory / program
+        for module in MODULES
+        for directory in [cache_directory(module)]
+        for program in module.packages
+    }
+
+
+def build_missing() -> dict[str, Path]:
+    """Build the programs that the cache lacks and return where all of them are."""
+    paths = program_paths()
+    missing = [program for program, path in paths.items() if not path.exists()]
+    if missing:
+        go = golang.find_go(cache_root())
+        progress = BuildProgress(missing)
+        for module in MODULES:
+            _build_module(module, go, progress)
+        progress.finish()
+    return paths
+
+
+def module_directory(tool_module: str, module: str) -> Path:
+    """Return where the source of a required Go module lies, fetching it when it is not there."""
+    result = subprocess.run(
+        [golang.find_go(cache_root()), "mod", "download", "-json", module],
+        cwd=TOOL_MODULES / tool_module,
+        env=golang.go_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    answer = json.loads(result.stdout or "{}")
+    if result.returncode != 0 or "Dir" not in answer:
+        raise ControlPlanesError(
+            f"the source of Go module {module} is not there and cannot be fetched; "
+            "give go access to a module proxy",
+            answer.get("Error", "") or result.stderr.strip(),
+        )
+    return Path(answer["Dir"])
+
+
+def _build_module(module: ToolModule, go: Path, progress: BuildProgress) -> None:
+    directory = cache_directory(module)
+    if all((directory / program).exists() for program in module.packages):
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    with _lock(directory.with_name(directory.name + ".lock"), progress):
+        for program, package in module.packages.items():
+            if not (directory / program).exists():
+                _build_program(go, module, package, directory / program, progress)
+
+
+@contextmanager
+def _lock(path: Path, progress: BuildProgress) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress.say(f"another command builds {path.stem}; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build_program(
+    go: Path, module: ToolModule, package: str, target: Path, progress: BuildProgress
+) -> None:
+    progress.building(target.name)
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    log = target.with_name(f"{target.name}.build.log")
+    flags = linker_flags(module, (module.directory / "go.mod").read_text())
+    command: list[str | Path] = [
+        go,
+        "build",
+        *BUILD_FLAGS,
+        "-ldflags",
+        flags,
+        "-o",
+        unfinished,
+        package,
+    ]
+    with log.open("w") as output:
+        build = subprocess.Popen(
+            command,
+            cwd=module.directory,
+            env=golang.go_environment(),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            while True:
+                try:
+                    build.wait(HEARTBEAT_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    progress.still_building(target.name)
+        finally:
+            if build.poll() is None:
+                build.terminate()
+                build.wait()
+                unfinished.unlink(missing_ok=True)
+    if build.returncode != 0:
+        raise ControlPlanesError(
+            f"building {target.name} failed (go exit code {build.returncode}), log {log}",
+            "\n".join(log.read_text(errors="replace").splitlines()[-golang.LAST_LINES :]),
+        )
+    unfinished.rename(target)
+    progress.built(target.name)

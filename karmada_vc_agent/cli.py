@@ -1,0 +1,168 @@
+"""Commands: run; prints, decides nothing."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from karmada_vc_agent import config as settings
+from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.config import AgentConfig, ConfigError
+from karmada_vc_agent.fleet.agent_state import StateError
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials
+from karmada_vc_agent.kube.leader_election import LeadLostError
+from karmada_vc_agent.telemetry import start_logging
+
+_log = logging.getLogger(__name__)
+
+EXIT_SETTINGS = 2
+EXIT_LOST_LEAD = 1
+
+_RUN_EPILOG = """\b
+Examples:
+  # two files are enough: where the hub is, and which nodes make which cluster
+  karmada-vc-agent run --karmada-kubeconfig hub.kubeconfig --config agent.yaml
+\b
+  # outside the host cluster
+  karmada-vc-agent run --config agent.yaml --kubeconfig host.kubeconfig \\
+    --karmada-kubeconfig hub.kubeconfig --karmada-context hub
+\b
+  # register branch-a again after its Cluster was deleted on the hub
+  karmada-vc-agent run --config agent.yaml --reregister branch-a
+\b
+A minimal agent.yaml:
+  apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
+  kind: AgentConfig
+  virtualClusters:
+  - name: branch-a
+    nodeSelector: {matchLabels: {branch: a}}
+"""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="karmada-vc-agent", message="%(prog)s %(version)s")
+def main() -> None:
+    """Serve groups of nodes of this cluster as Clusters of a Karmada control plane."""
+
+
+def _flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command one option for each setting that is a flag."""
+    for setting in reversed(settings.FLAGS):
+        name = f"--{setting.name.replace('_', '-')}"
+        default = setting.default
+        if isinstance(default, bool):
+            option = click.option(
+                f"{name}/--no-{name[2:]}",
+                setting.name,
+                default=None,
+                help=f"{setting.metadata['help']}  [default: {str(default).lower()}]",
+            )
+        else:
+            option = click.option(
+                name,
+                setting.name,
+                default=None,
+                type={int: int, float: str, str: str}[type(default)],
+                help=setting.metadata["help"] + _default(setting),
+            )
+        command = option(command)
+    return command
+
+
+def _default(setting: Any) -> str:
+    if setting.default == "":
+        return ""
+    text = setting.default
+    if setting.name in settings.DURATIONS:
+        text = settings.format_duration(setting.default)
+    return f"  [default: {text}]"
+
+
+@main.command(epilog=_RUN_EPILOG, context_settings={"auto_envvar_prefix": "KARMADA_VC_AGENT"})
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="File with the settings (kind AgentConfig); flags override it.",
+)
+@click.option(
+    "--reregister",
+    multiple=True,
+    metavar="NAME",
+    help="Register this virtual cluster again although its Cluster was deleted on the hub.",
+)
+@_flags
+def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> None:
+    """Run the agent: register the virtual clusters and serve them until stopped.
+
+    Every option can also be set in the file, in camelCase, or in the environment as
+    KARMADA_VC_AGENT_ and its name. The last one wins: file, environment, flag.
+    """
+    try:
+        config = settings.load_config(config_path, flags)
+        _check_names(config, reregister)
+        hub = find_credentials(config.karmada_kubeconfig, config.karmada_context)
+        host = find_credentials(config.kubeconfig, in_cluster_first=True)
+    except (ConfigError, KubeconfigError) as error:
+        click.echo(f"karmada-vc-agent: {error}", err=True)
+        sys.exit(EXIT_SETTINGS)
+    start_logging(config.log_level, config.log_format)
+    sys.exit(_serve(config, hub, host, frozenset(reregister)))
+
+
+def _check_names(config: AgentConfig, reregister: tuple[str, ...]) -> None:
+    unknown = set(reregister) - {vc.name for vc in config.virtual_clusters}
+    if unknown:
+        problem = f'"{min(unknown)}" is no virtual cluster of the settings'
+        raise ConfigError("flags", "--reregister", problem)
+
+
+def _serve(
+    config: AgentConfig, hub: Credentials, host: Credentials, reregister: frozenset[str]
+) -> int:
+    _log.info("Starting", extra={"hub": hub.server, "host": host.server})
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_run_until_signal(Agent(config, hub, host, reregister)))
+    except (LeadLostError, StateError, BaseExceptionGroup) as error:
+        return _exit_code(_innermost(error))
+    return 0
+
+
+def _exit_code(error: BaseException) -> int:
+    """Say why the agent ends by itself; a bug goes on as it is."""
+    if isinstance(error, LeadLostError):
+        _log.error("Ending: lost the lead", extra={"reason": str(error)})
+        return EXIT_LOST_LEAD
+    if isinstance(error, StateError):
+        click.echo(f"karmada-vc-agent: {error}", err=True)
+        return EXIT_SETTINGS
+    raise error
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415 - an optional extra
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _run_until_signal(agent: Agent) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await agent.run(stop)

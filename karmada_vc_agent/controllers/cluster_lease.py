@@ -1,0 +1,86 @@
+"""Renews the Lease of each Cluster on the hub, in a lane of its own (contract 3.1, trap 10)."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from karmada_vc_agent.fleet.hub_clusters import HubClusters
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import Requeue
+from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.objects import Object
+
+LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{karmada.LEASE_NAMESPACE}/leases"
+JITTER = 0.04
+
+
+class ClusterLeaseController:
+    """Renews Leases from the first time a Cluster was seen Ready until it is gone.
+
+    renewing: asked whether the Lease of a virtual cluster is to be kept.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        clusters: HubClusters,
+        duration_s: float,
+        renew_fraction: float,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._hub = hub
+        self._clusters = clusters
+        self._duration_s = duration_s
+        self._interval_s = duration_s * renew_fraction
+        self._now = now
+        self._leases: dict[str, Object] = {}
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Renew the Lease of one virtual cluster; ends when its Cluster is gone."""
+        cluster = self._clusters.ours(name)
+        if cluster is None:
+            self._leases.pop(name, None)
+            return None
+        lease = self._leases.get(name)
+        try:
+            if lease is None:
+                lease = await self._read_or_create(cluster)
+            self._leases[name] = await self._hub.replace(
+                f"{LEASES_PATH}/{name}", self._renewed(lease, cluster)
+            )
+        except (ConflictError, NotFoundError):
+            self._leases.pop(name, None)
+            raise
+        return Requeue(self._interval_s * random.uniform(1, 1 + JITTER))  # noqa: S311 - jitter
+
+    async def _read_or_create(self, cluster: Object) -> Object:
+        name = cluster["metadata"]["name"]
+        try:
+            return await self._hub.get(f"{LEASES_PATH}/{name}")
+        except NotFoundError:
+            lease = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": name, "namespace": karmada.LEASE_NAMESPACE},
+            }
+            return await self._hub.create(LEASES_PATH, self._renewed(lease, cluster))
+
+    def _renewed(self, lease: Object, cluster: Object) -> Object:
+        """Return the Lease to write; an existing owner is left alone, even an outdated one."""
+        name, uid = cluster["metadata"]["name"], cluster["metadata"]["uid"]
+        metadata = dict(lease["metadata"])
+        if not metadata.get("ownerReferences"):
+            owner = {
+                "apiVersion": karmada.CLUSTER_API,
+                "kind": "Cluster",
+                "name": name,
+                "uid": uid,
+            }
+            metadata["ownerReferences"] = [owner]
+        spec = {
+            "holderIdentity": name,
+            "leaseDurationSeconds": int(self._duration_s),
+            "renewTime": self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+        return {**lease, "metadata": metadata, "spec": spec}

@@ -1,0 +1,236 @@
+"""Nodes, pods, APIs and health of the host -> Cluster.status on the hub (contract 4)."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from karmada_vc_agent.fleet.claims import Claims
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, digest
+from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import Requeue
+from karmada_vc_agent.kube.discovery import Discovery, ServedApis
+from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.health_probe import HealthProbe
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Pod
+from karmada_vc_agent.model.karmada import CLUSTER_FINALIZER
+from karmada_vc_agent.model.merge_patch import merge_patch
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.status import cluster_status as rules
+from karmada_vc_agent.status.conditions import Condition, find_condition
+from karmada_vc_agent.status.readiness import (
+    READY,
+    Observation,
+    Thresholds,
+    damp_ready,
+    is_online,
+    observed_ready,
+)
+from karmada_vc_agent.translation.kind_policy import hidden_from_api_enablements
+
+FINALIZER_WAIT = Requeue(1.0)
+VERSION_MAX_AGE_S = 60.0
+NODE_OVERLAP = "NodeOverlap"
+
+PODS_BY_NODE = "node"
+PENDING_BY_NAMESPACE = "namespace of pending pod"
+PENDING_BY_SELECTOR = "nodeSelector of pending pod"
+
+
+def pod_indexes() -> dict[str, Callable[[Pod], Iterable[str]]]:
+    """Return the indexes that the store of pods needs."""
+    return {
+        PODS_BY_NODE: lambda pod: (pod.spec.node_name,) if pod.spec.node_name else (),
+        PENDING_BY_NAMESPACE: lambda pod: () if pod.spec.node_name else (pod.metadata.namespace,),
+        PENDING_BY_SELECTOR: lambda pod: (
+            () if pod.spec.node_name else [f"{k}={v}" for k, v in pod.spec.node_selector.items()]
+        ),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """What is known of the host."""
+
+    client: ApiClient
+    probe: HealthProbe
+    discovery: Discovery
+    membership: Membership
+    pods: Store[Pod]
+    claims: Claims
+
+
+@dataclass(frozen=True, slots=True)
+class StatusTimes:
+    """Seconds between two syncs, and how long a flip of Ready must last."""
+
+    frequency_s: float
+    thresholds: Thresholds
+
+
+class ClusterStatusController:
+    """Keeps the status of each Cluster; sole writer of it.
+
+    on_ready: called when a Cluster is seen healthy and Ready, which starts its Lease.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        clusters: HubClusters,
+        host: HostView,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        times: StatusTimes,
+        *,
+        with_resources: bool,
+        on_ready: Callable[[str], None],
+        now: Callable[[], str],
+    ) -> None:
+        self._hub = hub
+        self._clusters = clusters
+        self._host = host
+        self._virtual_clusters = virtual_clusters
+        self._times = times
+        self._with_resources = with_resources
+        self._on_ready = on_ready
+        self._now = now
+        self._observations: dict[str, Observation] = {}
+        self._version = ("", float("-inf"))
+        self._enablements: tuple[ServedApis | None, list[Object]] = (None, [])
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Sync the status of one Cluster; ends when the Cluster is gone."""
+        cluster = self._clusters.ours(name)
+        if cluster is None:
+            self._observations.pop(name, None)
+            return None
+        if CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
+            return FINALIZER_WAIT
+        live = cluster.get("status") or {}
+        http_status = await self._host.probe.status()
+        ready = self._damped(name, observed_ready(http_status), live)
+        is_ready = ready["status"] == "True"
+        if http_status == 200 and is_ready:
+            self._on_ready(name)
+            await self._write(cluster, await self._complete(cluster, live, ready))
+        elif is_online(http_status) or not is_ready:
+            await self._write(cluster, rules.with_conditions(live, [ready], self._now()))
+        return Requeue(self._times.frequency_s)
+
+    def _damped(self, name: str, observed: Condition, live: Object) -> Condition:
+        current = find_condition(live.get("conditions"), READY)
+        ready, self._observations[name] = damp_ready(
+            self._observations.get(name),
+            observed,
+            current,
+            time.monotonic(),
+            self._times.thresholds,
+        )
+        return ready
+
+    async def _complete(self, cluster: Object, live: Object, ready: Condition) -> Object:
+        name = cluster["metadata"]["name"]
+        vc = self._virtual_clusters[name]
+        is_partial = False
+        try:
+            served = await self._host.discovery.refresh()
+        except KubeError:
+            served, is_partial = self._host.discovery.served, True
+        enablements = self._api_enablements(served)
+        is_partial = is_partial or not served.is_complete
+        nodes = self._host.membership.nodes_of(name)
+        summary = None
+        if self._with_resources:
+            models = dig(cluster, "spec", "resourceModels") or []
+            on_nodes = [
+                pod
+                for node in nodes
+                for pod in self._host.pods.by_index(PODS_BY_NODE, node.metadata.name)
+            ]
+            summary = rules.resource_summary(nodes, on_nodes, self._pending(vc), models)
+        observed = rules.ObservedStatus(
+            kubernetes_version=await self._kubernetes_version(),
+            api_enablements=enablements,
+            node_summary=rules.node_summary(nodes) if self._with_resources else None,
+            resource_summary=summary,
+            conditions=[
+                rules.complete_api_enablements(len(enablements), is_partial=is_partial),
+                ready,
+                *self._overlap(name, live),
+            ],
+        )
+        return rules.compose_cluster_status(live, observed, self._now())
+
+    def _pending(self, vc: VirtualCluster) -> list[Pod]:
+        """Return unscheduled pods of the claimed namespaces, or that select these nodes."""
+        pods = self._host.pods
+        found: dict[tuple[str, str], Pod] = {}
+        for namespace in self._host.claims.of(vc.name).values():
+            for pod in pods.by_index(PENDING_BY_NAMESPACE, namespace):
+                found[pod.metadata.namespace, pod.metadata.name] = pod
+        required = vc.required_selector.items()
+        key, value = next(iter(required))
+        for pod in pods.by_index(PENDING_BY_SELECTOR, f"{key}={value}"):
+            if required <= pod.spec.node_selector.items():
+                found[pod.metadata.namespace, pod.metadata.name] = pod
+        return list(found.values())
+
+    def _overlap(self, name: str, live: Object) -> list[Condition]:
+        """Return the condition NodeOverlap where there is one, or was (rewriting-rules 3.1)."""
+        overlaps = self._host.membership.overlaps(name)
+        if overlaps:
+            node, other = overlaps[0]
+            more = f" (and {len(overlaps) - 1} more nodes)" if len(overlaps) > 1 else ""
+            message = f'node "{node}"{more} is also selected by virtual cluster "{other}"'
+            return [_node_overlap("True", "NodesShared", message)]
+        if find_condition(live.get("conditions"), NODE_OVERLAP):
+            message = "no node is selected by another virtual cluster"
+            return [_node_overlap("False", "NodesDisjoint", message)]
+        return []
+
+    async def _kubernetes_version(self) -> str:
+        version, read_at = self._version
+        if time.monotonic() - read_at > VERSION_MAX_AGE_S:
+            try:
+                version = str((await self._host.client.get("/version")).get("gitVersion") or "")
+            except KubeError:
+                return ""
+            self._version = (version, time.monotonic())
+        return version
+
+    def _api_enablements(self, served: ServedApis) -> list[Object]:
+        if self._enablements[0] is not served:
+
+            def is_hidden(gvk: GroupVersionKind) -> bool:
+                resource = served.by_kind.get(gvk)
+                namespaced = resource is not None and resource.namespaced
+                return hidden_from_api_enablements(gvk, namespaced=namespaced)
+
+            enablements = rules.api_enablements(served.lists, is_hidden)
+            self._enablements = (served, enablements)
+        return self._enablements[1]
+
+    async def _write(self, cluster: Object, status: Object) -> None:
+        """Patch what differs; the stored apiEnablements are a digest (ClusterCodec)."""
+        live = cluster.get("status") or {}
+        compared = status
+        if isinstance(status.get("apiEnablements"), list):
+            compared = {**status, "apiEnablements": digest(status["apiEnablements"])}
+        patch = merge_patch(live, compared)
+        if not patch:
+            return
+        if "apiEnablements" in patch:
+            patch["apiEnablements"] = status["apiEnablements"]
+        metadata = cluster["metadata"]
+        body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": patch}
+        try:
+            answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{metadata['name']}/status", body)
+        except NotFoundError:
+            return
+        self._clusters.store.observe(ClusterCodec().trim(answer))
+
+
+def _node_overlap(status: str, reason: str, message: str) -> Condition:
+    return Condition(type=NODE_OVERLAP, status=status, reason=reason, message=message)

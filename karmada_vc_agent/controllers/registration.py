@@ -1,0 +1,132 @@
+"""Cluster objects exist on the hub and fit the settings; deleted ones stay deleted."""
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+
+from karmada_vc_agent.fleet.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, digest
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import Requeue
+from karmada_vc_agent.kube.errors import AlreadyExistsError, InvalidError, NotFoundError
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.status.cluster_registration import cluster_changes, new_cluster
+
+_log = logging.getLogger(__name__)
+
+REFUSED_RETRY = Requeue(30.0)
+"""A name that is taken or a Cluster that the hub refuses: tried again now and then, quietly."""
+
+
+def settings_digest(vc: VirtualCluster) -> str:
+    """Return a text that changes when any setting of a virtual cluster does."""
+    return digest(_plain(dataclasses.asdict(vc)))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return value
+
+
+class RegistrationController:
+    """Registers each virtual cluster once, and keeps what it registered up to date.
+
+    reregister: names that are to be registered again although they were deleted on the hub.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        clusters: HubClusters,
+        state: AgentState,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        reregister: frozenset[str] = frozenset(),
+    ) -> None:
+        self._hub = hub
+        self._clusters = clusters
+        self._state = state
+        self._virtual_clusters = virtual_clusters
+        self._reregister = set(reregister)
+        self._said: dict[str, str] = {}
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Make the Cluster of one virtual cluster exist and fit."""
+        vc = self._virtual_clusters[name]
+        cluster = self._clusters.ours(name)
+        other = self._clusters.namesake_or_double(name)
+        record = self._state.cluster(name)
+        settings = settings_digest(vc)
+
+        if cluster is not None:
+            return await self._maintain(vc, cluster, record, settings)
+        if other is not None:
+            text = (
+                f"the cluster ID {self._clusters.id_of(name)} or the cluster name {name} "
+                "has been registered"
+            )
+            return self._refused(name, text)
+        if record and record.settings == settings and name not in self._reregister:
+            self._say(
+                name,
+                "Leaving a Cluster deleted that was deleted on the hub; to register it again "
+                "change its settings or start with --reregister",
+                logging.WARNING,
+            )
+            return None
+        return await self._register(vc, settings)
+
+    async def _register(self, vc: VirtualCluster, settings: str) -> Requeue | None:
+        _log.info("Registering", extra={"virtual_cluster": vc.name})
+        try:
+            created = await self._hub.create(
+                CLUSTERS_PATH, new_cluster(vc, self._clusters.id_of(vc.name))
+            )
+        except InvalidError as error:
+            return self._refused(vc.name, str(error))
+        except AlreadyExistsError:
+            # The watch is about to show it; then it is ours or a conflict.
+            return Requeue(0.5)
+        self._reregister.discard(vc.name)
+        self._said.pop(vc.name, None)
+        await self._state.remember(vc.name, ClusterRecord(created["metadata"]["uid"], settings))
+        self._clusters.store.observe(ClusterCodec().trim(created))
+        return await self._maintain(vc, created, self._state.cluster(vc.name), settings)
+
+    async def _maintain(
+        self, vc: VirtualCluster, cluster: Object, record: ClusterRecord | None, settings: str
+    ) -> Requeue | None:
+        if cluster["metadata"].get("deletionTimestamp"):
+            return None
+        self._said.pop(vc.name, None)
+        settings_changed = record is None or record.settings != settings
+        changes = cluster_changes(cluster, vc, settings_changed=settings_changed)
+        if changes:
+            version = {"resourceVersion": cluster["metadata"]["resourceVersion"]}
+            changes["metadata"] = {**changes.get("metadata", {}), **version}
+            try:
+                answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)
+            except InvalidError as error:
+                return self._refused(vc.name, str(error))
+            except NotFoundError:
+                return Requeue(0.5)
+            self._clusters.store.observe(ClusterCodec().trim(answer))
+        await self._state.remember(vc.name, ClusterRecord(cluster["metadata"]["uid"], settings))
+        return None
+
+    def _refused(self, name: str, text: str) -> Requeue:
+        self._say(name, "Not registered", logging.ERROR, text)
+        return REFUSED_RETRY
+
+    def _say(self, name: str, message: str, level: int, reason: str = "") -> None:
+        """Log a lasting state once, not at every retry."""
+        if self._said.get(name) == message + reason:
+            return
+        self._said[name] = message + reason
+        extra = {"virtual_cluster": name} | ({"reason": reason} if reason else {})
+        _log.log(level, message, extra=extra)

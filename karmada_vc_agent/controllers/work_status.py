@@ -1,0 +1,104 @@
+"""What the live objects of a Work mean for its manifestStatuses (contract 6).
+
+`follow` turns a change on the host into the key of the Work that owns the object; execution
+then reconciles that Work: it repairs, and asks `reflect` for the entries it writes.
+"""
+
+from collections.abc import Callable
+
+from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.interpretation import interpreter
+from karmada_vc_agent.interpretation.errors import InterpretationError
+from karmada_vc_agent.model.domain import WORK_ANNOTATION
+from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
+from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.status.manifest_status import ManifestStatus, manifest_status
+from karmada_vc_agent.translation.restore import restore, restore_text
+from karmada_vc_agent.translation.translate import Surroundings
+
+WorkKey = tuple[str, str]
+"""Virtual cluster and name of a Work."""
+
+UNKNOWN = "Unknown"
+
+
+def owning_work(obj: Object) -> WorkKey | None:
+    """Return which Work a host object belongs to, by the annotation that we put there."""
+    namespace, _, name = annotations_of(obj).get(WORK_ANNOTATION, "").partition("/")
+    cluster = cluster_of_execution_namespace(namespace)
+    return (cluster, name) if cluster and name else None
+
+
+class WorkStatus:
+    """Feeds host changes to the queue of Works, and reflects live objects."""
+
+    def __init__(self, enqueue: Callable[[WorkKey], None], events: WorkEvents) -> None:
+        self._enqueue = enqueue
+        self._events = events
+
+    def follow(self, old: Object | None, new: Object | None) -> None:
+        """Queue the Work of a host object that was added, changed or deleted.
+
+        The old object counts too: who removes the annotation does not escape.
+        """
+        owners = {owning_work(obj) for obj in (old, new) if obj is not None}
+        for owner in owners - {None}:
+            assert owner is not None  # noqa: S101 - for the type checker
+            self._enqueue(owner)
+
+    def reflect(
+        self,
+        work: Object,
+        ordinal: int,
+        manifest: Object,
+        live: Object,
+        surroundings: Surroundings,
+    ) -> ManifestStatus | InterpretationError:
+        """Return the entry for one manifest; an error where its status cannot be read.
+
+        manifest: the original of the Work. live: the host object.
+        """
+        virtual = restore(live, surroundings)
+        before = _entry(work, ordinal)
+        try:
+            status = interpreter.reflect_status(virtual)
+        except InterpretationError as error:
+            self._events.reflected(work, manifest, str(error))
+            return error
+        error_text = None
+        try:
+            health: str = interpreter.interpret_health(virtual)
+        except InterpretationError as error:
+            health, error_text = UNKNOWN, str(error)
+        if status is not None:
+            status = _restore_texts(status, surroundings)
+        entry = manifest_status(ordinal, manifest, status, health)
+        if entry != before:
+            self._events.reflected(work, manifest, None)
+            self._events.interpreted(work, manifest, health, error_text)
+        return entry
+
+
+def _entry(work: Object, ordinal: int) -> Object | None:
+    for entry in (work.get("status") or {}).get("manifestStatuses") or ():
+        if entry["identifier"]["ordinal"] == ordinal:
+            found: Object = entry
+            return found
+    return None
+
+
+def _restore_texts(value: object, surroundings: Surroundings) -> Object:
+    """Return a status in which no message names a host namespace."""
+
+    def walk(part: object) -> object:
+        if isinstance(part, str):
+            return restore_text(part, surroundings.claims) if "-" in part else part
+        if isinstance(part, dict):
+            return {key: walk(inner) for key, inner in part.items()}
+        if isinstance(part, list):
+            return [walk(inner) for inner in part]
+        return part
+
+    walked = walk(value)
+    assert isinstance(walked, dict)  # noqa: S101 - a status is an object
+    return walked

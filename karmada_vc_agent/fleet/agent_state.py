@@ -1,0 +1,109 @@
+"""What the agent must remember beyond its process: a ConfigMap on the host.
+
+For each virtual cluster: the UID of the Cluster it registered and the settings it did so
+with. A Cluster that was deleted on the hub is not registered again while these settings
+stay (contract trap 5), not by a restart and not by a standby that takes over.
+"""
+
+import asyncio
+from dataclasses import asdict, dataclass
+
+import orjson
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
+from karmada_vc_agent.model.objects import Object
+
+_CLUSTER_PREFIX = "cluster."
+_TEMPLATE_KEY = "namespaceTemplate"
+
+
+class StateError(Exception):
+    """The state says that this agent must not start with these settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """What is remembered of one registration: UID of the Cluster, digest of the settings."""
+
+    uid: str
+    settings: str
+
+
+class AgentState:
+    """The ConfigMap `<agentName>-state` in the agent's namespace; one writer, the leader."""
+
+    def __init__(self, client: ApiClient, namespace: str, agent_name: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = f"{agent_name}-state"
+        self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
+        self._path = f"{self._collection}/{self._name}"
+        self._values: dict[str, str] = {}
+        self._lock = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Read what an earlier process left, and create what is missing. Raises KubeError."""
+        try:
+            state = await self._client.get(self._path)
+        except NotFoundError:
+            state = await self._create()
+        self._values = dict(state.get("data") or {})
+
+    async def check_template(self, template: str) -> None:
+        """Fix the namespace template at its first use. Raises StateError where it changed."""
+        known = self._values.get(_TEMPLATE_KEY)
+        if known is None:
+            await self._write(_TEMPLATE_KEY, template)
+        elif known != template:
+            raise StateError(
+                f'TemplateChanged: namespaceTemplate is "{template}", but namespaces were made '
+                f'with "{known}"; set it back (ConfigMap {self._namespace}/{self._name})'
+            )
+
+    def clusters(self) -> dict[str, ClusterRecord]:
+        """Return all records by virtual cluster, also of those no longer in the settings."""
+        return {
+            key.removeprefix(_CLUSTER_PREFIX): ClusterRecord(**orjson.loads(value))
+            for key, value in self._values.items()
+            if key.startswith(_CLUSTER_PREFIX)
+        }
+
+    def cluster(self, name: str) -> ClusterRecord | None:
+        """Return the record of one virtual cluster."""
+        value = self._values.get(_CLUSTER_PREFIX + name)
+        return ClusterRecord(**orjson.loads(value)) if value else None
+
+    async def remember(self, name: str, record: ClusterRecord) -> None:
+        """Store a record; no request where it is stored already."""
+        await self._write(_CLUSTER_PREFIX + name, orjson.dumps(asdict(record)).decode())
+
+    async def _write(self, key: str, value: str) -> None:
+        if self._values.get(key) == value:
+            return
+        async with self._lock:
+            await self._client.merge_patch(self._path, {"data": {key: value}})
+            self._values[key] = value
+
+    async def ensure_namespace(self) -> None:
+        """Make the agent's namespace exist."""
+        try:
+            await self._client.get(f"/api/v1/namespaces/{self._namespace}")
+        except NotFoundError:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}}
+            try:
+                await self._client.create("/api/v1/namespaces", body)
+            except AlreadyExistsError:
+                return
+
+    async def _create(self) -> Object:
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "data": {},
+        }
+        try:
+            return await self._client.create(self._collection, body)
+        except AlreadyExistsError:
+            return await self._client.get(self._path)

@@ -1,0 +1,96 @@
+"""Which host namespace belongs to which virtual cluster and virtual namespace.
+
+The claim labels on the host namespaces are the authority (rewriting-rules 1.2); names are
+never parsed back.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
+from karmada_vc_agent.model.objects import Object, labels_of
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
+
+
+class Claim(NamedTuple):
+    """What the labels of a host namespace say."""
+
+    cluster: str
+    namespace: VirtualNamespace
+    agent: str
+
+
+def claim_of(host_namespace: Object) -> Claim | None:
+    """Return the claim on a host Namespace object, or None."""
+    labels = labels_of(host_namespace)
+    if CLUSTER_LABEL not in labels or NAMESPACE_LABEL not in labels:
+        return None
+    return Claim(
+        labels[CLUSTER_LABEL],
+        VirtualNamespace(labels[NAMESPACE_LABEL]),
+        labels.get(AGENT_LABEL, ""),
+    )
+
+
+class Claims:
+    """An index over the watched host namespaces; only this agent's own claims count."""
+
+    def __init__(self, host_namespaces: Store[Object], agent: str) -> None:
+        self.store = host_namespaces
+        self._agent = agent
+        self._by_cluster: dict[str, dict[VirtualNamespace, HostNamespace]] = defaultdict(dict)
+        self._doubles: dict[tuple[str, VirtualNamespace], set[HostNamespace]] = {}
+        self._listeners: list[Callable[[str], None]] = []
+        host_namespaces.add_handler(self._changed)
+
+    def add_listener(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with the virtual cluster whose claims changed."""
+        self._listeners.append(listener)
+
+    def of(self, cluster: str) -> Mapping[VirtualNamespace, HostNamespace]:
+        """Return the claims of one virtual cluster."""
+        return self._by_cluster.get(cluster, {})
+
+    def find(self, host_namespace: str) -> Claim | None:
+        """Return who claims a host namespace, if this agent serves the claim."""
+        obj = self.store.get("", host_namespace)
+        claim = claim_of(obj) if obj is not None else None
+        return claim if claim is not None and claim.agent == self._agent else None
+
+    def is_doubled(self, cluster: str, namespace: VirtualNamespace) -> bool:
+        """Whether two host namespaces claim to be this virtual one."""
+        return len(self._doubles.get((cluster, namespace), ())) > 1
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        before = self._own(old)
+        after = self._own(new)
+        touched = {claim.cluster for claim in (before, after) if claim}
+        if before != after or (old is None) != (new is None):
+            if before and old is not None:
+                self._withdraw(before, HostNamespace(old["metadata"]["name"]))
+            if after and new is not None:
+                self._enter(after, HostNamespace(new["metadata"]["name"]))
+        for cluster in touched:
+            for listener in self._listeners:
+                listener(cluster)
+
+    def _own(self, obj: Object | None) -> Claim | None:
+        claim = claim_of(obj) if obj is not None else None
+        return claim if claim and claim.agent == self._agent else None
+
+    def _enter(self, claim: Claim, host_namespace: HostNamespace) -> None:
+        pair = (claim.cluster, claim.namespace)
+        self._doubles.setdefault(pair, set()).add(host_namespace)
+        self._by_cluster[claim.cluster].setdefault(claim.namespace, host_namespace)
+
+    def _withdraw(self, claim: Claim, host_namespace: HostNamespace) -> None:
+        pair = (claim.cluster, claim.namespace)
+        others = self._doubles.get(pair, set())
+        others.discard(host_namespace)
+        if others:
+            self._by_cluster[claim.cluster][claim.namespace] = min(others)
+        else:
+            self._doubles.pop(pair, None)
+            self._by_cluster[claim.cluster].pop(claim.namespace, None)

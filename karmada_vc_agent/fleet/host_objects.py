@@ -1,0 +1,189 @@
+"""The host side of a manifest: what is there, and the write that makes it right.
+
+Reads come from an informer of our own labelled objects where it is synced, otherwise from
+the server. What was written, and in which version the server answered, is remembered, so
+that an event about an object that is as we left it costs no write.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from karmada_vc_agent.fleet.hub_clusters import digest
+from karmada_vc_agent.interpretation import interpreter
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object, ObjectKey, key_of
+from karmada_vc_agent.planning.apply_plan import (
+    Create,
+    Foreign,
+    Keep,
+    Replace,
+    needs_update,
+    plan_apply,
+    plan_release,
+    version_of,
+)
+from karmada_vc_agent.planning.ownership import may_delete
+
+ATTEMPTS = 5
+"""How often a write that met a newer object is planned again, as Karmada does."""
+
+Check = Callable[[Object, Object | None], Object]
+"""(retained object, live) -> the object to write: asserts the rules once more after Retain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The host object as it is now; was_written: it was created or changed just now."""
+
+    live: Object
+    was_written: bool
+    was_recreated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    desired: str
+    version: str
+
+
+class HostObjects:
+    """Reads and writes host objects.
+
+    store_of: the informer store of a resource, or None where it has none.
+    """
+
+    def __init__(
+        self, host: ApiClient, store_of: Callable[[Resource], Store[Object] | None]
+    ) -> None:
+        self._host = host
+        self._store_of = store_of
+        self._memory: dict[ObjectKey, _Memory] = {}
+
+    async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return the live object, from the informer if it has it, else from the server."""
+        store = self._store_of(resource)
+        cached = store.get(namespace, name) if store is not None else None
+        return cached if cached is not None else await self._get(resource, namespace, name)
+
+    def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return the live object if the informer has it; costs no request."""
+        store = self._store_of(resource)
+        return store.get(namespace, name) if store is not None else None
+
+    async def apply(self, resource: Resource, desired: Object, check: Check) -> Applied | Foreign:
+        """Make the live object what the manifest wants.
+
+        desired: the rewritten manifest. Raises KubeError, InterpretationError, and whatever
+        `check` raises.
+        """
+        key = key_of(desired)
+        store = self._store_of(resource)
+        live = store.get(key.namespace, key.name) if store is not None else None
+        if live is None and not (store is not None and store.is_synced):
+            live = await self._get(resource, key.namespace, key.name)
+        wanted = digest(desired)
+        known = self._memory.get(key)
+        for _ in range(ATTEMPTS):
+            is_as_left = (
+                live is not None
+                and known is not None
+                and known.desired == wanted
+                and not needs_update(desired, live, known.version)
+            )
+            if live is not None and is_as_left:
+                return Applied(live, was_written=False)
+            try:
+                answer = await self._carry_out(resource, desired, live, check)
+            except (AlreadyExistsError, ConflictError, NotFoundError) as error:
+                if live is None and isinstance(error, NotFoundError):
+                    raise  # the resource or the namespace is missing, not the object
+                conflict = error
+                live = await self._get(resource, key.namespace, key.name)
+                known = None
+                continue
+            if isinstance(answer, Applied):
+                self._memory[key] = _Memory(wanted, version_of(answer.live))
+                was_recreated = live is None and known is not None
+                return Applied(answer.live, answer.was_written, was_recreated)
+            return answer
+        raise conflict
+
+    async def remove(self, resource: Resource, desired: Object) -> None:
+        """Delete the live object in the background, if it is ours to delete."""
+        key = key_of(desired)
+        live = await self.live(resource, key.namespace, key.name)
+        self._memory.pop(key, None)
+        if live is None or not may_delete(desired, live):
+            return
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": live["metadata"]["uid"]},
+        }
+        try:
+            await self._host.delete(resource.path(key.namespace, key.name), options)
+        except (NotFoundError, ConflictError):
+            return  # gone, or another object of that name
+
+    async def release(self, resource: Resource, desired: Object) -> Foreign | None:
+        """Take our and Karmada's marks off the live object and leave it; missing is fine.
+
+        Karmada blocks for ever on a missing one (contract 5.8); we do not.
+        """
+        key = key_of(desired)
+        for _ in range(ATTEMPTS):
+            live = await self._get(resource, key.namespace, key.name)
+            if live is None:
+                return None
+            match plan_release(desired, live, interpreter.retain):
+                case Foreign() as foreign:
+                    return foreign
+                case Keep():
+                    break
+                case Replace(obj):
+                    try:
+                        await self._host.replace(resource.path(key.namespace, key.name), obj)
+                    except (ConflictError, NotFoundError) as error:
+                        conflict = error
+                        continue
+                    break
+        else:
+            raise conflict
+        self._memory.pop(key, None)
+        return None
+
+    async def _carry_out(
+        self, resource: Resource, desired: Object, live: Object | None, check: Check
+    ) -> Applied | Foreign:
+        namespace = desired["metadata"].get("namespace") or ""
+        match plan_apply(desired, live, interpreter.retain):
+            case Create(obj):
+                answer = await self._host.create(resource.path(namespace), check(obj, None))
+            case Replace(obj):
+                path = resource.path(namespace, desired["metadata"]["name"])
+                answer = await self._host.replace(path, check(obj, live))
+            case Foreign() as foreign:
+                return foreign
+            case Keep():
+                assert live is not None  # noqa: S101 - only a live object can be kept
+                return Applied(live, was_written=False)
+        self._observe(resource, answer)
+        return Applied(answer, was_written=True)
+
+    def _observe(self, resource: Resource, answer: Object) -> None:
+        answer["metadata"].pop("managedFields", None)
+        store = self._store_of(resource)
+        if store is not None:
+            store.observe(answer)
+
+    async def _get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        try:
+            live = await self._host.get(resource.path(namespace, name))
+        except NotFoundError:
+            return None
+        live["metadata"].pop("managedFields", None)
+        return live

@@ -1,0 +1,82 @@
+"""The Cluster objects of the hub, and which of them are ours.
+
+Ours is a Cluster that has the name of a virtual cluster *and* its id, a UUIDv5 of the
+host's kube-system UID and that name: stable, distinct, never the raw host UID.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Iterable
+
+import orjson
+
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object, dig
+
+CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
+
+
+def cluster_id(host_uid: str, name: str) -> str:
+    """Return the `spec.id` of a virtual cluster."""
+    return str(uuid.uuid5(uuid.UUID(host_uid), name))
+
+
+def digest(value: object) -> str:
+    """Return a short text that changes whenever a JSON value does."""
+    content = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+class ClusterCodec(RawCodec):
+    """Clusters with `status.apiEnablements` as a digest: the list is large and only compared."""
+
+    def _trim(self, obj: Object) -> None:
+        super()._trim(obj)
+        enablements = dig(obj, "status", "apiEnablements")
+        if isinstance(enablements, list):
+            obj["status"]["apiEnablements"] = digest(enablements)
+
+
+class HubClusters:
+    """Reads the watched Clusters of the hub."""
+
+    def __init__(self, store: Store[Object], host_uid: str, names: Iterable[str]) -> None:
+        self.store = store
+        self._ids = {name: cluster_id(host_uid, name) for name in names}
+
+    def id_of(self, name: str) -> str:
+        """Return the id of a virtual cluster."""
+        return self._ids[name]
+
+    def ours(self, name: str) -> Object | None:
+        """Return the Cluster of a virtual cluster, or None where it is absent or another's."""
+        cluster = self.store.get("", name)
+        if cluster is None or dig(cluster, "spec", "id") != self._ids.get(name):
+            return None
+        return cluster
+
+    def namesake_or_double(self, name: str) -> Object | None:
+        """Return a foreign Cluster that has our name or our id."""
+        own_id = self._ids[name]
+        for cluster in self.store:
+            same_name = cluster["metadata"]["name"] == name
+            same_id = dig(cluster, "spec", "id") == own_id
+            if same_name != same_id:
+                return cluster
+        return None
+
+    def created_at(self, name: str) -> str:
+        """Return when the Cluster was created, or ""."""
+        cluster = self.ours(name)
+        return str(cluster["metadata"].get("creationTimestamp") or "") if cluster else ""
+
+    def is_ready(self, name: str) -> bool:
+        """Whether the hub has our Cluster as Ready."""
+        cluster = self.ours(name)
+        conditions = dig(cluster, "status", "conditions") or []
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    def is_deleting(self, name: str) -> bool:
+        """Whether our Cluster has a deletion mark."""
+        return bool(dig(self.ours(name), "metadata", "deletionTimestamp"))

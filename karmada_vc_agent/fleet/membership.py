@@ -1,0 +1,99 @@
+"""Which nodes belong to which virtual cluster, kept up to date node by node.
+
+A node that several virtual clusters select counts for the oldest of them: first by the
+creation of its Cluster on the hub, then by name (rewriting-rules 3.1).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+
+class Membership:
+    """Nodes by virtual cluster.
+
+    created_at: returns the creation time of a virtual cluster's Cluster, RFC 3339, or "".
+    """
+
+    def __init__(
+        self,
+        virtual_clusters: Iterable[VirtualCluster],
+        nodes: Store[Node],
+        created_at: Callable[[str], str],
+    ) -> None:
+        self._virtual_clusters = tuple(virtual_clusters)
+        self._nodes = nodes
+        self._created_at = created_at
+        self._claimants: dict[str, tuple[str, ...]] = {}
+        self._selected: dict[str, set[str]] = defaultdict(set)
+        self._listeners: list[Callable[[str], None]] = []
+        nodes.add_handler(self._changed)
+
+    def add_listener(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with each virtual cluster one of whose nodes came, went or changed."""
+        self._listeners.append(listener)
+
+    def owner_of(self, node_name: str) -> str | None:
+        """Return the virtual cluster that a node counts for."""
+        claimants = self._claimants.get(node_name, ())
+        if len(claimants) < 2:
+            return claimants[0] if claimants else None
+        return min(claimants, key=self._seniority)
+
+    def nodes_of(self, cluster: str) -> list[Node]:
+        """Return the nodes that count for a virtual cluster, by name."""
+        names = sorted(n for n in self._selected[cluster] if self.owner_of(n) == cluster)
+        nodes = (self._nodes.get("", name) for name in names)
+        return [node for node in nodes if node is not None]
+
+    def overlaps(self, cluster: str) -> list[tuple[str, str]]:
+        """Return (node, owner or other claimant) of each node that others select too."""
+        found = []
+        for name in sorted(self._selected[cluster]):
+            claimants = self._claimants.get(name, ())
+            if len(claimants) > 1:
+                owner = self.owner_of(name) or ""
+                other = owner if owner != cluster else next(c for c in claimants if c != cluster)
+                found.append((name, other))
+        return found
+
+    def lost_node(self, cluster: str) -> str | None:
+        """Return a node that this virtual cluster selects but an older one owns."""
+        for name in sorted(self._selected[cluster]):
+            if self.owner_of(name) != cluster:
+                return name
+        return None
+
+    def _seniority(self, cluster: str) -> tuple[str, str]:
+        return (self._created_at(cluster) or "~", cluster)
+
+    def _changed(self, old: Node | None, new: Node | None) -> None:
+        node = new or old
+        if node is None:
+            return
+        name = node.metadata.name
+        before = self._claimants.get(name, ())
+        after: tuple[str, ...] = ()
+        if new is not None:
+            labels = new.metadata.labels
+            after = tuple(vc.name for vc in self._virtual_clusters if vc.selects(name, labels))
+        self._claimants[name] = after
+        if not after:
+            del self._claimants[name]
+        for cluster in before:
+            self._selected[cluster].discard(name)
+        for cluster in after:
+            self._selected[cluster].add(name)
+        if before == after and old is not None and new is not None and _is_same(old, new):
+            return
+        for cluster in dict.fromkeys((*before, *after)):
+            for listener in self._listeners:
+                listener(cluster)
+
+
+def _is_same(old: Node, new: Node) -> bool:
+    """Whether a node changed in nothing that is reported; most updates are heartbeats."""
+    return old.status == new.status and old.metadata.labels == new.metadata.labels

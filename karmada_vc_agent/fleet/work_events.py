@@ -1,0 +1,81 @@
+"""Events of the agent in Karmada's own words, on the Work and on its template (contract 5.7)."""
+
+from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.objects import Object, annotations_of, namespaced_name
+
+EXECUTION = "execution-controller"
+WORK_STATUS = "work-status-controller"
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+
+class WorkEvents:
+    """Writes the events of one Work; texts and names are those of the hub."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+
+    def dispatching(self, work: Object, message: str) -> None:
+        """Say that the condition Dispatching changed."""
+        self._recorder.record(EXECUTION, work, NORMAL, "WorkDispatching", message)
+
+    def synced(self, work: Object, cluster: str) -> None:
+        """Say that all manifests of a Work are applied."""
+        text = f"Sync work({_name(work)}) to cluster({cluster}) successful."
+        self._recorder.record(EXECUTION, work, NORMAL, "SyncSucceed", text)
+
+    def sync_failed(self, work: Object, cluster: str, error: str) -> None:
+        """Say that a Work could not be applied."""
+        text = f"Failed to sync work({_name(work)}) to cluster({cluster}), err: {error}"
+        self._recorder.record(EXECUTION, work, WARNING, "SyncFailed", text)
+
+    def refused(self, work: Object, code: str, text: str) -> None:
+        """Say that a manifest is refused by a rule (rewriting-rules 7)."""
+        self._recorder.record(EXECUTION, work, WARNING, code, text)
+
+    def applied(self, manifest: Object, cluster: str) -> None:
+        """Tell the template that its object is on the host."""
+        name = f"{manifest['metadata'].get('namespace') or ''}/{manifest['metadata']['name']}"
+        text = f"Successfully applied resource({name}) to cluster {cluster}"
+        self._on_template(manifest, NORMAL, "SyncSucceed", text)
+
+    def not_applied(self, manifest: Object, cluster: str, error: str) -> None:
+        """Tell the template that its object could not be written."""
+        name = _name(manifest)
+        text = f"Failed to create or update resource({name}) in member cluster({cluster}): {error}"
+        self._on_template(manifest, WARNING, "SyncFailed", text)
+
+    def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
+        """Say how reflecting the status of an object ended."""
+        text = f"Reflect status for object({manifest['kind']}/{_name(manifest)})"
+        if error is None:
+            self._status(work, NORMAL, "ReflectStatusSucceed", f"{text} succeed.")
+        else:
+            self._status(work, WARNING, "ReflectStatusFailed", f"{text} failed, err: {error}.")
+
+    def interpreted(self, work: Object, manifest: Object, health: str, error: str | None) -> None:
+        """Say what the health of an object is; health is Healthy or Unhealthy."""
+        text = f"Interpret health of object({manifest['kind']}/{_name(manifest)})"
+        if error is None:
+            text = f"{text} as {health.lower()}."
+            self._status(work, NORMAL, "InterpretHealthSucceed", text)
+        else:
+            text = f"{text} failed, err: {error}."
+            self._status(work, WARNING, "InterpretHealthFailed", text)
+
+    def _status(self, work: Object, kind: str, reason: str, text: str) -> None:
+        self._recorder.record(WORK_STATUS, work, kind, reason, text)
+
+    def _on_template(self, manifest: Object, kind: str, reason: str, text: str) -> None:
+        uid = annotations_of(manifest).get(karmada.TEMPLATE_UID_ANNOTATION)
+        if not uid:
+            return
+        template = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
+        self._recorder.record(EXECUTION, template, kind, reason, text)
+
+
+def _name(obj: Object) -> str:
+    metadata = obj["metadata"]
+    return namespaced_name(metadata.get("namespace") or "", metadata["name"])

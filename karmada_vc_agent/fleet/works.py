@@ -1,0 +1,78 @@
+"""The Works of all virtual clusters, read together whatever watches they came by."""
+
+from collections.abc import Iterable, Mapping
+
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.karmada import (
+    cluster_of_execution_namespace,
+    execution_namespace,
+)
+from karmada_vc_agent.model.objects import Object, dig
+
+
+def work_path(namespace: str, name: str = "", subresource: str = "") -> str:
+    """Return the URL path of Works, of one, or of its subresource."""
+    parts = ["/apis/work.karmada.io/v1alpha1/namespaces", namespace, "works", name, subresource]
+    return "/".join(part for part in parts if part)
+
+
+def manifests_of(work: Object) -> list[Object]:
+    """Return the manifests of a Work as the hub has them."""
+    return dig(work, "spec", "workload", "manifests") or []
+
+
+def is_suspended(work: Object) -> bool:
+    """Whether nothing of this Work may be written to the host."""
+    return bool(dig(work, "spec", "suspendDispatching"))
+
+
+def is_preserved(work: Object) -> bool:
+    """Whether host objects stay when this Work goes."""
+    return bool(dig(work, "spec", "preserveResourcesOnDeletion"))
+
+
+def namespaces_used(work: Object) -> Iterable[str]:
+    """Return the virtual namespaces that manifests of a Work lie in; an index of the store."""
+    return {dig(m, "metadata", "namespace") or "" for m in manifests_of(work)} - {""}
+
+
+class Works:
+    """Finds the Work of a key, and the Works that still use a namespace.
+
+    stores: virtual cluster -> the store its Works are in (one for each, or one for all).
+    """
+
+    NAMESPACE_INDEX = "manifest namespace"
+
+    def __init__(self, stores: Mapping[str, Store[Object]]) -> None:
+        self._stores = stores
+
+    def get(self, cluster: str, name: str) -> Object | None:
+        """Return one Work."""
+        store = self._stores.get(cluster)
+        return store.get(execution_namespace(cluster), name) if store is not None else None
+
+    def store(self, cluster: str) -> Store[Object] | None:
+        """Return the store that holds the Works of a virtual cluster."""
+        return self._stores.get(cluster)
+
+    def store_of_namespace(self, namespace: str) -> Store[Object] | None:
+        """Return the store that holds the Works of an execution namespace."""
+        cluster = cluster_of_execution_namespace(namespace)
+        return self._stores.get(cluster) if cluster else None
+
+    def names(self, cluster: str) -> list[str]:
+        """Return the names of all Works of a virtual cluster."""
+        store = self._stores.get(cluster)
+        namespace = execution_namespace(cluster)
+        found = (work["metadata"] for work in store or ())
+        return [meta["name"] for meta in found if meta["namespace"] == namespace]
+
+    def using_namespace(self, cluster: str, namespace: str) -> list[Object]:
+        """Return the Works of a virtual cluster with a manifest in a virtual namespace."""
+        store = self._stores.get(cluster)
+        if store is None:
+            return []
+        own = execution_namespace(cluster)
+        found = store.by_index(self.NAMESPACE_INDEX, namespace)
+        return [work for work in found if work["metadata"]["namespace"] == own]

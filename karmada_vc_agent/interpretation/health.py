@@ -1,0 +1,84 @@
+"""Native rules of InterpretHealth: when is a live object healthy.
+
+Source: contract 7.4; karmada pkg/resourceinterpreter/default/native/healthy.go.
+"""
+
+from collections.abc import Callable
+
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
+
+HealthRule = Callable[[Object], bool]
+
+
+def _count(live: Object, field: str) -> int:
+    return dig(live, "status", field) or 0
+
+
+def _is_observed(live: Object) -> bool:
+    return _count(live, "observedGeneration") == (dig(live, "metadata", "generation") or 0)
+
+
+def _reaches_replicas(live: Object, field: str) -> bool:
+    wanted = dig(live, "spec", "replicas")
+    return wanted is None or _count(live, field) >= wanted
+
+
+def _is_rolled_out(live: Object) -> bool:
+    return (
+        _is_observed(live)
+        and _reaches_replicas(live, "updatedReplicas")
+        and _count(live, "availableReplicas") >= _count(live, "updatedReplicas")
+    )
+
+
+def _is_replica_set_healthy(live: Object) -> bool:
+    return _is_observed(live) and _reaches_replicas(live, "availableReplicas")
+
+
+def _is_daemon_set_healthy(live: Object) -> bool:
+    updated = _count(live, "updatedNumberScheduled")
+    return (
+        _is_observed(live)
+        and updated >= _count(live, "desiredNumberScheduled")
+        and _count(live, "numberAvailable") >= updated
+    )
+
+
+def _is_service_healthy(live: Object) -> bool:
+    return dig(live, "spec", "type") != "LoadBalancer" or _has_address(live)
+
+
+def _has_address(live: Object) -> bool:
+    ingresses = dig(live, "status", "loadBalancer", "ingress") or []
+    return any(dig(ingress, "ip") or dig(ingress, "hostname") for ingress in ingresses)
+
+
+def _is_claim_bound(live: Object) -> bool:
+    return bool(dig(live, "status", "phase") == "Bound")
+
+
+def _is_pod_healthy(live: Object) -> bool:
+    phase = dig(live, "status", "phase")
+    if phase != "Running":
+        return bool(phase == "Succeeded")
+    conditions = dig(live, "status", "conditions") or []
+    ready = next((c for c in conditions if dig(c, "type") == "Ready"), None)
+    return bool(dig(ready, "status") == "True")
+
+
+def _is_budget_met(live: Object) -> bool:
+    return _count(live, "currentHealthy") >= _count(live, "desiredHealthy")
+
+
+# Contract 7.4; a kind that is not here has no hook and is always healthy.
+RULES: dict[GroupVersionKind, HealthRule] = {
+    GroupVersionKind("apps", "v1", "Deployment"): _is_rolled_out,
+    GroupVersionKind("apps", "v1", "StatefulSet"): _is_rolled_out,
+    GroupVersionKind("apps", "v1", "ReplicaSet"): _is_replica_set_healthy,
+    GroupVersionKind("apps", "v1", "DaemonSet"): _is_daemon_set_healthy,
+    GroupVersionKind("", "v1", "Service"): _is_service_healthy,
+    GroupVersionKind("networking.k8s.io", "v1", "Ingress"): _has_address,
+    GroupVersionKind("", "v1", "PersistentVolumeClaim"): _is_claim_bound,
+    GroupVersionKind("", "v1", "Pod"): _is_pod_healthy,
+    GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _is_budget_met,
+}

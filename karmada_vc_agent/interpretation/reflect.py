@@ -1,0 +1,135 @@
+"""Native rules of InterpretStatus: what of a live object's status Karmada gets to see.
+
+Source: contract 7.3; karmada pkg/resourceinterpreter/default/native/reflectstatus.go.
+"""
+
+import re
+from collections.abc import Callable
+
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, dig
+
+ReflectRule = Callable[[Object], Object | None]
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+
+def _counters(*always: str, filled: tuple[str, ...] = ()) -> ReflectRule:
+    """Make a rule for a workload kind: both generations and these counters.
+
+    always: counters also sent when zero. filled: counters left out when zero.
+    """
+
+    def reflect(live: Object) -> Object | None:
+        status = _status_of(live)
+        if status is None:
+            return None
+        generations = {
+            "generation": dig(live, "metadata", "generation"),
+            "resourceTemplateGeneration": _template_generation(live),
+        }
+        return (
+            {name: value for name, value in generations.items() if value}
+            | {name: status.get(name) or 0 for name in always}
+            | {name: status[name] for name in filled if status.get(name)}
+        ) or None
+
+    return reflect
+
+
+def _status_of(live: Object) -> Object | None:
+    status = live.get("status")
+    return status if isinstance(status, dict) else None
+
+
+def _template_generation(live: Object) -> int:
+    text = annotations_of(live).get(karmada.TEMPLATE_GENERATION_ANNOTATION, "")
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(
+            f'annotation {karmada.TEMPLATE_GENERATION_ANNOTATION} is "{text}", not an integer'
+        )
+    return int(text)
+
+
+def _reflect_service(live: Object) -> Object | None:
+    status = _status_of(live)
+    if status is None or dig(live, "spec", "type") != "LoadBalancer":
+        return None
+    ingress = dig(status, "loadBalancer", "ingress")
+    return {"loadBalancer": {"ingress": ingress} if ingress else {}}
+
+
+def _reflect_job(live: Object) -> Object | None:
+    status = _status_of(live)
+    if status is None:
+        return None
+    fields = ("active", "succeeded", "failed", "conditions", "startTime", "completionTime")
+    return {field: status[field] for field in fields if status.get(field)}
+
+
+def _reflect_disruption_budget(live: Object) -> Object | None:
+    status = _status_of(live)
+    if status is None:
+        return None
+    fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    reflected: Object = {field: status.get(field) or 0 for field in fields}
+    if status.get("disruptedPods"):
+        reflected["disruptedPods"] = status["disruptedPods"]
+    return reflected
+
+
+def _reflect_autoscaler(live: Object) -> Object | None:
+    status = _status_of(live)
+    if status is None:
+        return None
+    reflected: Object = {
+        "desiredReplicas": status.get("desiredReplicas") or 0,
+        "currentMetrics": None,  # Karmada sends the null, its type has no omitempty there
+    }
+    if status.get("currentReplicas"):
+        reflected["currentReplicas"] = status["currentReplicas"]
+    return reflected
+
+
+def reflect_whole_status(live: Object) -> Object | None:
+    """Return the status as it is, None where there is none: every kind not in the table."""
+    return _status_of(live)
+
+
+# Contract 7.3.
+RULES: dict[GroupVersionKind, ReflectRule] = {
+    GroupVersionKind("apps", "v1", "Deployment"): _counters(
+        filled=(
+            "observedGeneration",
+            "replicas",
+            "updatedReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "unavailableReplicas",
+        )
+    ),
+    GroupVersionKind("apps", "v1", "ReplicaSet"): _counters(
+        "replicas", filled=("readyReplicas", "availableReplicas", "observedGeneration")
+    ),
+    GroupVersionKind("apps", "v1", "DaemonSet"): _counters(
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        filled=(
+            "observedGeneration",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberUnavailable",
+        ),
+    ),
+    GroupVersionKind("apps", "v1", "StatefulSet"): _counters(  # no observedGeneration
+        "replicas",
+        "availableReplicas",
+        filled=("readyReplicas", "currentReplicas", "updatedReplicas"),
+    ),
+    GroupVersionKind("", "v1", "Service"): _reflect_service,
+    GroupVersionKind("batch", "v1", "Job"): _reflect_job,
+    GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _reflect_disruption_budget,
+    GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): _reflect_autoscaler,
+}

@@ -1,0 +1,122 @@
+"""Native rules of Retain: what the host decides about an object it was given.
+
+Each rule gets the merged manifest and the live object and returns the manifest with the live
+values in it. Source: contract 7.2; karmada pkg/resourceinterpreter/default/native/retain.go.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    dig,
+    drop,
+    key_of,
+    labels_of,
+    put,
+)
+
+RetainRule = Callable[[Object, Object], Object]
+
+_SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a Secret's type
+
+
+def _retain_deployment(desired: Object, live: Object) -> Object:
+    if labels_of(desired).get(karmada.RETAIN_REPLICAS_LABEL) != "true":
+        return desired
+    replicas = dig(live, "spec", "replicas")
+    if not isinstance(replicas, int):
+        raise ValueError(f"failed to get spec.replicas from {key_of(live)}")  # noqa: TRY004
+    return put(desired, replicas, "spec", "replicas")
+
+
+def _retain_pod(desired: Object, live: Object) -> Object:
+    # Karmada decodes into its own Pod type, which loses fields newer than that type; we do not.
+    for field in ("nodeName", "serviceAccountName", "volumes"):
+        desired = _copy_or_drop(desired, live, field)
+    for field in ("containers", "initContainers"):
+        containers = dig(desired, "spec", field)
+        if isinstance(containers, list):
+            mounted = _with_live_mounts(containers, dig(live, "spec", field) or [])
+            desired = put(desired, mounted, "spec", field)
+    return desired
+
+
+def _copy_or_drop(desired: Object, live: Object, field: str) -> Object:
+    value = dig(live, "spec", field)
+    return put(desired, value, "spec", field) if value else drop(desired, "spec", field)
+
+
+def _with_live_mounts(containers: list[Any], live_containers: list[Any]) -> list[Any]:
+    live_mounts = {dig(live, "name"): dig(live, "volumeMounts") for live in live_containers}
+    mounted = []
+    for container in containers:
+        if dig(container, "name") not in live_mounts:
+            mounted.append(container)
+            continue
+        mounts = live_mounts.pop(container["name"])  # only the first of that name
+        mounted.append(
+            put(container, mounts, "volumeMounts") if mounts else drop(container, "volumeMounts")
+        )
+    return mounted
+
+
+def _retain_service(desired: Object, live: Object) -> Object:
+    port = dig(live, "spec", "healthCheckNodePort")
+    if port and port > 0:
+        desired = put(desired, port, "spec", "healthCheckNodePort")
+    if cluster_ip := dig(live, "spec", "clusterIP"):
+        desired = put(desired, cluster_ip, "spec", "clusterIP")
+    return desired
+
+
+def _retain_service_account(desired: Object, live: Object) -> Object:
+    for field in ("secrets", "imagePullSecrets"):
+        references = desired.get(field) or []
+        names = {dig(reference, "name") for reference in references}
+        added = [ref for ref in live.get(field) or [] if dig(ref, "name") not in names]
+        if added:
+            desired = put(desired, [*references, *added], field)
+    return desired
+
+
+def _retain_volume_claim(desired: Object, live: Object) -> Object:
+    volume_name = dig(live, "spec", "volumeName")
+    return put(desired, volume_name, "spec", "volumeName") if volume_name else desired
+
+
+def _retain_volume(desired: Object, live: Object) -> Object:
+    claim = dig(live, "spec", "claimRef")
+    return desired if claim is None else put(desired, claim, "spec", "claimRef")
+
+
+def _retain_job(desired: Object, live: Object) -> Object:
+    for path in (
+        ("spec", "selector", "matchLabels"),
+        ("spec", "template", "metadata", "labels"),
+    ):
+        labels = dig(live, *path)
+        if labels is not None:
+            desired = put(desired, labels, *path)
+    return desired
+
+
+def _retain_secret(desired: Object, live: Object) -> Object:
+    if desired.get("type") != _SERVICE_ACCOUNT_TOKEN or live.get("data") is None:
+        return desired
+    return put(desired, live["data"], "data")
+
+
+# Contract 7.2; every other kind is taken from the manifest as it is.
+RULES: dict[GroupVersionKind, RetainRule] = {
+    GroupVersionKind("apps", "v1", "Deployment"): _retain_deployment,
+    GroupVersionKind("", "v1", "Pod"): _retain_pod,
+    GroupVersionKind("", "v1", "Service"): _retain_service,
+    GroupVersionKind("", "v1", "ServiceAccount"): _retain_service_account,
+    GroupVersionKind("", "v1", "PersistentVolumeClaim"): _retain_volume_claim,
+    GroupVersionKind("", "v1", "PersistentVolume"): _retain_volume,
+    GroupVersionKind("batch", "v1", "Job"): _retain_job,
+    GroupVersionKind("", "v1", "Secret"): _retain_secret,
+}

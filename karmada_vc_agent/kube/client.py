@@ -1,0 +1,241 @@
+"""HTTP to one API server in one place.
+
+Requests share a pool of a few connections and one rate limit; watches have a connection
+each. Answers are bytes or decoded JSON; every failure is a class of errors.py.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.errors import TooManyRequestsError, UnreachableError, error_from_answer
+from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.model.objects import Object
+
+_log = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 10.0
+PATIENCE = 3
+"""How often one request waits for a server that answers 429 with a time."""
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON = "application/json"
+DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+Query = Mapping[str, str]
+
+
+class ApiClient:
+    """A client of one API server with its own pool, rate limit and fence.
+
+    may_write: asked before every write; while it is False, writes fail as unreachable. So a
+    process that may have lost its lead cannot change anything.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        credentials: Credentials,
+        *,
+        qps: float = 0.0,
+        burst: int = 1,
+        connections: int = 16,
+        user_agent: str = "karmada-vc-agent",
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.name = name
+        self.credentials = credentials
+        self._limit = TokenBucket(qps, burst, time.monotonic)
+        self._may_write = may_write
+        self._headers = {"User-Agent": user_agent}
+        self._requests = self._session(connections, REQUEST_TIMEOUT_S)
+        self._watches = self._session(0, None)
+        self._unreachable_since: float | None = None
+        self._recovery_listeners: list[Callable[[], None]] = []
+
+    def on_recovery(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever the server answers again after an outage."""
+        self._recovery_listeners.append(listener)
+
+    def _session(self, connections: int, timeout_s: float | None) -> aiohttp.ClientSession:
+        auth = self.credentials.basic_auth
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                ssl=self.credentials.ssl_context or True,
+                limit=connections,
+                keepalive_timeout=75,
+                socket_factory=_keepalive_socket,
+                enable_cleanup_closed=False,
+            ),
+            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S),
+            headers=self._headers,
+            auth=aiohttp.BasicAuth(*auth) if auth else None,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            raise_for_status=False,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._requests.close()
+        await self._watches.close()
+
+    async def get(self, path: str, query: Query | None = None) -> Object:
+        """GET and decode."""
+        return _decoded(await self.request("GET", path, query=query))
+
+    async def create(self, path: str, obj: Any) -> Object:
+        """POST and decode."""
+        return _decoded(await self.request("POST", path, body=obj))
+
+    async def replace(self, path: str, obj: Any) -> Object:
+        """PUT and decode."""
+        return _decoded(await self.request("PUT", path, body=obj))
+
+    async def merge_patch(self, path: str, patch: Any) -> Object:
+        """PATCH with a JSON merge patch and decode."""
+        return _decoded(await self.request("PATCH", path, body=patch, content_type=MERGE_PATCH))
+
+    async def delete(self, path: str, options: Object | None = None) -> None:
+        """DELETE; options as DeleteOptions, for example preconditions."""
+        await self.request("DELETE", path, body=options)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+    ) -> bytes:
+        """Send one request and return the body of a 2xx answer.
+
+        body: encoded as JSON where it is not bytes. Waits out a server that answers 429.
+        Raises ApiError, UnreachableError.
+        """
+        for attempt in range(PATIENCE + 1):
+            try:
+                answer = await self._send(method, path, query, body, {"Content-Type": content_type})
+            except TooManyRequestsError as error:
+                if attempt == PATIENCE:
+                    raise
+                await asyncio.sleep(error.retry_after_s)
+            else:
+                return answer[1]
+        raise AssertionError("unreachable")
+
+    async def get_if_changed(
+        self, path: str, etag: str | None, accept: str = JSON
+    ) -> tuple[bytes, str | None] | None:
+        """GET unless the server still has this ETag (then None); returns body and ETag."""
+        headers = {"Accept": accept}
+        if etag:
+            headers["If-None-Match"] = etag
+        status, content, new_etag = await self._send("GET", path, None, None, headers)
+        return None if status == 304 else (content, new_etag)
+
+    async def _send(
+        self, method: str, path: str, query: Query | None, body: Any, headers: dict[str, str]
+    ) -> tuple[int, bytes, str | None]:
+        if method != "GET" and not self._may_write():
+            raise UnreachableError(f"{self.name}: not leading, nothing is written")
+        await self._limit.wait()
+        content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        try:
+            async with self._requests.request(
+                method,
+                self.credentials.server + path,
+                params=query,
+                data=content,
+                headers=self._authorized(headers),
+                server_hostname=self.credentials.server_hostname,
+                proxy=self.credentials.proxy,
+            ) as response:
+                received = await response.read()
+                retry_after = response.headers.get("Retry-After")
+                etag = response.headers.get("ETag")
+                status = response.status
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._lost(error) from error
+        self._answered()
+        if status >= 400:
+            raise error_from_answer(status, received, retry_after)
+        return status, received, etag
+
+    async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
+        """Yield the lines of a watch until the server ends it.
+
+        Raises ApiError, UnreachableError.
+        """
+        try:
+            async with self._watches.get(
+                self.credentials.server + path,
+                params={**query, "watch": "true"},
+                headers=self._authorized({}),
+                server_hostname=self.credentials.server_hostname,
+                proxy=self.credentials.proxy,
+            ) as response:
+                if response.status >= 400:
+                    retry_after = response.headers.get("Retry-After")
+                    raise error_from_answer(response.status, await response.read(), retry_after)
+                self._answered()
+                rest = b""
+                async for chunk, _ in response.content.iter_chunks():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        if line:
+                            yield line
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._lost(error) from error
+
+    def _authorized(self, headers: dict[str, str]) -> dict[str, str]:
+        token = self.credentials.token()
+        return {**headers, "Authorization": f"Bearer {token}"} if token else headers
+
+    def _lost(self, error: Exception) -> UnreachableError:
+        cause = str(error) or type(error).__name__
+        if self._unreachable_since is None:
+            self._unreachable_since = time.monotonic()
+            _log.warning(
+                "Waiting for API server",
+                extra={"server": self.name, "url": self.credentials.server, "reason": cause},
+            )
+        return UnreachableError(f"{self.name} {self.credentials.server}: {cause}")
+
+    def _answered(self) -> None:
+        if self._unreachable_since is not None:
+            away_s = round(time.monotonic() - self._unreachable_since, 1)
+            self._unreachable_since = None
+            _log.info("API server answers again", extra={"server": self.name, "away_s": away_s})
+            for listener in self._recovery_listeners:
+                listener()
+
+
+def _decoded(content: bytes) -> Object:
+    decoded: Object = orjson.loads(content)
+    return decoded
+
+
+def _keepalive_socket(address: Any) -> socket.socket:
+    """Make a socket that notices a cut line after about 30 s, so that no watch hangs for ever."""
+    family, kind, protocol = address[0], address[1], address[2]
+    sock = socket.socket(family, kind, protocol)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", 15),
+        ("TCP_KEEPINTVL", 5),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", 30_000),
+    ):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return sock

@@ -1,0 +1,81 @@
+"""Workers of one queue: take a key, reconcile it, and deal with how that ended."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
+from karmada_vc_agent.kube.work_queue import QueueClosedError, WorkQueue
+
+_log = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Requeue:
+    """Reconcile the same key again after a while."""
+
+    after_s: float
+
+
+class RetryError(Exception):
+    """Something is not as it must be yet; the key backs off. `str()` says what."""
+
+
+class Controller(Generic[K]):
+    """Runs `reconcile` for the keys of a queue; the only place that logs its failures."""
+
+    def __init__(
+        self,
+        name: str,
+        queue: WorkQueue[K],
+        reconcile: Callable[[K], Awaitable[Requeue | None]],
+        workers: int,
+    ) -> None:
+        self.name = name
+        self.queue = queue
+        self._reconcile = reconcile
+        self._workers = workers
+
+    async def run(self) -> None:
+        """Work until cancelled, or until the queue is closed and its last keys are done."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"{self.name}-{number}")
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.take()
+            except QueueClosedError:
+                return
+            try:
+                await self._once(key)
+            finally:
+                self.queue.done(key)
+            # A reconcile that had nothing to wait for must not keep the loop from others.
+            await asyncio.sleep(0)
+
+    async def _once(self, key: K) -> None:
+        try:
+            outcome = await self._reconcile(key)
+        except (ConflictError, UnreachableError) as error:
+            # A lost race is nothing to tell; an outage is one message, the client's.
+            _log.debug("Backing off", extra={"controller": self.name, "reason": str(error)})
+            self.queue.add_rate_limited(key)
+        except (KubeError, RetryError) as error:
+            _log.info(
+                "Backing off",
+                extra={"controller": self.name, "key": str(key), "reason": str(error)},
+            )
+            self.queue.add_rate_limited(key)
+        except Exception:  # noqa: BLE001 - one key must not stop the others
+            _log.exception("Failed to reconcile", extra={"controller": self.name, "key": str(key)})
+            self.queue.add_rate_limited(key)
+        else:
+            self.queue.forget(key)
+            if outcome is not None:
+                self.queue.add_after(key, outcome.after_s)

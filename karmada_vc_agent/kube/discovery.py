@@ -1,0 +1,142 @@
+"""Which kinds an API server serves, asked again cheaply by ETag.
+
+Uses aggregated discovery (two requests); a server without it answers with plain group
+lists, whose versions are then asked one by one.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from karmada_vc_agent.kube.client import DISCOVERY, ApiClient
+from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One served kind and where it lives."""
+
+    gvk: GroupVersionKind
+    plural: str
+    namespaced: bool
+    verbs: frozenset[str] = frozenset()
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the URL path of the collection, of one object, or of its subresource."""
+        group, version, _ = self.gvk
+        parts = ["", "apis", group, version] if group else ["", "api", version]
+        if namespace and self.namespaced:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedApis:
+    """What a server serves: lists as in APIResourceList, and an index by kind.
+
+    lists: [{"groupVersion", "resources": [{"name", "kind", "namespaced", "verbs"}]}], without
+    subresources. is_complete: False where a group did not answer.
+    """
+
+    lists: list[Object]
+    is_complete: bool
+    by_kind: dict[GroupVersionKind, Resource] = field(default_factory=dict)
+
+
+class Discovery:
+    """Remembers what one API server serves."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._etags: dict[str, str | None] = {}
+        self._roots: dict[str, Any] = {}
+        self._lock = asyncio.Lock()
+        self.served = ServedApis([], is_complete=False)
+
+    async def refresh(self) -> ServedApis:
+        """Ask what is served now. Raises KubeError where the server does not answer."""
+        async with self._lock:
+            changed = [await self._refresh_root(root) for root in ("/api", "/apis")]
+            if any(changed) or not self.served.lists:
+                self.served = await self._read_roots()
+            return self.served
+
+    async def find(self, gvk: GroupVersionKind) -> Resource | None:
+        """Return where a kind lives; asks again once for an unknown one."""
+        if gvk not in self.served.by_kind:
+            await self.refresh()
+        return self.served.by_kind.get(gvk)
+
+    async def _refresh_root(self, root: str) -> bool:
+        answer = await self._client.get_if_changed(root, self._etags.get(root), DISCOVERY)
+        if answer is None:
+            return False
+        content, self._etags[root] = answer
+        self._roots[root] = orjson.loads(content)
+        return True
+
+    async def _read_roots(self) -> ServedApis:
+        lists: list[Object] = []
+        is_complete = True
+        for root in self._roots.values():
+            if root.get("kind") == "APIGroupDiscoveryList":
+                found, complete = _aggregated(root)
+            else:
+                found, complete = await self._one_by_one(root)
+            lists += found
+            is_complete &= complete
+        return ServedApis(lists, is_complete, _index(lists))
+
+    async def _one_by_one(self, root: Object) -> tuple[list[Object], bool]:
+        paths = [f"/api/{version}" for version in root.get("versions") or []]
+        for group in root.get("groups") or []:
+            paths += [f"/apis/{version['groupVersion']}" for version in group["versions"]]
+        lists = []
+        is_complete = True
+        for path in paths:
+            try:
+                answer = await self._client.get(path)
+            except ApiError:
+                is_complete = False
+                continue
+            resources = [r for r in answer.get("resources") or [] if "/" not in r["name"]]
+            lists.append({"groupVersion": answer["groupVersion"], "resources": resources})
+        return lists, is_complete
+
+
+def _aggregated(root: Object) -> tuple[list[Object], bool]:
+    lists = []
+    is_complete = True
+    for group in root.get("items") or []:
+        group_name = (group.get("metadata") or {}).get("name") or ""
+        for version in group.get("versions") or []:
+            is_complete &= version.get("freshness") != "Stale"
+            gvk = GroupVersionKind(group_name, version["version"], "")
+            resources = [
+                {
+                    "name": resource["resource"],
+                    "kind": (resource.get("responseKind") or {}).get("kind") or "",
+                    "namespaced": resource.get("scope") == "Namespaced",
+                    "verbs": resource.get("verbs") or [],
+                }
+                for resource in version.get("resources") or []
+            ]
+            lists.append({"groupVersion": gvk.api_version, "resources": resources})
+    return lists, is_complete
+
+
+def _index(lists: list[Object]) -> dict[GroupVersionKind, Resource]:
+    by_kind: dict[GroupVersionKind, Resource] = {}
+    for served in lists:
+        for entry in served["resources"]:
+            gvk = parse_api_version(served["groupVersion"], entry["kind"])
+            resource = Resource(
+                gvk, entry["name"], bool(entry["namespaced"]), frozenset(entry.get("verbs") or ())
+            )
+            by_kind.setdefault(gvk, resource)
+    return by_kind

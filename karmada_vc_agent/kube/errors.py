@@ -1,0 +1,101 @@
+"""What an API server, or its absence, can answer.
+
+KubeError
+├── UnreachableError            no answer: refused, timed out, broken off, fenced
+└── ApiError                    the server said no (status, reason, message)
+    ├── NotFoundError           404
+    ├── AlreadyExistsError      409, reason AlreadyExists
+    ├── ConflictError           409, anything else
+    ├── ExpiredError            410
+    ├── ForbiddenError          401, 403
+    ├── InvalidError            400, 422
+    └── TooManyRequestsError    429, with retry_after_s
+"""
+
+import msgspec
+
+
+class KubeError(Exception):
+    """Anything that goes wrong between us and an API server."""
+
+
+class UnreachableError(KubeError):
+    """No answer came."""
+
+
+class ApiError(KubeError):
+    """The server's own refusal; `str()` is its message."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+class NotFoundError(ApiError):
+    """The object or the resource does not exist."""
+
+
+class AlreadyExistsError(ApiError):
+    """An object of that name exists."""
+
+
+class ConflictError(ApiError):
+    """The object changed since it was read."""
+
+
+class ExpiredError(ApiError):
+    """The resource version or the continue token is too old."""
+
+
+class ForbiddenError(ApiError):
+    """The credential is unknown or lacks the permission."""
+
+
+class InvalidError(ApiError):
+    """The object is malformed or breaks a rule of the server."""
+
+
+class TooManyRequestsError(ApiError):
+    """The server asks for patience."""
+
+    def __init__(self, status: int, reason: str, message: str, retry_after_s: float) -> None:
+        super().__init__(status, reason, message)
+        self.retry_after_s = retry_after_s
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+_CLASSES: dict[int, type[ApiError]] = {
+    400: InvalidError,
+    401: ForbiddenError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: ExpiredError,
+    422: InvalidError,
+}
+_DEFAULT_RETRY_AFTER_S = 1.0
+_BODY_SHOWN = 200
+
+
+def error_from_answer(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
+    """Make the error of an answer; bodies that are no Status are cut at 200 characters."""
+    try:
+        answer = msgspec.json.decode(body, type=_Status)
+    except msgspec.DecodeError:
+        answer = _Status(message=body[:_BODY_SHOWN].decode(errors="replace").strip())
+    message = answer.message or f"the server answered {status} without a message"
+    if status == 429:
+        try:
+            wait_s = float(retry_after or _DEFAULT_RETRY_AFTER_S)
+        except ValueError:
+            wait_s = _DEFAULT_RETRY_AFTER_S
+        return TooManyRequestsError(status, answer.reason, message, wait_s)
+    if status == 409 and answer.reason == "AlreadyExists":
+        return AlreadyExistsError(status, answer.reason, message)
+    return _CLASSES.get(status, ApiError)(status, answer.reason, message)

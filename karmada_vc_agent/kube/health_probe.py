@@ -1,0 +1,43 @@
+"""Is an API server well: one probe, shared by all who ask within a while."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError
+
+
+class HealthProbe:
+    """Asks /readyz, or /healthz where that is not served."""
+
+    def __init__(
+        self, client: ApiClient, max_age_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._max_age_s = max_age_s
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._asked_at = float("-inf")
+        self._status: int | None = None
+
+    async def status(self) -> int | None:
+        """Return the HTTP status of the answer, None where none came; at most max_age_s old."""
+        async with self._lock:
+            if self._clock() - self._asked_at >= self._max_age_s:
+                self._status = await self._ask()
+                self._asked_at = self._clock()
+            return self._status
+
+    async def _ask(self) -> int | None:
+        for path in ("/readyz", "/healthz"):
+            try:
+                await self._client.request("GET", path)
+            except NotFoundError:
+                continue
+            except ApiError as error:
+                return error.status
+            except KubeError:
+                return None
+            return 200
+        return 404

@@ -1,0 +1,52 @@
+"""Reflectors started on demand, one for each resource somebody asks about."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object
+
+_WATCHABLE = frozenset(("list", "watch"))
+
+
+class InformerSet:
+    """Stores of host objects that match `query`, over all namespaces, by resource.
+
+    on_change: told of every change in any of them.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        query: Mapping[str, str],
+        on_change: Callable[[Object | None, Object | None], None],
+    ) -> None:
+        self._client = client
+        self._query = query
+        self._on_change = on_change
+        self._stores: dict[str, Store[Object]] = {}
+        self._reflectors: asyncio.Queue[Reflector[Object]] = asyncio.Queue()
+
+    def store(self, resource: Resource) -> Store[Object] | None:
+        """Return the store of a resource, not synced at first; None where it cannot be watched."""
+        if not resource.verbs >= _WATCHABLE:
+            return None
+        path = resource.path()
+        if path not in self._stores:
+            codec = RawCodec()
+            store = Store(codec)
+            store.add_handler(self._on_change)
+            self._stores[path] = store
+            self._reflectors.put_nowait(Reflector(self._client, path, codec, store, self._query))
+        return self._stores[path]
+
+    async def run(self) -> None:
+        """Run the reflectors asked for, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                reflector = await self._reflectors.get()
+                group.create_task(reflector.run(), name=f"reflector {reflector.path}")

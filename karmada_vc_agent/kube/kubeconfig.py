@@ -1,0 +1,181 @@
+"""Find and read a kubeconfig, or the account mounted into a Pod.
+
+Certificates, tokens and the in-cluster account are read here; exec plugins and OIDC are
+left to the `kubernetes` package, which is imported only then (stack.md: 58 MB).
+"""
+
+import os
+import ssl
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from karmada_vc_agent.kube.credentials import (
+    Credentials,
+    TokenFile,
+    decode_base64,
+    make_ssl_context,
+)
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class KubeconfigError(Exception):
+    """A kubeconfig that cannot be used: says which file, where in it, and what is wrong."""
+
+
+def find_credentials(
+    path: str, context: str = "", *, in_cluster_first: bool = False
+) -> Credentials:
+    """Return the credentials of `path`, or by the usual rules where it is empty.
+
+    The rules: KUBECONFIG, then ~/.kube/config, then the Pod's account; with
+    in_cluster_first the Pod's account comes before the files.
+    Raises KubeconfigError.
+    """
+    if path:
+        return read_kubeconfig(Path(path), context)
+    if in_cluster_first and _is_in_cluster():
+        return in_cluster_credentials()
+    candidates = [Path(p) for p in os.environ.get("KUBECONFIG", "").split(os.pathsep) if p]
+    home = os.environ.get("HOME")
+    if not candidates and home:
+        candidates = [Path(home, ".kube", "config")]
+    for candidate in candidates:
+        if candidate.exists():
+            return read_kubeconfig(candidate, context)
+    if _is_in_cluster():
+        return in_cluster_credentials()
+    looked = ", ".join(str(c) for c in candidates) or "no KUBECONFIG, no HOME"
+    raise KubeconfigError(f"no kubeconfig given and none found ({looked}), and not inside a Pod")
+
+
+def _is_in_cluster() -> bool:
+    return "KUBERNETES_SERVICE_HOST" in os.environ and (SERVICE_ACCOUNT / "token").exists()
+
+
+def in_cluster_credentials() -> Credentials:
+    """Return the account that is mounted into this Pod."""
+    host = os.environ["KUBERNETES_SERVICE_HOST"]
+    port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    host = f"[{host}]" if ":" in host else host
+    try:
+        ca_pem = (SERVICE_ACCOUNT / "ca.crt").read_text()
+        context = make_ssl_context(ca_pem, None, verify=True)
+    except (OSError, ssl.SSLError) as error:
+        raise KubeconfigError(f"{SERVICE_ACCOUNT}/ca.crt: {error}") from error
+    token = TokenFile(SERVICE_ACCOUNT / "token")
+    return Credentials(f"https://{host}:{port}", context, "the Pod's service account", token)
+
+
+def read_kubeconfig(path: Path, context_name: str = "") -> Credentials:
+    """Read one file; context_name empty = its current-context. Raises KubeconfigError."""
+    try:
+        content = yaml.load(path.read_bytes(), Loader=_LOADER)  # noqa: S506 - a safe loader
+    except OSError as error:
+        raise KubeconfigError(f"{path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise KubeconfigError(f"{path}: not valid YAML: {_one_line(error)}") from error
+    if not isinstance(content, dict):
+        raise KubeconfigError(f"{path}: not a kubeconfig")
+    name = context_name or content.get("current-context") or ""
+    if not name:
+        raise KubeconfigError(f"{path}: current-context is not set; name a context")
+    context = _named(path, content, "contexts", "context", name)
+    cluster = _named(path, content, "clusters", "cluster", context.get("cluster") or "")
+    user_name = context.get("user") or ""
+    user = _named(path, content, "users", "user", user_name) if user_name else {}
+    source = f"{path} (context {name})"
+    if "exec" in user or "auth-provider" in user:
+        return _with_plugin(path, name, cluster, source)
+    return _credentials(path, cluster, user, source)
+
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The safe loader, in C where the package has it."""
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _named(path: Path, content: dict[str, Any], section: str, kind: str, name: str) -> Any:
+    for entry in content.get(section) or []:
+        if isinstance(entry, dict) and entry.get("name") == name:
+            return entry.get(kind) or {}
+    known = ", ".join(str(e.get("name")) for e in content.get(section) or []) or "none"
+    raise KubeconfigError(f'{path}: {section} has no "{name}" (there are: {known})')
+
+
+def _credentials(
+    path: Path, cluster: dict[str, Any], user: dict[str, Any], source: str
+) -> Credentials:
+    server = str(cluster.get("server") or "").rstrip("/")
+    if not server.startswith(("https://", "http://")):
+        raise KubeconfigError(f'{path}: server "{server}" is no http(s) URL')
+    try:
+        ssl_context = _ssl_context(path, cluster, user) if server.startswith("https") else None
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise KubeconfigError(f"{path}: certificate material: {_one_line(error)}") from error
+    basic = (str(user["username"]), str(user.get("password", ""))) if "username" in user else None
+    return Credentials(
+        server,
+        ssl_context,
+        source,
+        _token(path, user),
+        basic,
+        cluster.get("tls-server-name"),
+        cluster.get("proxy-url"),
+    )
+
+
+def _token(path: Path, user: dict[str, Any]) -> Any:
+    if user.get("tokenFile"):
+        return TokenFile(path.parent / user["tokenFile"])
+    token = user.get("token")
+    return lambda: token
+
+
+def _ssl_context(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
+    ca = _material(path, cluster, "certificate-authority")
+    chain = _material(path, user, "client-certificate")
+    key = _material(path, user, "client-key")
+    if bool(chain) != bool(key):
+        raise ValueError("client-certificate and client-key go together")
+    verify = not cluster.get("insecure-skip-tls-verify")
+    certificate = (chain, key) if chain and key else None
+    return make_ssl_context(ca.decode() if ca else None, certificate, verify=verify)
+
+
+def _material(path: Path, section: dict[str, Any], field: str) -> bytes | None:
+    if section.get(f"{field}-data"):
+        return decode_base64(section[f"{field}-data"])
+    if section.get(field):
+        return Path(path.parent, section[field]).read_bytes()
+    return None
+
+
+def _with_plugin(path: Path, context: str, cluster: dict[str, Any], source: str) -> Credentials:
+    try:
+        from kubernetes import client, config  # noqa: PLC0415 - costs 58 MB, rarely needed
+    except ImportError as error:
+        raise KubeconfigError(
+            f"{path}: the user of context {context} needs an exec plugin or OIDC; "
+            "install karmada-vc-agent[exec-auth]"
+        ) from error
+    settings = client.Configuration()
+    load: Any = config.load_kube_config
+    load(str(path), context, client_configuration=settings)
+
+    def token() -> str | None:
+        header = settings.get_api_key_with_prefix("authorization") or ""
+        return header.removeprefix("Bearer ") or None
+
+    plain = _credentials(path, cluster, {}, source)
+    certificate = None
+    if settings.cert_file and settings.key_file:
+        certificate = (Path(settings.cert_file).read_bytes(), Path(settings.key_file).read_bytes())
+    ca = Path(settings.ssl_ca_cert).read_text() if settings.ssl_ca_cert else None
+    context_ = make_ssl_context(ca, certificate, verify=bool(settings.verify_ssl))
+    return Credentials(plain.server, context_, source, token, None, plain.server_hostname)

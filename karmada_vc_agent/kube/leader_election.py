@@ -1,0 +1,165 @@
+"""One of several processes leads, by a Lease on an API server.
+
+Unlike the usual library, losing sight of the server does not end the process: nobody else
+can take the Lease through a server that is away. `is_leading` turns False as soon as the
+Lease could have run out, which fences all writes, and True again once the Lease is seen to
+be still ours. Only a Lease that somebody else holds ends `lead`.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import (
+    ConflictError,
+    KubeError,
+    NotFoundError,
+    UnreachableError,
+)
+from karmada_vc_agent.model.objects import Object, dig
+
+_log = logging.getLogger(__name__)
+
+_PASSING = (ConflictError, UnreachableError)
+"""Lost a race (another try follows), or an outage (the client logs it once)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionTimes:
+    """Seconds, as in Kubernetes: how long a Lease holds, and how often it is tried."""
+
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+
+
+class LeadLostError(Exception):
+    """Somebody else holds the Lease now."""
+
+
+class LeaderElection:
+    """Holds one Lease: `{namespace}/{name}`, as `identity`."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        namespace: str,
+        name: str,
+        identity: str,
+        times: ElectionTimes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._times = times
+        self._clock = clock
+        self._renewed_at: float | None = None
+        self._seen: tuple[str, float] | None = None
+
+    def is_leading(self) -> bool:
+        """Whether the Lease is certainly still ours."""
+        if self._renewed_at is None:
+            return False
+        return self._clock() - self._renewed_at < self._times.renew_deadline_s
+
+    async def acquire(self) -> None:
+        """Wait until the Lease is ours."""
+        waiting_for = ""
+        complaint = ""
+        while True:
+            try:
+                holder = await self._try()
+            except KubeError as error:
+                if str(error) != complaint and not isinstance(error, _PASSING):
+                    complaint = str(error)
+                    _log.warning("Waiting to lead", extra={"reason": complaint})
+            else:
+                if holder == self._identity:
+                    _log.info("Leading", extra={"lease": f"{self._namespace}/{self._name}"})
+                    return
+                if holder != waiting_for:
+                    waiting_for = holder
+                    _log.info("Standing by", extra={"leader": holder, "lease": self._name})
+            await asyncio.sleep(self._times.retry_period_s)
+
+    async def lead(self) -> None:
+        """Renew until cancelled. Raises LeadLostError."""
+        while True:
+            await asyncio.sleep(self._times.retry_period_s)
+            try:
+                holder = await self._try()
+            except KubeError as error:
+                _log.debug("Failed to renew the lead", extra={"reason": str(error)})
+                continue
+            if holder != self._identity:
+                self._renewed_at = None
+                raise LeadLostError(f"{holder} holds lease {self._namespace}/{self._name} now")
+
+    async def release(self) -> None:
+        """Give the Lease back, so that a standby or a restart need not wait."""
+        if self._renewed_at is None:
+            return
+        self._renewed_at = None
+        try:
+            lease = await self._client.get(f"{self._path}/{self._name}")
+            if dig(lease, "spec", "holderIdentity") == self._identity:
+                lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+                await self._client.replace(f"{self._path}/{self._name}", lease)
+        except KubeError as error:
+            _log.debug("Leaving the lease to run out", extra={"reason": str(error)})
+
+    async def _try(self) -> str:
+        """Take or renew the Lease if possible; return who holds it."""
+        started = self._clock()
+        try:
+            lease = await self._client.get(f"{self._path}/{self._name}")
+        except NotFoundError:
+            return await self._create(started)
+        holder = dig(lease, "spec", "holderIdentity") or ""
+        if holder not in ("", self._identity) and not self._has_run_out(lease):
+            return str(holder)
+        spec = self._spec(dig(lease, "spec", "leaseTransitions") or 0)
+        if holder == self._identity:
+            spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
+        else:
+            spec["leaseTransitions"] += 1
+        await self._client.replace(f"{self._path}/{self._name}", {**lease, "spec": spec})
+        self._renewed_at = started
+        return self._identity
+
+    async def _create(self, started: float) -> str:
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": self._spec(0),
+        }
+        await self._client.create(self._path, lease)
+        self._renewed_at = started
+        return self._identity
+
+    def _spec(self, transitions: int) -> Object:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": max(1, int(self._times.lease_duration_s)),
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
+
+    def _has_run_out(self, lease: Object) -> bool:
+        """Whether a foreign Lease stood unrenewed for its duration, by our own clock."""
+        renewed = str(dig(lease, "spec", "renewTime"))
+        if self._seen is None or self._seen[0] != renewed:
+            self._seen = (renewed, self._clock())
+            return False
+        duration_s = float(dig(lease, "spec", "leaseDurationSeconds") or 0)
+        return self._clock() - self._seen[1] >= duration_s

@@ -1,0 +1,38 @@
+"""A token bucket: so many requests a second, so many at once."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class TokenBucket:
+    """Let callers pass in the order they came; qps <= 0 lets everybody pass."""
+
+    def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
+        self._qps = qps
+        self._burst = max(burst, 1)
+        self._clock = clock
+        self._tokens = float(self._burst)
+        self._updated = clock()
+
+    def reserve(self) -> float:
+        """Take one token and return the seconds to wait before using it."""
+        if self._qps <= 0:
+            return 0.0
+        now = self._clock()
+        self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps)
+        self._updated = now
+        self._tokens -= 1.0
+        return max(0.0, -self._tokens / self._qps)
+
+    def try_take(self) -> bool:
+        """Take one token if there is one now."""
+        if self.reserve() <= 0:
+            return True
+        self._tokens += 1.0
+        return False
+
+    async def wait(self) -> None:
+        """Take one token and sleep until it may be used."""
+        delay_s = self.reserve()
+        if delay_s > 0:
+            await asyncio.sleep(delay_s)

@@ -1,0 +1,137 @@
+"""List and watch one resource into a Store, and go on after every fault.
+
+The list comes in pages of 500; the watch resumes where it was after a lost connection and
+starts over with a list only where the server has forgotten that version (410).
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import Codec, Page
+from karmada_vc_agent.kube.errors import (
+    ApiError,
+    ExpiredError,
+    KubeError,
+    NotFoundError,
+    UnreachableError,
+    error_from_answer,
+)
+from karmada_vc_agent.kube.store import Store
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PAGE_SIZE = 500
+WATCH_S = (300, 600)
+"""Each watch ends after a random time in this range, as client-go's do."""
+BACKOFF_S = (0.2, 10.0)
+
+
+class Reflector(Generic[T]):
+    """Keeps `store` equal to what the server has under `path`."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        path: str,
+        codec: Codec[T],
+        store: Store[T],
+        query: Mapping[str, str] | None = None,
+    ) -> None:
+        self.path = path
+        self.store = store
+        self._client = client
+        self._codec = codec
+        self._query = dict(query or {})
+        self._synced = asyncio.Event()
+        self._version: str | None = None
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        failures = 0
+        while True:
+            try:
+                if self._version is None:
+                    await self._list()
+                    failures = 0
+                await self._watch()
+                failures = 0
+            except ExpiredError:
+                self._version = None
+            except KubeError as error:
+                self._complain(error)
+                failures += 1
+                low, high = BACKOFF_S
+                pause_s = min(high, low * 2 ** min(failures, 10))
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+
+    async def wait_synced(self) -> None:
+        """Wait for the first complete list."""
+        await self._synced.wait()
+
+    def _complain(self, error: KubeError) -> None:
+        """Log a refusal once; an outage is logged by the client, once for all of its users."""
+        if isinstance(error, UnreachableError) or str(error) == self._complaint:
+            return
+        self._complaint = str(error)
+        _log.warning(
+            "Waiting to watch",
+            extra={"server": self._client.name, "path": self.path, "reason": str(error)},
+        )
+
+    async def _list(self) -> None:
+        objects: list[T] = []
+        query = {**self._query, "limit": str(PAGE_SIZE)}
+        while True:
+            try:
+                page = self._codec.page(await self._client.request("GET", self.path, query=query))
+            except NotFoundError:
+                # The resource is not served (any more): nothing exists, ask again later.
+                self.store.replace_all([])
+                self._synced.set()
+                raise
+            objects += page.items
+            if not page.continue_token:
+                break
+            query["continue"] = page.continue_token
+        self._accept(objects, page)
+
+    def _accept(self, objects: list[T], page: Page[T]) -> None:
+        self.store.replace_all(objects)
+        self._version = page.resource_version
+        self._complaint = ""
+        self._synced.set()
+
+    async def _watch(self) -> None:
+        query = {
+            **self._query,
+            "resourceVersion": self._version or "",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(random.randint(*WATCH_S)),  # noqa: S311 - spread, no secret
+        }
+        async for line in self._client.watch(self.path, query):
+            event = self._codec.event(line)
+            if event.type == "ERROR":
+                raise _watch_error(event.error)
+            if event.obj is not None:
+                if event.type == "DELETED":
+                    self.store.remove(event.obj)
+                else:
+                    self.store.apply(event.obj)
+            if event.resource_version:
+                self._version = event.resource_version
+
+
+def _watch_error(status: bytes) -> ApiError:
+    error = error_from_answer(500, status)
+    return (
+        ExpiredError(410, error.reason, str(error))
+        if "Expired" in error.reason or (error.reason == "Gone")
+        else error
+    )

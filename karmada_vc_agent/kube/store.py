@@ -1,0 +1,137 @@
+"""The last known state of one watched resource, with indexes.
+
+Fed by a reflector, and by whoever has just written an object and knows its answer
+(`observe`), so that the next reconcile does not plan against a stale copy. A change that
+is older than what is stored is dropped, and so is an answer about an object whose
+deletion was seen already.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from karmada_vc_agent.kube.codec import Codec
+
+T = TypeVar("T")
+Key = tuple[str, str]
+Handler = Callable[[T | None, T | None], None]
+"""Called with old and new object after a change was stored; None = was or is not there."""
+
+_DELETED_REMEMBERED = 4096
+
+
+class Store(Generic[T]):
+    """Objects by (namespace, name); indexes map a name to the keys an object appears under."""
+
+    def __init__(
+        self, codec: Codec[T], indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None
+    ) -> None:
+        self._codec = codec
+        self._objects: dict[Key, T] = {}
+        self._index_keys = dict(indexes or {})
+        self._indexed: dict[str, defaultdict[str, set[Key]]] = {
+            name: defaultdict(set) for name in self._index_keys
+        }
+        self._handlers: list[Handler[T]] = []
+        self._deleted_uids: deque[str] = deque(maxlen=_DELETED_REMEMBERED)
+        self.is_synced = False
+
+    def __len__(self) -> int:
+        """Return how many objects are stored."""
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over a copy of the list, so that the store may change meanwhile."""
+        return iter(list(self._objects.values()))
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """Return one object, for reading only."""
+        return self._objects.get((namespace, name))
+
+    def by_index(self, index: str, value: str) -> list[T]:
+        """Return the objects that appear under a value of an index."""
+        return [self._objects[key] for key in self._indexed[index].get(value, ())]
+
+    def add_handler(self, handler: Handler[T]) -> None:
+        """Call `handler` for what is stored now and for every later change."""
+        self._handlers.append(handler)
+        for obj in list(self._objects.values()):
+            handler(None, obj)
+
+    def apply(self, obj: T) -> None:
+        """Store an object from the watch."""
+        key = self._codec.key(obj)
+        old = self._objects.get(key)
+        if old is not None and self._is_older(obj, old):
+            return
+        self._put(key, old, obj)
+        self._notify(old, obj)
+
+    def observe(self, obj: T) -> None:
+        """Store an object that the server has just answered; handlers are told by the watch."""
+        key = self._codec.key(obj)
+        old = self._objects.get(key)
+        if self._codec.uid(obj) in self._deleted_uids:
+            return
+        if old is None or self._is_older(old, obj):
+            self._put(key, old, obj)
+
+    def remove(self, obj: T) -> None:
+        """Forget an object whose deletion the watch has shown."""
+        key = self._codec.key(obj)
+        self._deleted_uids.append(self._codec.uid(obj))
+        old = self._objects.get(key)
+        if old is not None and self._codec.uid(old) == self._codec.uid(obj):
+            self._drop(key, old)
+            self._notify(old, None)
+
+    def replace_all(self, objects: Iterable[T]) -> None:
+        """Make the store equal to a fresh list; handlers see the differences only."""
+        listed = {self._codec.key(obj): obj for obj in objects}
+        for key, old in list(self._objects.items()):
+            if key not in listed:
+                self._deleted_uids.append(self._codec.uid(old))
+                self._drop(key, old)
+                self._notify(old, None)
+        for key, obj in listed.items():
+            known = self._objects.get(key)
+            if known is None or self._version(known) != self._version(obj):
+                self.apply(obj)
+        self.is_synced = True
+
+    def _version(self, obj: T) -> str:
+        return self._codec.resource_version(obj)
+
+    def _is_older(self, first: T, second: T) -> bool:
+        mine, theirs = self._version(first), self._version(second)
+        # Versions of one resource are decimal and ordered; anything else is taken as newer.
+        same_object = self._codec.uid(first) == self._codec.uid(second)
+        if same_object and mine.isdigit() and theirs.isdigit():
+            return int(mine) < int(theirs)
+        return False
+
+    def _put(self, key: Key, old: T | None, obj: T) -> None:
+        if self._index_keys:
+            if old is not None:
+                self._unindex(key, old)
+            for name, keys_of in self._index_keys.items():
+                for value in keys_of(obj):
+                    self._indexed[name][value].add(key)
+        self._objects[key] = obj
+
+    def _drop(self, key: Key, old: T) -> None:
+        self._unindex(key, old)
+        del self._objects[key]
+
+    def _unindex(self, key: Key, obj: T) -> None:
+        for name, keys_of in self._index_keys.items():
+            for value in keys_of(obj):
+                keys = self._indexed[name].get(value)
+                if keys:
+                    keys.discard(key)
+                    if not keys:
+                        del self._indexed[name][value]
+
+    def _notify(self, old: T | None, new: T | None) -> None:
+        for handler in self._handlers:
+            handler(old, new)

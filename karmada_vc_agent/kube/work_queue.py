@@ -1,0 +1,143 @@
+"""A queue of keys: each at most once, with delays, back-off and fair turns.
+
+A key that is being worked on and added again waits until its worker is done. Groups (for
+us: virtual clusters) take turns, so that a burst for one does not hold up the others.
+"""
+
+import asyncio
+import heapq
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+class QueueClosedError(Exception):
+    """The queue gives out no more keys."""
+
+
+class WorkQueue(Generic[K]):
+    """Keys waiting for a worker.
+
+    group_of: whose turn a key counts as. base_delay_s, max_delay_s: the back-off of
+    add_rate_limited, doubling per failure.
+    """
+
+    def __init__(
+        self,
+        group_of: Callable[[K], Hashable],
+        base_delay_s: float = 0.005,
+        max_delay_s: float = 1000.0,
+    ) -> None:
+        self._group_of = group_of
+        self._base_delay_s = base_delay_s
+        self._max_delay_s = max_delay_s
+        self._ready: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
+        self._working: set[K] = set()
+        self._again: set[K] = set()
+        self._failures: dict[K, int] = {}
+        self._delayed: list[tuple[float, int, K]] = []
+        self._due: dict[K, float] = {}
+        self._numbers = itertools.count()
+        self._wakeup = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """Give out no more keys, so that workers end after the one they are at."""
+        self._closed = True
+        self._wakeup.set()
+
+    def __len__(self) -> int:
+        """Return how many keys are ready."""
+        return sum(len(keys) for keys in self._ready.values())
+
+    def add(self, key: K) -> None:
+        """Queue a key now; one that is queued already stays where it is."""
+        self._due.pop(key, None)
+        if key in self._working:
+            self._again.add(key)
+            return
+        self._ready.setdefault(self._group_of(key), OrderedDict())[key] = None
+        self._wakeup.set()
+
+    def add_after(self, key: K, delay_s: float) -> None:
+        """Queue a key later; of several delays of one key the shortest counts."""
+        if delay_s <= 0:
+            self.add(key)
+            return
+        due = asyncio.get_running_loop().time() + delay_s
+        if key in self._due and self._due[key] <= due:
+            return
+        self._due[key] = due
+        heapq.heappush(self._delayed, (due, next(self._numbers), key))
+        self._set_timer()
+
+    def add_rate_limited(self, key: K) -> None:
+        """Queue a key after its back-off, and double that."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self.add_after(key, min(self._max_delay_s, self._base_delay_s * 2 ** min(failures, 60)))
+
+    def forget(self, key: K) -> None:
+        """Start the back-off of a key afresh."""
+        self._failures.pop(key, None)
+
+    def retry_now(self, concerns: Callable[[K], bool]) -> None:
+        """Bring forward every delayed key that `concerns`, as after an outage."""
+        for key in [key for key in self._due if concerns(key)]:
+            self._failures.pop(key, None)
+            self.add(key)
+
+    async def take(self) -> K:
+        """Wait for the next key; `done` must follow. Raises QueueClosedError."""
+        while True:
+            if self._closed:
+                self._wakeup.set()
+                raise QueueClosedError
+            self._promote_due()
+            if self._ready:
+                group, keys = next(iter(self._ready.items()))
+                key, _ = keys.popitem(last=False)
+                if keys:
+                    self._ready.move_to_end(group)
+                else:
+                    del self._ready[group]
+                self._working.add(key)
+                return key
+            self._wakeup.clear()
+            await self._wakeup.wait()
+
+    def done(self, key: K) -> None:
+        """Say that the worker of a key has ended."""
+        self._working.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def _promote_due(self) -> None:
+        now = asyncio.get_running_loop().time()
+        while self._delayed and self._delayed[0][0] <= now:
+            due, _, key = heapq.heappop(self._delayed)
+            if self._due.get(key) == due:
+                self.add(key)
+
+    def _set_timer(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._delayed and self._due.get(self._delayed[0][2]) != self._delayed[0][0]:
+            heapq.heappop(self._delayed)
+        if not self._delayed:
+            return
+        due = self._delayed[0][0]
+        if self._timer and not self._timer.cancelled() and loop.time() < self._timer.when() <= due:
+            return
+        if self._timer:
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._promote_due()
+        self._set_timer()

@@ -1,0 +1,87 @@
+"""Nodes and Pods as read-only structs with only the fields that are used.
+
+A kept Pod costs 1.25 KB like this against 32.9 KB as the generated client's object
+(stack.md). Structs drop what they do not name: never write one back.
+"""
+
+from msgspec import Struct, field
+
+
+class Meta(Struct, rename="camel", gc=False):
+    """Metadata of a Node or Pod."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+class Condition(Struct, rename="camel", gc=False):
+    """One entry of status.conditions."""
+
+    type: str = ""
+    status: str = ""
+
+
+class NodeStatus(Struct, gc=False):
+    """Status of a Node; allocatable maps resource names to quantities."""
+
+    allocatable: dict[str, str] = field(default_factory=dict)
+    conditions: list[Condition] = field(default_factory=list)
+
+
+class Node(Struct):
+    """A Node of the host."""
+
+    metadata: Meta
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the condition Ready is True."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
+
+
+class ResourceRequirements(Struct, gc=False):
+    """Requests of one container: resource names to quantities."""
+
+    requests: dict[str, str | int | float] = field(default_factory=dict)
+
+
+class Container(Struct, gc=False):
+    """A container or init container."""
+
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+
+
+class PodSpec(Struct, rename="camel"):
+    """What of a Pod's spec counts for resources and placement."""
+
+    node_name: str = ""
+    node_selector: dict[str, str] = field(default_factory=dict)
+    containers: list[Container] = field(default_factory=list)
+    init_containers: list[Container] = field(default_factory=list)
+    overhead: dict[str, str | int | float] = field(default_factory=dict)
+
+
+class PodStatus(Struct, gc=False):
+    """Status of a Pod."""
+
+    phase: str = ""
+
+
+class Pod(Struct):
+    """A Pod of the host."""
+
+    metadata: Meta
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the Pod has run to its end and holds no resources."""
+        return self.status.phase in ("Succeeded", "Failed")

@@ -1,0 +1,25 @@
+"""Our own labels and annotations: everything under the domain D."""
+
+DOMAIN = "virtualcluster.kubeedge.io"
+CONFIG_API_VERSION = f"config.{DOMAIN}/v1alpha1"
+
+CLUSTER_LABEL = f"{DOMAIN}/cluster"
+NAMESPACE_LABEL = f"{DOMAIN}/namespace"
+AGENT_LABEL = f"{DOMAIN}/agent"
+
+CREATED_BY_AGENT_ANNOTATION = f"{DOMAIN}/created-by-agent"
+ADOPTED_ANNOTATION = f"{DOMAIN}/adopted"
+ALLOW_ADOPTION_ANNOTATION = f"{DOMAIN}/allow-adoption"
+WORK_ANNOTATION = f"{DOMAIN}/work"
+REWRITE_DNS_ANNOTATION = f"{DOMAIN}/rewrite-dns"
+
+MEMBERSHIP_LABEL = "node-restriction.kubernetes.io/virtual-cluster"
+"""On the nodes of virtual clusters chosen by expressions or names (rewriting-rules 3.1)."""
+
+NODE_SELECTOR_ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
+"""On every claimed namespace (rewriting-rules 3.5)."""
+
+
+def is_ours(key: str) -> bool:
+    """Whether a label or annotation key belongs to our domain."""
+    return key.startswith(f"{DOMAIN}/")

@@ -1,0 +1,69 @@
+"""Karmada's vocabulary: labels, annotations, finalizers, names (contract 2, 5.2, B)."""
+
+CLUSTER_API = "cluster.karmada.io/v1alpha1"
+WORK_API = "work.karmada.io/v1alpha1"
+
+CLUSTER_FINALIZER = "karmada.io/cluster-controller"
+EXECUTION_FINALIZER = "karmada.io/execution-controller"
+
+LEASE_NAMESPACE = "karmada-cluster"
+EXECUTION_NAMESPACE_PREFIX = "karmada-es-"
+CLUSTER_NAME_MAX_LENGTH = 48
+
+MANAGED_LABEL = "karmada.io/managed"
+SYSTEM_LABEL = "karmada.io/system"
+WORK_PERMANENT_ID_LABEL = "work.karmada.io/permanent-id"
+BINDING_PERMANENT_ID_LABEL = "resourcebinding.karmada.io/permanent-id"
+CLUSTER_BINDING_PERMANENT_ID_LABEL = "clusterresourcebinding.karmada.io/permanent-id"
+POLICY_PERMANENT_ID_LABEL = "propagationpolicy.karmada.io/permanent-id"
+CLUSTER_POLICY_PERMANENT_ID_LABEL = "clusterpropagationpolicy.karmada.io/permanent-id"
+RETAIN_REPLICAS_LABEL = "resourcetemplate.karmada.io/retain-replicas"
+
+WORK_NAME_ANNOTATION = "work.karmada.io/name"
+WORK_NAMESPACE_ANNOTATION = "work.karmada.io/namespace"
+CONFLICT_RESOLUTION_ANNOTATION = "work.karmada.io/conflict-resolution"
+TEMPLATE_UID_ANNOTATION = "resourcetemplate.karmada.io/uid"
+TEMPLATE_GENERATION_ANNOTATION = "resourcetemplate.karmada.io/generation"
+MANAGED_LABELS_ANNOTATION = "resourcetemplate.karmada.io/managed-labels"
+MANAGED_ANNOTATIONS_ANNOTATION = "resourcetemplate.karmada.io/managed-annotations"
+BINDING_NAME_ANNOTATION = "resourcebinding.karmada.io/name"
+BINDING_NAMESPACE_ANNOTATION = "resourcebinding.karmada.io/namespace"
+CLUSTER_BINDING_NAME_ANNOTATION = "clusterresourcebinding.karmada.io/name"
+POLICY_NAME_ANNOTATION = "propagationpolicy.karmada.io/name"
+POLICY_NAMESPACE_ANNOTATION = "propagationpolicy.karmada.io/namespace"
+CLUSTER_POLICY_NAME_ANNOTATION = "clusterpropagationpolicy.karmada.io/name"
+
+_HASH_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_FNV_OFFSET = 0x811C9DC5
+_FNV_PRIME = 0x01000193
+
+
+def execution_namespace(cluster: str) -> str:
+    """Return the hub namespace that holds the Works of a Cluster."""
+    return EXECUTION_NAMESPACE_PREFIX + cluster
+
+
+def cluster_of_execution_namespace(namespace: str) -> str | None:
+    """Return the Cluster name, or None where the namespace is no execution namespace."""
+    if not namespace.startswith(EXECUTION_NAMESPACE_PREFIX):
+        return None
+    return namespace.removeprefix(EXECUTION_NAMESPACE_PREFIX)
+
+
+def work_name(kind: str, name: str, namespace: str) -> str:
+    """Return the name Karmada gives the Work of a template.
+
+    Source: contract appendix B; karmada pkg/util/names/names.go.
+    """
+    name = name.replace(":", ".").lower()
+    parts = [namespace, name, kind] if namespace else [name, kind]
+    digits = str(_fnv1a_32("-".join(parts).lower()))
+    safe = "".join(_HASH_ALPHABET[ord(digit) % len(_HASH_ALPHABET)] for digit in digits)
+    return f"{name}-{safe}"
+
+
+def _fnv1a_32(text: str) -> int:
+    value = _FNV_OFFSET
+    for byte in text.encode():
+        value = ((value ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
+    return value

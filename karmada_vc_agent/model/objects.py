@@ -1,0 +1,147 @@
+"""Raw Kubernetes objects: their kind, their key, values deep inside them."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+Object = dict[str, Any]
+"""A Kubernetes object, or a part of one, as decoded from JSON."""
+
+
+class GroupVersionKind(NamedTuple):
+    """Group (empty for core), version and kind of an object."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        """Return `v1` or `apps/v1`, as the field apiVersion has it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class ObjectKey(NamedTuple):
+    """What names one object on one API server; namespace is empty for cluster-scoped ones."""
+
+    gvk: GroupVersionKind
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return `Deployment edge/web` or `ClusterRole reader`."""
+        return f"{self.gvk.kind} {namespaced_name(self.namespace, self.name)}"
+
+
+def namespaced_name(namespace: str, name: str) -> str:
+    """Return `namespace/name`, or the name alone of a cluster-scoped object."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+def parse_api_version(api_version: str, kind: str) -> GroupVersionKind:
+    """Split `apps/v1` or `v1` and add the kind."""
+    group, _, version = api_version.rpartition("/")
+    return GroupVersionKind(group, version, kind)
+
+
+def gvk_of(obj: Object) -> GroupVersionKind:
+    """Return group, version and kind; missing fields become empty."""
+    return parse_api_version(str(obj.get("apiVersion") or ""), str(obj.get("kind") or ""))
+
+
+def key_of(obj: Object) -> ObjectKey:
+    """Return the key of an object; missing fields become empty."""
+    metadata = obj.get("metadata") or {}
+    return ObjectKey(gvk_of(obj), metadata.get("namespace") or "", metadata.get("name") or "")
+
+
+def labels_of(obj: Object) -> dict[str, str]:
+    """Return the labels for reading; an empty dict where there are none."""
+    return dig(obj, "metadata", "labels") or {}
+
+
+def annotations_of(obj: Object) -> dict[str, str]:
+    """Return the annotations for reading; an empty dict where there are none."""
+    return dig(obj, "metadata", "annotations") or {}
+
+
+def dig(obj: Any, *path: str | int) -> Any:
+    """Follow keys and list indices; None as soon as one is missing."""
+    for step in path:
+        if isinstance(obj, dict):
+            obj = obj.get(step)
+        elif isinstance(obj, list) and isinstance(step, int) and -len(obj) <= step < len(obj):
+            obj = obj[step]
+        else:
+            return None
+    return obj
+
+
+def values_at(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the concrete path and the value of everything that a table path names.
+
+    path: keys joined by dots; `[]` after a key = every element of the list, `{}` = every
+    value of the map (`spec.tasks[].template.spec`). Missing parts yield nothing.
+    """
+    yield from _walk(obj, path.split("."), "")
+
+
+def _walk(obj: Any, steps: list[str], walked: str) -> Iterator[tuple[str, Any]]:
+    if not steps:
+        yield walked, obj
+        return
+    if not isinstance(obj, dict):
+        return
+    key, spread = steps[0], steps[0][-2:]
+    if spread in ("[]", "{}"):
+        key = key[:-2]
+    value = obj.get(key)
+    here = f"{walked}.{key}" if walked else key
+    if spread == "[]" and isinstance(value, list):
+        for index, element in enumerate(value):
+            yield from _walk(element, steps[1:], f"{here}[{index}]")
+    elif spread == "{}" and isinstance(value, dict):
+        for name, element in value.items():
+            yield from _walk(element, steps[1:], f'{here}["{name}"]')
+    elif spread not in ("[]", "{}") and value is not None:
+        yield from _walk(value, steps[1:], here)
+
+
+def copy_object(obj: Any) -> Any:
+    """Return a deep copy of JSON data; several times faster than copy.deepcopy."""
+    if isinstance(obj, dict):
+        return {key: copy_object(value) for key, value in obj.items()}
+    if isinstance(obj, list):
+        return [copy_object(value) for value in obj]
+    return obj
+
+
+def put(obj: Object, value: Any, *path: str) -> Object:
+    """Return a copy with the value at the path; only the dicts on the path are copied.
+
+    Missing dicts on the way are made. Raises ValueError where something else is in the way.
+    """
+    return _put(obj, value, path, 0)
+
+
+def _put(obj: Any, value: Any, path: tuple[str, ...], depth: int) -> Object:
+    if obj is None:
+        obj = {}
+    if not isinstance(obj, dict):
+        raise ValueError(f"{'.'.join(path[:depth])} is {type(obj).__name__}, not a map")  # noqa: TRY004
+    step = path[depth]
+    last = depth == len(path) - 1
+    return {**obj, step: value if last else _put(obj.get(step), value, path, depth + 1)}
+
+
+def drop(obj: Object, *path: str) -> Object:
+    """Return the object without the value at the path; itself where nothing is there.
+
+    Only the dicts on the path are copied.
+    """
+    step, rest = path[0], path[1:]
+    if not isinstance(obj, dict) or step not in obj:
+        return obj
+    if not rest:
+        return {key: value for key, value in obj.items() if key != step}
+    inner = drop(obj[step], *rest)
+    return obj if inner is obj[step] else {**obj, step: inner}

@@ -1,0 +1,149 @@
+"""Kubernetes quantities: exact values, sums, and text as apimachinery prints it.
+
+A quantity is kept as a whole number of nano units, the finest that Kubernetes knows, so sums
+never round. Source: karmada's k8s.io/apimachinery v0.35 pkg/api/resource.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+Notation = Literal["DecimalSI", "BinarySI", "DecimalExponent"]
+"""How a quantity is written: 12M, 12Mi or 12e6."""
+
+Raw = str | int | float
+"""A quantity as JSON has it."""
+
+INT64_MAX = 2**63 - 1
+
+_NANO = 10**9
+_MILLI_IN_NANO = 10**6
+_DECIMAL_EXPONENTS = {
+    "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+}  # fmt: skip
+_DECIMAL_SUFFIXES = {exponent: suffix for suffix, exponent in _DECIMAL_EXPONENTS.items()}
+_BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_TEXT = re.compile(
+    r"(?P<sign>[+-]?)(?:(?P<whole>[0-9]+)(?:\.(?P<part>[0-9]*))?|\.(?P<only_part>[0-9]+))"
+    r"(?:(?P<binary>[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]+)|(?P<decimal>[numkMGTPE]?))"
+)
+_MAX_EXPONENT = 99
+"""Larger ones are held here: 1e99 is past all that is counted, 1e999999999 would fill memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number with the notation it is printed in."""
+
+    nano: int
+    notation: Notation = "DecimalSI"
+
+    @property
+    def whole(self) -> int:
+        """Return whole units, rounded away from zero and held within 64 bits."""
+        return _scale_down(self.nano, _NANO)
+
+    @property
+    def milli(self) -> int:
+        """Return thousandths, rounded away from zero and held within 64 bits."""
+        return _scale_down(self.nano, _MILLI_IN_NANO)
+
+    def __add__(self, other: "Quantity") -> "Quantity":
+        """Add exactly; the notation is that of the first addend that is not zero."""
+        return Quantity(self.nano + other.nano, self.notation if self.nano else other.notation)
+
+    def __sub__(self, other: "Quantity") -> "Quantity":
+        """Subtract exactly; the notation is that of the first part that is not zero."""
+        return Quantity(self.nano - other.nano, self.notation if self.nano else other.notation)
+
+    def __str__(self) -> str:
+        """Return the canonical text: no fraction, the largest suffix that loses nothing."""
+        if self.nano == 0:
+            return "0"
+        if self.notation == "BinarySI" and self.nano % _NANO == 0:
+            units = self.nano // _NANO
+            if abs(units) >= 1024:  # smaller ones are printed as decimals
+                return _binary_text(units)
+        return _decimal_text(self.nano, self.notation)
+
+
+@lru_cache(maxsize=8192, typed=True)
+def parse(raw: Raw) -> Quantity:
+    """Parse a quantity; what is finer than nano is rounded up, as Kubernetes does.
+
+    Raises ValueError naming the text where it is no quantity.
+    """
+    text = raw if isinstance(raw, str) else repr(raw)
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text[:80]}" is no quantity, write it like 500m, 2 or 1.5Gi')
+    part = match["part"] or match["only_part"] or ""
+    digits = int((match["whole"] or "") + part)
+    if match["binary"]:
+        magnitude, notation = _binary_magnitude(digits, part, match["binary"])
+    else:
+        notation = "DecimalExponent" if match["exponent"] else "DecimalSI"
+        exponent = int(match["exponent"] or _DECIMAL_EXPONENTS[match["decimal"]])
+        exponent = max(-_MAX_EXPONENT, min(exponent, _MAX_EXPONENT))
+        magnitude = _shift(digits, exponent - len(part) + 9)
+    return Quantity(-magnitude if match["sign"] == "-" else magnitude, notation)
+
+
+@lru_cache(maxsize=8192, typed=True)
+def whole_units(raw: Raw) -> int:
+    """Parse a quantity and return whole units, rounded away from zero."""
+    return parse(raw).whole
+
+
+@lru_cache(maxsize=8192, typed=True)
+def milli_units(raw: Raw) -> int:
+    """Parse a quantity and return thousandths, rounded away from zero."""
+    return parse(raw).milli
+
+
+def of_whole(units: int, notation: Notation = "DecimalSI") -> Quantity:
+    """Make a quantity of whole units."""
+    return Quantity(units * _NANO, notation)
+
+
+def of_milli(thousandths: int) -> Quantity:
+    """Make a decimal quantity of thousandths, as CPU is counted."""
+    return Quantity(thousandths * _MILLI_IN_NANO)
+
+
+def _binary_magnitude(digits: int, part: str, suffix: str) -> tuple[int, Notation]:
+    factor: int = 1024 ** _BINARY_SUFFIXES.index(suffix)
+    magnitude = min(_shift(digits * factor, 9 - len(part)), INT64_MAX * _NANO)
+    return magnitude, "DecimalSI" if 0 < magnitude < _NANO else "BinarySI"
+
+
+def _shift(digits: int, places: int) -> int:
+    """Multiply by a power of ten; fractions are rounded up."""
+    if places >= 0:
+        return int(digits * 10**places)
+    return int(-(-digits // 10**-places))
+
+
+def _scale_down(nano: int, unit: int) -> int:
+    units = -(-nano // unit) if nano >= 0 else nano // unit
+    return max(-INT64_MAX - 1, min(units, INT64_MAX))
+
+
+def _binary_text(units: int) -> str:
+    step = 0
+    while units % 1024 == 0 and step < len(_BINARY_SUFFIXES) - 1:
+        units //= 1024
+        step += 1
+    return f"{units}{_BINARY_SUFFIXES[step]}"
+
+
+def _decimal_text(nano: int, notation: Notation) -> str:
+    exponent = -9
+    while nano % 1000 == 0:
+        nano //= 1000
+        exponent += 3
+    if exponent == 0:
+        return str(nano)
+    suffix = None if notation == "DecimalExponent" else _DECIMAL_SUFFIXES.get(exponent)
+    return f"{nano}{suffix}" if suffix else f"{nano}e{exponent}"

@@ -1,0 +1,95 @@
+"""Label selectors: do they match, can one never match without the other."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_PREFIX_MAX_LENGTH = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One of matchExpressions: operator is In, NotIn, Exists or DoesNotExist."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels fulfil this requirement; NotIn also holds where the key is missing."""
+        if self.operator == "Exists":
+            return self.key in labels
+        if self.operator == "DoesNotExist":
+            return self.key not in labels
+        if self.operator == "In":
+            return labels.get(self.key) in self.values
+        return labels.get(self.key) not in self.values
+
+    def follows_from(self, other: "Requirement") -> bool:
+        """Whether everything that fulfils `other` fulfils this one too."""
+        if self.key != other.key:
+            return False
+        if other.operator == "In":
+            return all(self.matches({self.key: value}) for value in other.values)
+        if other.operator == "DoesNotExist":
+            return self.operator in ("DoesNotExist", "NotIn")
+        if other.operator == "Exists":
+            return self.operator == "Exists"
+        return self.operator == "NotIn" and self.values <= other.values
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """A Kubernetes label selector; an empty one is not allowed where we use it."""
+
+    match_labels: Mapping[str, str] = field(default_factory=dict)
+    match_expressions: tuple[Requirement, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything is required."""
+        return bool(self.match_labels or self.match_expressions)
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels fulfil every requirement."""
+        return all(requirement.matches(labels) for requirement in self.requirements())
+
+    def requirements(self) -> tuple[Requirement, ...]:
+        """Return matchLabels and matchExpressions in one form."""
+        equalities = (Requirement(k, "In", frozenset((v,))) for k, v in self.match_labels.items())
+        return (*equalities, *self.match_expressions)
+
+    def implies(self, other: "LabelSelector") -> bool:
+        """Whether everything that this selects, `other` certainly selects too.
+
+        Requirements are compared one by one, so an implication that only several of them
+        give together is not found; overlaps at run time are reported by node.
+        """
+        return all(
+            any(theirs.follows_from(ours) for ours in self.requirements())
+            for theirs in other.requirements()
+        )
+
+
+def label_key_problem(key: str) -> str | None:
+    """Say what is wrong with a label key, or None."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and not (len(prefix) <= _PREFIX_MAX_LENGTH and _PREFIX.fullmatch(prefix)):
+        return f'"{key}" is no label key: the part before "/" must be a DNS name'
+    if not _NAME.fullmatch(name):
+        return (
+            f'"{key}" is no label key: use 1 to 63 letters, digits, "-", "_" or ".", '
+            "beginning and ending with a letter or digit"
+        )
+    return None
+
+
+def label_value_problem(value: str) -> str | None:
+    """Say what is wrong with a label value, or None; an empty value is allowed."""
+    if value and not _NAME.fullmatch(value):
+        return (
+            f'"{value}" is no label value: use at most 63 letters, digits, "-", "_" or ".", '
+            "beginning and ending with a letter or digit"
+        )
+    return None

@@ -1,0 +1,55 @@
+"""A virtual cluster: a group of nodes that Karmada sees as a Cluster."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NewType
+
+from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.selectors import LabelSelector
+
+VirtualNamespace = NewType("VirtualNamespace", str)
+"""A namespace as the hub names it: `edge`."""
+
+HostNamespace = NewType("HostNamespace", str)
+"""A namespace as the host names it: `edge-v-branch-a`."""
+
+NAMESPACES_ALWAYS = "Always"
+NAMESPACES_ON_DEMAND = "OnDemand"
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualCluster:
+    """One virtual cluster as the settings describe it (rewriting-rules 10)."""
+
+    name: str
+    node_selector: LabelSelector = field(default_factory=LabelSelector)
+    node_names: tuple[str, ...] = ()
+    cluster_labels: Mapping[str, str] = field(default_factory=dict)
+    provider: str = ""
+    region: str = ""
+    zones: tuple[str, ...] = ()
+    taints: tuple[Object, ...] = ()
+    resource_models: tuple[Object, ...] = ()
+    namespaces: str = NAMESPACES_ALWAYS
+    adopt_namespaces: tuple[str, ...] = ()
+    tolerations: tuple[Object, ...] = ()
+    offline_tolerations: bool = False
+
+    @property
+    def needs_membership_label(self) -> bool:
+        """Whether the agent has to label the nodes, since pods can only select by equality."""
+        return bool(self.node_names or self.node_selector.match_expressions)
+
+    @property
+    def required_selector(self) -> Mapping[str, str]:
+        """Labels that every pod of this virtual cluster must select (rewriting-rules 3.1)."""
+        if self.needs_membership_label:
+            return {MEMBERSHIP_LABEL: self.name}
+        return self.node_selector.match_labels
+
+    def selects(self, node_name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node belongs here by the settings; overlaps are not looked at."""
+        if node_name in self.node_names:
+            return True
+        return bool(self.node_selector) and self.node_selector.matches(labels)

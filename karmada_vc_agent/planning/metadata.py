@@ -1,0 +1,104 @@
+"""Three-way merge of labels and annotations, and what is stripped when Karmada lets go."""
+
+from typing import Any
+
+from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+
+_POLICY_LABELS = (karmada.POLICY_PERMANENT_ID_LABEL,)
+_POLICY_ANNOTATIONS = (karmada.POLICY_NAMESPACE_ANNOTATION, karmada.POLICY_NAME_ANNOTATION)
+_CLUSTER_POLICY_LABELS = (karmada.CLUSTER_POLICY_PERMANENT_ID_LABEL,)
+_CLUSTER_POLICY_ANNOTATIONS = (karmada.CLUSTER_POLICY_NAME_ANNOTATION,)
+
+# Contract 5.8. Karmada leaves clusterresourcebinding.karmada.io/* behind; so do we.
+_MANAGED_LABELS = (
+    karmada.BINDING_PERMANENT_ID_LABEL,
+    karmada.WORK_PERMANENT_ID_LABEL,
+    karmada.MANAGED_LABEL,
+)
+_MANAGED_ANNOTATIONS = (
+    karmada.MANAGED_ANNOTATIONS_ANNOTATION,
+    karmada.MANAGED_LABELS_ANNOTATION,
+    karmada.TEMPLATE_UID_ANNOTATION,
+    karmada.TEMPLATE_GENERATION_ANNOTATION,
+    karmada.BINDING_NAMESPACE_ANNOTATION,
+    karmada.BINDING_NAME_ANNOTATION,
+    karmada.WORK_NAME_ANNOTATION,
+    karmada.WORK_NAMESPACE_ANNOTATION,
+)
+
+
+def merge_labels(desired: Object, live: Object) -> dict[str, str]:
+    """Return the labels to write: the manifest's, and those others put on the live object.
+
+    A label that the live object's managed-labels annotation names came from Karmada; where
+    the manifest has it no longer, it goes. Source: contract 5.5 step 3.
+    """
+    managed = annotations_of(live).get(karmada.MANAGED_LABELS_ANNOTATION)
+    return _merge(labels_of(desired), labels_of(live), managed)
+
+
+def merge_annotations(desired: Object, live: Object) -> dict[str, str]:
+    """Return the annotations to write, by the rule of `merge_labels`."""
+    managed = annotations_of(live).get(karmada.MANAGED_ANNOTATIONS_ANNOTATION)
+    return _merge(annotations_of(desired), annotations_of(live), managed)
+
+
+def merge_metadata(desired: Object, live: Object) -> Object:
+    """Return the desired object with the metadata an update of the live one needs.
+
+    From the live object: resourceVersion, finalizers and ownerReferences (the manifest's are
+    replaced even by nothing), merged labels and annotations. Source: contract 5.5 steps 2, 3.
+    """
+    metadata: dict[str, Any] = dict(desired.get("metadata") or {})
+    live_metadata = live.get("metadata") or {}
+    for field in ("resourceVersion", "finalizers", "ownerReferences"):
+        if live_metadata.get(field):
+            metadata[field] = live_metadata[field]
+        else:
+            metadata.pop(field, None)
+    if labels := merge_labels(desired, live):
+        metadata["labels"] = labels
+    if annotations := merge_annotations(desired, live):
+        metadata["annotations"] = annotations
+    return {**desired, "metadata": metadata}
+
+
+def without_claims(manifest: Object) -> Object:
+    """Return the manifest of a preserved object: nothing says any more that Karmada has it.
+
+    Goes with: policy claims, binding and Work ids, the managed lists, and every label and
+    annotation of our own domain. Source: contract 5.8.
+    """
+    namespaced = bool((manifest.get("metadata") or {}).get("namespace"))
+    labels = _POLICY_LABELS if namespaced else _CLUSTER_POLICY_LABELS
+    annotations = _POLICY_ANNOTATIONS if namespaced else _CLUSTER_POLICY_ANNOTATIONS
+    return _without_keys(
+        manifest,
+        frozenset((*labels, *_MANAGED_LABELS)),
+        frozenset((*annotations, *_MANAGED_ANNOTATIONS)),
+    )
+
+
+def without_our_keys(obj: Object) -> Object:
+    """Return the object without labels and annotations of our own domain."""
+    return _without_keys(obj, frozenset(), frozenset())
+
+
+def _merge(desired: dict[str, str], live: dict[str, str], managed: str | None) -> dict[str, str]:
+    if live == desired:
+        return dict(desired)
+    gone = frozenset((managed or "").split(","))
+    return {key: value for key, value in live.items() if key not in gone} | desired
+
+
+def _without_keys(obj: Object, labels: frozenset[str], annotations: frozenset[str]) -> Object:
+    metadata = dict(obj.get("metadata") or {})
+    for field, gone in (("labels", labels), ("annotations", annotations)):
+        if metadata.get(field):
+            metadata[field] = {
+                key: value
+                for key, value in metadata[field].items()
+                if key not in gone and not domain.is_ours(key)
+            }
+    return {**obj, "metadata": metadata}

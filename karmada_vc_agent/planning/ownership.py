@@ -1,0 +1,51 @@
+"""May we touch the live object, and what to say when we may not."""
+
+from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+
+_CONFLICT_OVERWRITE = "overwrite"
+
+
+def is_managed(live: Object) -> bool:
+    """Whether the live object came from a Karmada; it does not say from which (trap 23)."""
+    return labels_of(live).get(karmada.MANAGED_LABEL) == "true"
+
+
+def foreign_owner(desired: Object, live: Object) -> str | None:
+    """Return the virtual cluster that owns the live object, where it is not the desired's."""
+    owner = labels_of(live).get(domain.CLUSTER_LABEL)
+    return owner if owner and owner != labels_of(desired).get(domain.CLUSTER_LABEL) else None
+
+
+def may_replace(desired: Object, live: Object) -> bool:
+    """Whether an update is allowed: managed by Karmada, or the manifest says overwrite.
+
+    An object of another virtual cluster is never ours, whatever the manifest says.
+    Source: contract 5.5 step 1, trap 23.
+    """
+    if foreign_owner(desired, live):
+        return False
+    if is_managed(live):
+        return True
+    strategy = annotations_of(desired).get(karmada.CONFLICT_RESOLUTION_ANNOTATION)
+    return strategy == _CONFLICT_OVERWRITE
+
+
+def may_delete(desired: Object, live: Object) -> bool:
+    """Whether a delete is allowed: managed by Karmada and not another virtual cluster's.
+
+    Source: contract 5.8, trap 23.
+    """
+    return is_managed(live) and foreign_owner(desired, live) is None
+
+
+def conflict_text(kind: str, virtual_namespace: str, name: str, cluster: str) -> str:
+    """Return Karmada's words for a live object that it does not manage (contract 5.5).
+
+    A cluster-scoped object keeps the slash: `resource(kind=ClusterRole, /reader)`.
+    """
+    return (
+        f"resource(kind={kind}, {virtual_namespace}/{name}) already exists in the cluster "
+        f"{cluster} and the {karmada.CONFLICT_RESOLUTION_ANNOTATION} strategy value is empty, "
+        "Karmada will not manage this resource"
+    )

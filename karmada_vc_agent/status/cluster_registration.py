@@ -1,0 +1,80 @@
+"""The Cluster object that a virtual cluster registers, and how an existing one must change."""
+
+from typing import Any
+
+from karmada_vc_agent.model import karmada, quantity
+from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+_MAX_INT64 = "9223372036854775807"
+
+
+def new_cluster(vc: VirtualCluster, cluster_id: str) -> Object:
+    """Return the Cluster to create. Source: contract 1.1."""
+    metadata: Object = {"name": vc.name}
+    if vc.cluster_labels:
+        metadata["labels"] = dict(vc.cluster_labels)
+    spec: Object = {"id": cluster_id, "syncMode": "Pull", **_described(vc)}
+    if vc.taints:
+        spec["taints"] = list(vc.taints)
+    if vc.resource_models:
+        spec["resourceModels"] = standard_models(vc)
+    return {
+        "apiVersion": karmada.CLUSTER_API,
+        "kind": "Cluster",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def cluster_changes(cluster: Object, vc: VirtualCluster, *, settings_changed: bool) -> Object:
+    """Return the merge patch that makes an existing Cluster fit the settings; empty = fits.
+
+    Labels, provider, region and zones are overlaid and never cleared; taints are added only
+    when the settings changed, since operators cordon and taint Clusters too; resourceModels
+    are always the settings', since the server fills in its own where there are none
+    (contract trap 16).
+    """
+    patch: Object = {}
+    labels = dig(cluster, "metadata", "labels") or {}
+    if any(labels.get(key) != value for key, value in vc.cluster_labels.items()):
+        patch["metadata"] = {"labels": dict(vc.cluster_labels)}
+    spec = cluster.get("spec") or {}
+    changes = {key: value for key, value in _described(vc).items() if spec.get(key) != value}
+    if (spec.get("resourceModels") or []) != standard_models(vc):
+        changes["resourceModels"] = standard_models(vc)
+    if settings_changed:
+        taints = spec.get("taints") or []
+        known = {(taint.get("key"), taint.get("effect")) for taint in taints}
+        added = [t for t in vc.taints if (t.get("key"), t.get("effect")) not in known]
+        if added:
+            changes["taints"] = [*taints, *added]
+    if changes:
+        patch["spec"] = changes
+    return patch
+
+
+def standard_models(vc: VirtualCluster) -> list[Object]:
+    """Return resourceModels in the form in which the server keeps them (contract 1.2).
+
+    Sorted by grade, the first minimum 0, the last maximum MaxInt64, quantities canonical.
+    """
+    models = sorted(vc.resource_models, key=lambda model: int(model.get("grade") or 0))
+    standard = []
+    for index, model in enumerate(models):
+        ranges = []
+        for entry in model.get("ranges") or []:
+            low = "0" if index == 0 else _canonical(entry.get("min"))
+            high = _MAX_INT64 if index == len(models) - 1 else _canonical(entry.get("max"))
+            ranges.append({"name": entry.get("name"), "min": low, "max": high})
+        standard.append({"grade": int(model.get("grade") or 0), "ranges": ranges})
+    return standard
+
+
+def _canonical(value: Any) -> str:
+    return str(quantity.parse(value))
+
+
+def _described(vc: VirtualCluster) -> Object:
+    described = {"provider": vc.provider, "region": vc.region, "zones": list(vc.zones)}
+    return {key: value for key, value in described.items() if value}

@@ -1,0 +1,120 @@
+"""Put together the status of a Cluster (contract 4.1, 4.4)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from karmada_vc_agent.model.core import Node, Pod
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
+from karmada_vc_agent.status import resource_models as models
+from karmada_vc_agent.status.conditions import Condition, set_condition
+from karmada_vc_agent.status.resource_summary import summarize_resources
+
+COMPLETE_API_ENABLEMENTS = "CompleteAPIEnablements"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedStatus:
+    """What one sync found out; None means that it is not reported.
+
+    conditions: CompleteAPIEnablements and the damped Ready, in this order.
+    """
+
+    kubernetes_version: str
+    api_enablements: Sequence[Object]
+    node_summary: Object | None
+    resource_summary: Object | None
+    conditions: Sequence[Condition]
+
+
+def compose_cluster_status(
+    live_status: Object | None, observed: ObservedStatus, now: str
+) -> Object:
+    """Return the whole status to PUT: the live one with what was observed laid over it.
+
+    Everything else stays: remedyActions, fields we do not know, conditions of others
+    (contract 4.1, trap 17). The write is needed where the result differs from live_status.
+    """
+    fields: dict[str, Any] = {
+        "kubernetesVersion": observed.kubernetes_version or None,
+        "apiEnablements": list(observed.api_enablements) or None,
+        "nodeSummary": observed.node_summary,
+        "resourceSummary": observed.resource_summary,
+    }
+    kept = {name: value for name, value in (live_status or {}).items() if name not in fields}
+    found = {name: value for name, value in fields.items() if value is not None}
+    return with_conditions({**kept, **found}, observed.conditions, now)
+
+
+def with_conditions(
+    live_status: Object | None, conditions: Iterable[Condition], now: str
+) -> Object:
+    """Return the status with only these conditions changed, as while the host is offline."""
+    status = live_status or {}
+    merged = status.get("conditions")
+    for condition in conditions:
+        merged = set_condition(merged, condition, now)
+    return {**status, "conditions": merged} if merged else dict(status)
+
+
+def api_enablements(
+    resource_lists: Iterable[Object], is_hidden: Callable[[GroupVersionKind], bool]
+) -> list[Object]:
+    """Return apiEnablements: one entry for each group version, everything in order of name.
+
+    resource_lists: discovery answers `{"groupVersion", "resources": [{"name", "kind"}]}`.
+    is_hidden: kinds that the virtual cluster must not get; the scheduler then places none.
+    """
+    enablements = []
+    for resource_list in resource_lists:
+        group_version = resource_list["groupVersion"]
+        resources = [
+            {"name": resource["name"], "kind": resource["kind"]}
+            for resource in resource_list.get("resources") or ()
+            if "/" not in resource["name"]  # a subresource
+            and not is_hidden(parse_api_version(group_version, resource["kind"]))
+        ]
+        enablement: Object = {"groupVersion": group_version}
+        if resources:
+            enablement["resources"] = sorted(resources, key=lambda resource: resource["name"])
+        enablements.append(enablement)
+    return sorted(enablements, key=lambda enablement: enablement["groupVersion"])
+
+
+def complete_api_enablements(count: int, *, is_partial: bool) -> Condition:
+    """Return the condition that says how much to trust the list (contract 4.4).
+
+    count: entries of the list. is_partial: discovery failed for a part.
+    """
+    if count == 0:
+        return _enablements("False", "Empty", "collected empty APIEnablements from the cluster")
+    if is_partial:
+        message = f"might collect partial APIEnablements({count}) from the cluster"
+        return _enablements("False", "Partial", message)
+    return _enablements("True", "Complete", "collected complete APIEnablements from the cluster")
+
+
+def node_summary(nodes: Iterable[Node]) -> dict[str, int]:
+    """Count nodes and ready nodes; zeros are left out, so no nodes give `{}`."""
+    counted = list(nodes)
+    counts = {"totalNum": len(counted), "readyNum": sum(node.is_ready for node in counted)}
+    return {name: count for name, count in counts.items() if count}
+
+
+def resource_summary(
+    nodes: Sequence[Node],
+    pods_on_nodes: Sequence[Pod],
+    pending_pods: Sequence[Pod],
+    resource_models: Sequence[Object],
+) -> Object:
+    """Return resourceSummary with allocatableModelings where the Cluster has models.
+
+    resource_models: spec.resourceModels of the Cluster.
+    """
+    summary = summarize_resources(nodes, pods_on_nodes, pending_pods)
+    modelings = models.allocatable_modelings(resource_models, nodes, pods_on_nodes)
+    return {**summary, "allocatableModelings": modelings} if modelings else summary
+
+
+def _enablements(status: str, reason: str, message: str) -> Condition:
+    return Condition(type=COMPLETE_API_ENABLEMENTS, status=status, reason=reason, message=message)

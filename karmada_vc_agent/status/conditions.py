@@ -1,0 +1,45 @@
+"""Conditions: set one in a list so that its transition time moves only when status flips."""
+
+from collections.abc import Iterable, Sequence
+from typing import NotRequired, TypedDict
+
+
+class Condition(TypedDict):
+    """A metav1.Condition as Karmada writes it: never with observedGeneration.
+
+    lastTransitionTime is left to `set_condition`.
+    """
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    lastTransitionTime: NotRequired[str]
+
+
+def find_condition(conditions: Iterable[Condition] | None, type_: str) -> Condition | None:
+    """Return the condition of a type, or None."""
+    return next((c for c in conditions or () if c.get("type") == type_), None)
+
+
+def set_condition(
+    conditions: Sequence[Condition] | None, condition: Condition, now: str
+) -> list[Condition]:
+    """Return the list with this condition in its place, or at the end where it is new.
+
+    now: RFC 3339 with seconds, `2026-01-01T00:00:00Z`. Conditions of other types are kept.
+    """
+    current = find_condition(conditions, condition["type"])
+    since = now
+    if current is not None and current.get("status") == condition["status"]:
+        since = current.get("lastTransitionTime", now)
+    updated = Condition(
+        type=condition["type"],
+        status=condition["status"],
+        lastTransitionTime=since,
+        reason=condition["reason"],
+        message=condition["message"],
+    )
+    if current is None:
+        return [*(conditions or ()), updated]
+    return [updated if other is current else other for other in conditions or ()]

@@ -1,0 +1,61 @@
+"""Conditions of a Work: Dispatching and Applied, in Karmada's words (contract 5.3, 5.4, 5.6)."""
+
+from collections.abc import Sequence
+
+from karmada_vc_agent.status.conditions import Condition
+
+APPLIED = "Applied"
+DISPATCHING = "Dispatching"
+
+MESSAGE_MAX_LENGTH = 32768
+"""Characters; the Work CRD refuses more."""
+
+_APPLIED_MESSAGE = "Manifest has been successfully applied"
+
+
+def dispatching(*, suspended: bool) -> Condition:
+    """Return the condition Dispatching (contract 5.3)."""
+    if suspended:
+        return Condition(
+            type=DISPATCHING,
+            status="False",
+            reason="SuspendDispatching",
+            message="Work dispatching is in a suspended state.",
+        )
+    return Condition(
+        type=DISPATCHING,
+        status="True",
+        reason="Dispatching",
+        message="Work is being dispatched to member clusters.",
+    )
+
+
+def applied(total: int, errors: Sequence[str]) -> Condition:
+    """Return the condition Applied after all manifests were tried (contract 5.4).
+
+    total: number of manifests. errors: one text for each manifest that failed, in list order.
+    """
+    if not errors:
+        return _applied("True", "AppliedSuccessful", _APPLIED_MESSAGE)
+    count = f"({total - len(errors)}/{total})"
+    message = f"Failed to apply all manifests {count}: {aggregate(errors)}"
+    return _applied("False", "AppliedFailed", message)
+
+
+def recreated(error: str | None) -> Condition:
+    """Return the condition Applied after a deleted object was made again (contract 5.6)."""
+    if error is None:
+        return _applied("True", "ReCreateSuccessful", _APPLIED_MESSAGE)
+    return _applied("False", "ReCreateFailed", error)
+
+
+def aggregate(errors: Sequence[str]) -> str:
+    """Join error texts as Kubernetes does: one alone, several as `[a, b]`, equal ones once."""
+    texts = list(dict.fromkeys(errors))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _applied(status: str, reason: str, message: str) -> Condition:
+    return Condition(
+        type=APPLIED, status=status, reason=reason, message=message[:MESSAGE_MAX_LENGTH]
+    )

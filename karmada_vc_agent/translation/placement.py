@@ -1,0 +1,169 @@
+"""Node selector merged into pod specs, conflicts found (rewriting-rules 3.3, 3.4).
+
+Functions change what they are given; translate() works on a copy of its own.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, copy_object, dig
+from karmada_vc_agent.translation import pod_templates
+from karmada_vc_agent.translation.pod_templates import PodSpec
+from karmada_vc_agent.translation.refusal import Code, RefusedError
+
+SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_NODE_NAME_FIELD = "metadata.name"
+_OFFLINE_TOLERATIONS: tuple[Object, ...] = (
+    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
+    {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where pods of a virtual cluster may run.
+
+    required_selector: labels that every pod must select, one equality each.
+    owns_node: whether a node, by its name, belongs to the virtual cluster.
+    """
+
+    required_selector: Mapping[str, str]
+    owns_node: Callable[[str], bool]
+    tolerations: tuple[Object, ...] = ()
+    offline_tolerations: bool = False
+
+
+def place_pods(
+    obj: Object,
+    gvk: GroupVersionKind,
+    placement: Placement,
+    extra: Iterable[pod_templates.PodTemplates] = (),
+) -> None:
+    """Pin every pod spec of an object to the nodes of the virtual cluster.
+
+    Refuses NodeSelectorConflict, NodeNameForbidden, NodeAffinityConflict.
+    Source: rewriting-rules 3.3.
+    """
+    pod_templates.add_missing_specs(obj, gvk)
+    for pod_spec in pod_templates.pod_specs(obj, gvk, extra):
+        merge_node_selector(pod_spec.spec, pod_spec.path, placement.required_selector)
+        if not pod_spec.selector_only:
+            refuse_affinity_elsewhere(pod_spec, placement)
+            move_node_name_to_affinity(pod_spec, placement.owns_node)
+        add_tolerations(pod_spec.spec, placement)
+
+
+def merge_node_selector(spec: Object, path: str, required: Mapping[str, str]) -> None:
+    """Add the required labels to spec.nodeSelector; refuses another value of the same key."""
+    selector = spec.get("nodeSelector")
+    path = f"{path}.nodeSelector"
+    if selector is None:
+        selector = {}
+    if not isinstance(selector, dict):
+        raise RefusedError(Code.NODE_SELECTOR_CONFLICT, path, f"{path} is not a map")
+    for key, value in required.items():
+        if key in selector and selector[key] != value:
+            where = f'{path}["{key}"]'
+            detail = f'{where} is "{selector[key]}", required "{value}"'
+            raise RefusedError(Code.NODE_SELECTOR_CONFLICT, where, detail)
+    spec["nodeSelector"] = {**selector, **required}
+
+
+def refuse_affinity_elsewhere(pod_spec: PodSpec, placement: Placement) -> None:
+    """Refuse NodeAffinityConflict where every term keeps away from the required nodes.
+
+    Terms are ORed, so one that may match is enough; the nodeSelector is ANDed to all of them.
+    """
+    required = dig(pod_spec.spec, "affinity", "nodeAffinity", _REQUIRED)
+    if required is None:
+        return
+    terms = dig(required, "nodeSelectorTerms") or []
+    if not any(_may_match(term, placement) for term in terms):
+        path = f"{pod_spec.path}.affinity.nodeAffinity"
+        detail = f"no node of the virtual cluster can match {path}"
+        raise RefusedError(Code.NODE_AFFINITY_CONFLICT, path, detail)
+
+
+def move_node_name_to_affinity(pod_spec: PodSpec, owns_node: Callable[[str], bool]) -> None:
+    """Replace nodeName by required node affinity to that node; refuses a foreign node.
+
+    The host's admission policy forbids nodeName, also in pods that a controller makes.
+    """
+    spec = pod_spec.spec
+    node = spec.get("nodeName")
+    if not node:
+        spec.pop("nodeName", None)
+        return
+    path = f"{pod_spec.path}.nodeName"
+    if not isinstance(node, str) or not owns_node(node):
+        detail = f'{path} "{node}" is not in the virtual cluster'
+        raise RefusedError(Code.NODE_NAME_FORBIDDEN, path, detail)
+    del spec["nodeName"]
+    only_there = {"key": _NODE_NAME_FIELD, "operator": "In", "values": [node]}
+    affinity = spec["affinity"] = spec.get("affinity") or {}
+    node_affinity = affinity["nodeAffinity"] = affinity.get("nodeAffinity") or {}
+    required = node_affinity.get(_REQUIRED)
+    if required is None:
+        node_affinity[_REQUIRED] = {"nodeSelectorTerms": [{"matchFields": [only_there]}]}
+        return
+    for term in required["nodeSelectorTerms"]:
+        fields = dig(term, "matchFields") or []
+        # A term without requirements matches no node; one more would make it match.
+        if term and only_there not in fields:
+            term["matchFields"] = [*fields, only_there]
+
+
+def add_tolerations(spec: Object, placement: Placement) -> None:
+    """Add the configured tolerations that are missing, and those for a cut uplink."""
+    tolerations = list(spec.get("tolerations") or [])
+    tolerations += [t for t in placement.tolerations if t not in tolerations]
+    if placement.offline_tolerations:
+        keys = {dig(toleration, "key") for toleration in tolerations}
+        tolerations += [t for t in _OFFLINE_TOLERATIONS if t["key"] not in keys]
+    if tolerations:
+        spec["tolerations"] = copy_object(tolerations)
+
+
+def drop_selected_node(obj: Object, gvk: GroupVersionKind) -> None:
+    """Drop the annotation that ties a claim's volume to a node (rewriting-rules 3.4)."""
+    annotations = dig(obj, "metadata", "annotations")
+    if (gvk.group, gvk.kind) == ("", "PersistentVolumeClaim") and isinstance(annotations, dict):
+        annotations.pop(SELECTED_NODE_ANNOTATION, None)
+
+
+def node_selector_annotation(required: Mapping[str, str]) -> str:
+    """Return the selector as namespaces carry it: `k=v,k2=v2`, keys sorted."""
+    return ",".join(f"{key}={value}" for key, value in sorted(required.items()))
+
+
+def _may_match(term: Any, placement: Placement) -> bool:
+    if not term:
+        return False
+    expressions = dig(term, "matchExpressions") or []
+    fields = dig(term, "matchFields") or []
+    return not any(
+        _excludes(expression, placement.required_selector) for expression in expressions
+    ) and not any(_is_elsewhere(match, placement.owns_node) for match in fields)
+
+
+def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
+    """Whether a requirement on labels fails on every node with the required labels."""
+    key = dig(expression, "key")
+    if key not in required:
+        return False
+    operator, values = dig(expression, "operator"), dig(expression, "values") or []
+    if operator == "In":
+        return required[key] not in values
+    if operator == "NotIn":
+        return required[key] in values
+    return bool(operator == "DoesNotExist")
+
+
+def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
+    """Whether a requirement on the node's name leaves no node of the virtual cluster."""
+    if dig(match, "key") != _NODE_NAME_FIELD or dig(match, "operator") != "In":
+        return False
+    return not any(isinstance(name, str) and owns_node(name) for name in match.get("values") or [])

@@ -1,0 +1,171 @@
+"""Table: kind -> paths of its pod specs."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, values_at
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplates:
+    """Where objects of one kind hold pod specs; also a row of the setting `podTemplates`.
+
+    selector_only: only nodeSelector and tolerations are understood there.
+    create: add_missing_specs() adds the maps along the paths where they are missing.
+    version: empty for all versions.
+    """
+
+    group: str
+    kind: str
+    paths: tuple[str, ...]
+    selector_only: bool = False
+    create: bool = False
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """One pod spec inside an object, not a copy: changing `spec` changes the object."""
+
+    path: str
+    spec: Object
+    selector_only: bool
+
+
+def _selector_only(group: str, kind: str, *paths: str) -> PodTemplates:
+    return PodTemplates(group, kind, paths, selector_only=True)
+
+
+def _ray(kind: str, cluster_spec: str) -> PodTemplates:
+    paths = ("headGroupSpec.template.spec", "workerGroupSpecs[].template.spec")
+    return PodTemplates("ray.io", kind, tuple(f"{cluster_spec}.{path}" for path in paths))
+
+
+_TEMPLATE = ("spec.template.spec",)
+_JOB_TEMPLATES = (
+    PodTemplates("", "Pod", ("spec",)),
+    PodTemplates("", "PodTemplate", ("template.spec",)),
+    PodTemplates("", "ReplicationController", _TEMPLATE),
+    PodTemplates("apps", "Deployment", _TEMPLATE),
+    PodTemplates("apps", "StatefulSet", _TEMPLATE),
+    PodTemplates("apps", "DaemonSet", _TEMPLATE),
+    PodTemplates("apps", "ReplicaSet", _TEMPLATE),
+    PodTemplates("batch", "Job", _TEMPLATE),
+    PodTemplates("batch", "CronJob", ("spec.jobTemplate.spec.template.spec",)),
+)
+_CUSTOM = (
+    PodTemplates("apps.kruise.io", "CloneSet", _TEMPLATE),
+    PodTemplates("apps.kruise.io", "StatefulSet", _TEMPLATE),
+    PodTemplates("apps.kruise.io", "DaemonSet", _TEMPLATE),
+    PodTemplates("argoproj.io", "Rollout", _TEMPLATE),
+    PodTemplates("apps.openshift.io", "DeploymentConfig", _TEMPLATE),
+    PodTemplates("serving.knative.dev", "Service", _TEMPLATE),
+    PodTemplates("serving.knative.dev", "Configuration", _TEMPLATE),
+    PodTemplates("batch.volcano.sh", "Job", ("spec.tasks[].template.spec",)),
+    PodTemplates(
+        "jobset.x-k8s.io", "JobSet", ("spec.replicatedJobs[].template.spec.template.spec",)
+    ),
+    PodTemplates(
+        "leaderworkerset.x-k8s.io",
+        "LeaderWorkerSet",
+        (
+            "spec.leaderWorkerTemplate.leaderTemplate.spec",
+            "spec.leaderWorkerTemplate.workerTemplate.spec",
+        ),
+    ),
+    PodTemplates("kubeflow.org", "PyTorchJob", ("spec.pytorchReplicaSpecs{}.template.spec",)),
+    PodTemplates("kubeflow.org", "TFJob", ("spec.tfReplicaSpecs{}.template.spec",)),
+    PodTemplates("kubeflow.org", "MPIJob", ("spec.mpiReplicaSpecs{}.template.spec",)),
+    PodTemplates("kubeflow.org", "XGBoostJob", ("spec.xgboostReplicaSpecs{}.template.spec",)),
+    PodTemplates("kubeflow.org", "PaddleJob", ("spec.paddleReplicaSpecs{}.template.spec",)),
+    PodTemplates("kubeflow.org", "JAXJob", ("spec.jaxReplicaSpecs{}.template.spec",)),
+    _ray("RayCluster", "spec"),
+    _ray("RayJob", "spec.rayClusterSpec"),
+    _ray("RayService", "spec.rayClusterConfig"),
+    PodTemplates("keda.sh", "ScaledJob", ("spec.jobTargetRef.template.spec",)),
+)
+_SELECTOR_ONLY = (
+    _selector_only("argoproj.io", "Workflow", "spec", "spec.templates[]"),
+    _selector_only("argoproj.io", "WorkflowTemplate", "spec", "spec.templates[]"),
+    _selector_only(
+        "argoproj.io", "CronWorkflow", "spec.workflowSpec", "spec.workflowSpec.templates[]"
+    ),
+    _selector_only("monitoring.coreos.com", "Prometheus", "spec"),
+    _selector_only("monitoring.coreos.com", "PrometheusAgent", "spec"),
+    _selector_only("monitoring.coreos.com", "Alertmanager", "spec"),
+    _selector_only("monitoring.coreos.com", "ThanosRuler", "spec"),
+    # Tekton moved the field between versions, and pods need it even where it is not written.
+    PodTemplates("tekton.dev", "TaskRun", ("spec.podTemplate",), selector_only=True, create=True),
+    PodTemplates(
+        "tekton.dev",
+        "PipelineRun",
+        ("spec.taskRunTemplate.podTemplate",),
+        selector_only=True,
+        create=True,
+        version="v1",
+    ),
+    PodTemplates(
+        "tekton.dev",
+        "PipelineRun",
+        ("spec.podTemplate",),
+        selector_only=True,
+        create=True,
+        version="v1beta1",
+    ),
+    _selector_only("kubevirt.io", "VirtualMachine", "spec.template.spec"),
+    _selector_only("kubevirt.io", "VirtualMachineInstance", "spec"),
+    _selector_only(
+        "cert-manager.io", "Issuer", "spec.acme.solvers[].http01.ingress.podTemplate.spec"
+    ),
+)
+
+
+def _by_kind(rows: Iterable[PodTemplates]) -> Mapping[tuple[str, str], tuple[PodTemplates, ...]]:
+    table: dict[tuple[str, str], tuple[PodTemplates, ...]] = {}
+    for row in rows:
+        key = (row.group, row.kind)
+        table[key] = (*table.get(key, ()), row)
+    return table
+
+
+_TABLE = _by_kind((*_JOB_TEMPLATES, *_CUSTOM, *_SELECTOR_ONLY))  # rewriting-rules 3.2
+
+
+def pod_specs(
+    obj: Object, gvk: GroupVersionKind, extra: Iterable[PodTemplates] = ()
+) -> Iterator[PodSpec]:
+    """Yield every pod spec of an object, those of configured rows too.
+
+    extra: the setting `podTemplates`; it adds to the table and takes nothing away.
+    An unknown kind yields nothing: admission on the host holds its pods (rewriting-rules 3.5).
+    """
+    for row in _rows(gvk, extra):
+        for path in row.paths:
+            for where, spec in values_at(obj, path):
+                if isinstance(spec, dict):
+                    yield PodSpec(where, spec, row.selector_only)
+
+
+def add_missing_specs(obj: Object, gvk: GroupVersionKind) -> None:
+    """Add empty pod specs, in place, to kinds whose pods need one even where it is not written."""
+    for row in _rows(gvk, ()):
+        for path in row.paths if row.create else ():
+            _create(obj, path)
+
+
+def _rows(gvk: GroupVersionKind, extra: Iterable[PodTemplates]) -> Iterator[PodTemplates]:
+    yield from (
+        row for row in _TABLE.get((gvk.group, gvk.kind), ()) if row.version in ("", gvk.version)
+    )
+    yield from (row for row in extra if (row.group, row.kind) == (gvk.group, gvk.kind))
+
+
+def _create(obj: Object, path: str) -> None:
+    """Add the missing maps along a path of plain keys."""
+    for key in path.split("."):
+        value = obj.get(key)
+        if value is None:
+            value = obj[key] = {}
+        if not isinstance(value, dict):
+            return
+        obj = value

@@ -1,0 +1,57 @@
+"""Refusal and its codes."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from karmada_vc_agent.model.objects import namespaced_name
+
+
+class Code(StrEnum):
+    """Why a manifest must not be applied (rewriting-rules 7); also the reason of the event."""
+
+    NODE_SELECTOR_CONFLICT = "NodeSelectorConflict"
+    NODE_AFFINITY_CONFLICT = "NodeAffinityConflict"
+    NODE_NAME_FORBIDDEN = "NodeNameForbidden"
+    NODE_OVERLAP = "NodeOverlap"
+    NAMESPACE_FORBIDDEN = "NamespaceForbidden"
+    NAMESPACE_MISSING = "NamespaceMissing"
+    NAMESPACE_NOT_OWNED = "NamespaceNotOwned"
+    NAMESPACE_CLAIM_CONFLICT = "NamespaceClaimConflict"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    KIND_FORBIDDEN = "KindForbidden"
+    SUBJECT_FORBIDDEN = "SubjectForbidden"
+    RULE_FORBIDDEN = "RuleForbidden"
+    NAME_RESERVED = "NameReserved"
+    REFERENCE_FORBIDDEN = "ReferenceForbidden"
+    IMMUTABLE = "Immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Says that a manifest must not be applied, where the reason stands and what it is.
+
+    path: JSON path inside the manifest, empty where the whole object is meant.
+    detail: a sentence for users; names of the virtual cluster only, never of the host.
+    """
+
+    code: Code
+    path: str
+    detail: str
+
+    def text(self, vc: str, kind: str, namespace: str, name: str) -> str:
+        """Return the full sentence for conditions, events and the gateway's answers.
+
+        namespace: the virtual one, empty for cluster-scoped objects.
+        Source: rewriting-rules 7.
+        """
+        target = f"{kind} {namespaced_name(namespace, name)}"
+        return f'virtual cluster "{vc}" refused {target}: {self.code}: {self.detail}'
+
+
+class RefusedError(Exception):
+    """Carries a Refusal from the step that found it up to translate(), the only catcher."""
+
+    def __init__(self, code: Code, path: str, detail: str) -> None:
+        """Build the Refusal that is carried."""
+        self.refusal = Refusal(code, path, detail)
+        super().__init__(f"{code}: {detail}")

@@ -1,0 +1,102 @@
+"""The way back: host object or identifier -> virtual.
+
+Injected fields (node selector, tolerations, affinity to a node) stay; what was dropped is lost.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+
+from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    copy_object,
+    gvk_of,
+    labels_of,
+)
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
+from karmada_vc_agent.translation import names, rbac, references, services
+from karmada_vc_agent.translation.names import Names, ToVirtual
+from karmada_vc_agent.translation.references import Rewriter
+from karmada_vc_agent.translation.translate import Surroundings
+
+_NAMESPACE_GVK = GroupVersionKind("", "v1", "Namespace")
+_TENANTS = frozenset({domain.REWRITE_DNS_ANNOTATION})
+_NAME_IN_TEXT = re.compile(r"[A-Za-z0-9-]+")
+
+
+def restore(obj: Object, surroundings: Surroundings) -> Object:
+    """Return a host object as its virtual cluster sees it.
+
+    obj: as the host gave it, with status; not modified. Names come back by claim, by what
+    translate() noted on the object, else by computation; a name of none of these stays.
+    """
+    obj, gvk = copy_object(obj), gvk_of(obj)
+    settings, cluster = surroundings.settings, surroundings.vc.name
+    direction = ToVirtual(surroundings.names(_noted(obj)))
+    _restore_namespace(obj, gvk, direction.names)
+    Rewriter(
+        cluster=cluster,
+        direction=direction,
+        pod_templates=settings.pod_templates,
+        namespace_references=settings.namespace_references,
+    ).rewrite(obj, gvk)
+    rbac.to_virtual(obj, gvk, cluster, direction)
+    if services.is_service(gvk):
+        services.rewrite_external_name(obj, settings.cluster_domain, direction)
+    _restore_metadata(obj)
+    return obj
+
+
+def restore_text(text: str, claims: Mapping[VirtualNamespace, HostNamespace]) -> str:
+    """Return a message of the host with virtual names for all claimed host namespaces.
+
+    Only whole names count: a longer name that contains one is another name.
+    """
+    virtual_by_host: dict[str, str] = {host: virtual for virtual, host in claims.items()}
+    return _NAME_IN_TEXT.sub(lambda word: virtual_by_host.get(word[0], word[0]), text)
+
+
+def _noted(obj: Object) -> dict[str, str]:
+    """Return host name to virtual name as translate() noted them; what is odd is left out."""
+    try:
+        noted = json.loads(annotations_of(obj).get(names.NAMES_ANNOTATION, "{}"))
+    except ValueError:
+        return {}
+    items = noted.items() if isinstance(noted, dict) else ()
+    return {host: virtual for host, virtual in items if isinstance(virtual, str)}
+
+
+def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names) -> None:
+    """Give back metadata.namespace, or the name of a Namespace; a claim beats the label."""
+    metadata = obj.get("metadata") or {}
+    own = "name" if gvk == _NAMESPACE_GVK else "namespace"
+    host = metadata.get(own)
+    if not host:
+        return
+    labelled = labels_of(obj).get(domain.NAMESPACE_LABEL)
+    claimed = known.claimed_namespace(host)
+    metadata[own] = claimed or labelled or known.virtual_namespace(host) or host
+    labels = metadata.get("labels") or {}
+    if gvk == _NAMESPACE_GVK and references.NAMESPACE_NAME_LABEL in labels:
+        labels[references.NAMESPACE_NAME_LABEL] = metadata[own]
+
+
+def _restore_metadata(obj: Object) -> None:
+    """Remove our labels and annotations and give back those that name the Work."""
+    metadata = obj.get("metadata") or {}
+    work = annotations_of(obj).get(domain.WORK_ANNOTATION, "")
+    for name in ("labels", "annotations"):
+        if metadata.get(name):
+            items = metadata[name].items()
+            metadata[name] = {k: v for k, v in items if not domain.is_ours(k) or k in _TENANTS}
+    namespace, _, work_name = work.partition("/")
+    if work_name:
+        annotations = metadata["annotations"]
+        annotations[karmada.WORK_NAME_ANNOTATION] = work_name
+        annotations[karmada.WORK_NAMESPACE_ANNOTATION] = namespace
+    for name in ("labels", "annotations"):
+        if name in metadata and not metadata[name]:
+            del metadata[name]

@@ -1,0 +1,46 @@
+"""Services and other shared address space."""
+
+import re
+
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.translation.names import Direction
+
+_NO_ADDRESS = "None"
+_EXTERNAL_NAME = "spec.externalName"
+
+
+def is_service(gvk: GroupVersionKind) -> bool:
+    """Whether this is a core Service."""
+    return (gvk.group, gvk.kind) == ("", "Service")
+
+
+def drop_addresses(obj: Object) -> None:
+    """Drop, in place, what the host allots: cluster IPs other than None, the health check port.
+
+    On updates Retain brings the host's values back. Source: rewriting-rules 4.3.
+    """
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        return
+    if spec.get("clusterIP") != _NO_ADDRESS:
+        spec.pop("clusterIP", None)
+    if spec.get("clusterIPs") != [_NO_ADDRESS]:
+        spec.pop("clusterIPs", None)
+    spec.pop("healthCheckNodePort", None)
+
+
+def rewrite_external_name(obj: Object, cluster_domain: str, direction: Direction) -> None:
+    """Map, in place, the namespace in an externalName that names a Service of the cluster.
+
+    Forms: `<x>.<namespace>.svc`, with the cluster's domain or without, with a last dot or without.
+    Refuses ReferenceForbidden on the way to the host. Source: rewriting-rules 4.3.
+    """
+    spec = obj.get("spec")
+    name = spec.get("externalName") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(name, str):
+        return
+    ending = rf"\.svc(?:\.{re.escape(cluster_domain)})?\.?"
+    match = re.fullmatch(rf"(?P<before>.+\.)(?P<namespace>[^.]+)(?P<after>{ending})", name)
+    if match:
+        namespace = direction.namespace(match["namespace"], _EXTERNAL_NAME)
+        spec["externalName"] = match["before"] + namespace + match["after"]

@@ -1,0 +1,343 @@
+"""The order of steps for one manifest; returns HostObject, Refusal or Absorbed.
+
+Steps change a draft, which holds a copy of the manifest; a step that raises RefusedError ends
+the trip. The list `_STEPS` is the order of rewriting-rules 2.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    ObjectKey,
+    annotations_of,
+    copy_object,
+    dig,
+    gvk_of,
+    key_of,
+)
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.translation import kind_policy, names, placement, rbac, references, services
+from karmada_vc_agent.translation.names import Names, NamespaceTemplate, ToHost
+from karmada_vc_agent.translation.placement import Placement
+from karmada_vc_agent.translation.pod_templates import PodTemplates
+from karmada_vc_agent.translation.references import NamespaceReferences, Rewriter
+from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
+
+_NAMESPACE_GVK = GroupVersionKind("", "v1", "Namespace")
+_SERVER_FIELDS = ("uid", "resourceVersion", "generation", "managedFields", "ownerReferences")
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationSettings:
+    """What of the agent's settings the rules depend on (rewriting-rules 10)."""
+
+    namespace_template: NamespaceTemplate = field(
+        default_factory=lambda: NamespaceTemplate.parse(names.DEFAULT_NAMESPACE_TEMPLATE)
+    )
+    forbidden_namespaces: tuple[str, ...] = names.DEFAULT_FORBIDDEN_NAMESPACES
+    pod_templates: tuple[PodTemplates, ...] = ()
+    namespace_references: tuple[NamespaceReferences, ...] = ()
+    cluster_domain: str = "cluster.local"
+    agent_name: str = "karmada-vc-agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Facts about the world that a translation depends on, handed in by the caller.
+
+    claims: the host namespaces of this virtual cluster, by virtual name.
+    owns_node: whether a node, by its name, belongs to this virtual cluster.
+    work: `<execution namespace>/<work>` that brings the manifest; empty if none does.
+    """
+
+    vc: VirtualCluster
+    settings: TranslationSettings
+    claims: Mapping[VirtualNamespace, HostNamespace]
+    owns_node: Callable[[str], bool]
+    work: str = ""
+
+    def names(self, noted: Mapping[str, str] | None = None) -> Names:
+        """Return the map of names that these facts give."""
+        return Names(
+            cluster=self.vc.name,
+            template=self.settings.namespace_template,
+            claims=self.claims,
+            forbidden=self.settings.forbidden_namespaces,
+            noted=noted or {},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HostObject:
+    """A manifest as it shall stand on the host, and its key on both sides."""
+
+    obj: Object
+    virtual_key: ObjectKey
+    host_key: ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class Absorbed:
+    """A manifest that counts as applied and has no object on the host (rewriting-rules 5.4)."""
+
+    virtual_key: ObjectKey
+
+
+@dataclass(slots=True)
+class _Draft:
+    """One manifest on its way through the steps; obj is changed in place."""
+
+    obj: Object
+    gvk: GroupVersionKind
+    namespaced: bool
+    surroundings: Surroundings
+    direction: ToHost
+    virtual_namespace: VirtualNamespace = field(default=VirtualNamespace(""))
+
+
+def translate(
+    manifest: Object,
+    namespaced: bool,  # noqa: FBT001 - a fact about the kind, not a switch
+    surroundings: Surroundings,
+) -> HostObject | Refusal | Absorbed:
+    """Return what a manifest of a Work becomes on the host.
+
+    manifest: as Karmada sent it; not modified. namespaced: the scope of its kind.
+    Translating what restore() gives back returns the same again. Source: rewriting-rules 2.
+    """
+    if kind_policy.is_unified_auth(manifest):
+        return Absorbed(key_of(manifest))
+    draft = _Draft(
+        obj=copy_object(manifest),
+        gvk=gvk_of(manifest),
+        namespaced=namespaced,
+        surroundings=surroundings,
+        direction=ToHost(surroundings.names()),
+    )
+    try:
+        for step in _STEPS:
+            step(draft)
+    except RefusedError as error:
+        return error.refusal
+    return HostObject(draft.obj, key_of(manifest), key_of(draft.obj))
+
+
+def assert_placement(
+    retained: Object, translated: HostObject, live: Object | None, surroundings: Surroundings
+) -> HostObject | Refusal:
+    """Return the object to write after Retain, with namespace and placement as translated.
+
+    retained: what Retain made of translated.obj; not modified. live: the host's object, None
+    if there is none. What a script dropped of the required selector is added again, our labels
+    and annotations too. A Pod keeps the node it already runs on. Refuses what 3.3 refuses, and
+    NamespaceForbidden where a script moved the object. Source: rewriting-rules 2, step 8.
+    """
+    if key_of(retained) != translated.host_key:
+        detail = "the interpreter of this kind changed its kind, namespace or name"
+        return Refusal(Code.NAMESPACE_FORBIDDEN, "metadata", detail)
+    obj = copy_object(retained)
+    node = _node_it_runs_on(obj, live)
+    if node is not None:
+        del obj["spec"]["nodeName"]
+    try:
+        _pin_pods(obj, translated.host_key.gvk, surroundings)
+    except RefusedError as error:
+        return error.refusal
+    if node is not None:
+        obj["spec"]["nodeName"] = node
+    _keep_our_metadata(obj, translated.obj)
+    if translated.host_key.gvk == _NAMESPACE_GVK and live is not None:
+        _keep_adoption(obj, live)
+    return HostObject(obj, translated.virtual_key, translated.host_key)
+
+
+def claimed_namespace(
+    vc: VirtualCluster,
+    namespace: VirtualNamespace,
+    settings: TranslationSettings,
+    work: str = "",
+) -> Object:
+    """Return the host Namespace to create where a manifest's namespace has no claim yet.
+
+    It is not labelled as managed by Karmada: only a Namespace Work brings that label, and
+    takes the namespace over. Source: rewriting-rules 1.2, 1.3, 3.5.
+    """
+    name = names.host_namespace(settings.namespace_template, namespace, vc.name)
+    obj: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    _claim(obj, vc, namespace, settings.agent_name, work)
+    return obj
+
+
+def _strip(draft: _Draft) -> None:
+    """Drop what tenants may not write and what the server fills in (step 1)."""
+    draft.obj.pop("status", None)
+    metadata = draft.obj["metadata"] = dict(draft.obj.get("metadata") or {})
+    for key in _SERVER_FIELDS:
+        metadata.pop(key, None)
+    for field_name in ("labels", "annotations"):
+        keys = [key for key in metadata.get(field_name) or {} if domain.is_ours(key)]
+        for key in keys:
+            if (field_name, key) != ("annotations", domain.REWRITE_DNS_ANNOTATION):
+                del metadata[field_name][key]
+
+
+def _refuse_forbidden_kind(draft: _Draft) -> None:
+    """Apply the kind policy (step 2)."""
+    kind_policy.refuse_forbidden(draft.obj, namespaced=draft.namespaced)
+
+
+def _map_namespace(draft: _Draft) -> None:
+    """Give the object its host namespace, or a Namespace its host name (step 3)."""
+    metadata = draft.obj["metadata"]
+    own, path = (
+        ("namespace", "metadata.namespace") if draft.namespaced else ("name", "metadata.name")
+    )
+    namespace = metadata.get(own)
+    if not isinstance(namespace, str) or not namespace:
+        raise RefusedError(Code.NAMESPACE_MISSING, path, f"{path} is not set")
+    if draft.direction.names.forbids(namespace):
+        detail = f'namespace "{namespace}" is not available in a virtual cluster'
+        raise RefusedError(Code.NAMESPACE_FORBIDDEN, path, detail)
+    draft.virtual_namespace = VirtualNamespace(namespace)
+    metadata[own] = draft.direction.names.host_namespace(namespace)
+    if not draft.namespaced:
+        metadata.pop("namespace", None)
+        (metadata.get("labels") or {}).pop(references.NAMESPACE_NAME_LABEL, None)
+
+
+def _rewrite_references(draft: _Draft) -> None:
+    """Map namespaces and names inside the object (step 4)."""
+    settings, vc = draft.surroundings.settings, draft.surroundings.vc
+    Rewriter(
+        cluster=vc.name,
+        direction=draft.direction,
+        pod_templates=settings.pod_templates,
+        namespace_references=settings.namespace_references,
+    ).rewrite(draft.obj, draft.gvk)
+    references.drop_foreign_node_names(draft.obj, draft.gvk, draft.surroundings.owns_node)
+
+
+def _rewrite_rbac(draft: _Draft) -> None:
+    """Confine subjects, roleRefs and rules to the virtual cluster (step 4)."""
+    rbac.to_host(draft.obj, draft.gvk, draft.surroundings.vc.name, draft.direction)
+
+
+def _place(draft: _Draft) -> None:
+    """Pin pods, and what decides about their nodes, to the virtual cluster (step 5)."""
+    _pin_pods(draft.obj, draft.gvk, draft.surroundings)
+    placement.drop_selected_node(draft.obj, draft.gvk)
+
+
+def _rewrite_service(draft: _Draft) -> None:
+    """Apply the rules of shared address space (step 6)."""
+    if services.is_service(draft.gvk):
+        services.drop_addresses(draft.obj)
+        domain_name = draft.surroundings.settings.cluster_domain
+        services.rewrite_external_name(draft.obj, domain_name, draft.direction)
+
+
+def _stamp(draft: _Draft) -> None:
+    """Put our labels and annotations on the object itself, never on pod templates (step 7)."""
+    around = draft.surroundings
+    if draft.gvk == _NAMESPACE_GVK:
+        agent = around.settings.agent_name
+        _claim(draft.obj, around.vc, draft.virtual_namespace, agent, around.work)
+    else:
+        labels = _map_of(draft.obj, "labels")
+        labels[domain.CLUSTER_LABEL] = around.vc.name
+        labels[domain.NAMESPACE_LABEL] = draft.virtual_namespace
+        if around.work:
+            _map_of(draft.obj, "annotations")[domain.WORK_ANNOTATION] = around.work
+    annotations = _map_of(draft.obj, "annotations")
+    for key in (karmada.WORK_NAME_ANNOTATION, karmada.WORK_NAMESPACE_ANNOTATION):
+        annotations.pop(key, None)
+    if draft.direction.noted:
+        annotations[names.NAMES_ANNOTATION] = json.dumps(draft.direction.noted, sort_keys=True)
+    if not annotations:
+        del draft.obj["metadata"]["annotations"]
+
+
+_STEPS: tuple[Callable[[_Draft], None], ...] = (
+    _strip,
+    _refuse_forbidden_kind,
+    _map_namespace,
+    _rewrite_references,
+    _rewrite_rbac,
+    _place,
+    _rewrite_service,
+    _stamp,
+)
+
+
+def _pin_pods(obj: Object, gvk: GroupVersionKind, surroundings: Surroundings) -> None:
+    vc = surroundings.vc
+    where = Placement(
+        required_selector=vc.required_selector,
+        owns_node=surroundings.owns_node,
+        tolerations=vc.tolerations,
+        offline_tolerations=vc.offline_tolerations,
+    )
+    placement.place_pods(obj, gvk, where, surroundings.settings.pod_templates)
+
+
+def _claim(
+    obj: Object, vc: VirtualCluster, namespace: VirtualNamespace, agent_name: str, work: str
+) -> None:
+    """Put the claim and the node-selector annotation on a Namespace (rewriting-rules 1.2, 3.5)."""
+    _map_of(obj, "labels").update(
+        {
+            domain.CLUSTER_LABEL: vc.name,
+            domain.NAMESPACE_LABEL: namespace,
+            domain.AGENT_LABEL: agent_name,
+        }
+    )
+    _map_of(obj, "annotations").update(
+        {
+            domain.CREATED_BY_AGENT_ANNOTATION: "true",
+            domain.WORK_ANNOTATION: work,
+            domain.NODE_SELECTOR_ANNOTATION: placement.node_selector_annotation(
+                vc.required_selector
+            ),
+        }
+    )
+
+
+def _map_of(obj: Object, name: str) -> Object:
+    """Return metadata.labels or .annotations for writing, made if missing."""
+    metadata = obj["metadata"]
+    metadata[name] = metadata.get(name) or {}
+    result: Object = metadata[name]
+    return result
+
+
+def _node_it_runs_on(obj: Object, live: Object | None) -> str | None:
+    """Return the nodeName that Retain copied from a running Pod; nothing else may bring one."""
+    node = (
+        dig(obj, "spec", "nodeName") if gvk_of(obj) == GroupVersionKind("", "v1", "Pod") else None
+    )
+    return node if node and node == dig(live, "spec", "nodeName") else None
+
+
+def _keep_our_metadata(obj: Object, translated: Object) -> None:
+    """Set our labels and annotations to what was translated."""
+    ours = (domain.NODE_SELECTOR_ANNOTATION,)
+    for name in ("labels", "annotations"):
+        kept = dig(translated, "metadata", name) or {}
+        wanted = {k: v for k, v in kept.items() if domain.is_ours(k)}
+        if gvk_of(obj) == _NAMESPACE_GVK and name == "annotations":
+            wanted |= {k: kept[k] for k in ours if k in kept}
+        if wanted:
+            _map_of(obj, name).update(wanted)
+
+
+def _keep_adoption(obj: Object, live: Object) -> None:
+    """Say of an adopted namespace that it is, so that it is never deleted (rewriting-rules 1.2)."""
+    adopted = annotations_of(live).get(domain.ADOPTED_ANNOTATION)
+    if adopted is not None:
+        annotations = _map_of(obj, "annotations")
+        annotations.pop(domain.CREATED_BY_AGENT_ANNOTATION, None)
+        annotations[domain.ADOPTED_ANNOTATION] = adopted

@@ -1,0 +1,124 @@
+"""Label selectors."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from karmada_vc_agent.model import selectors
+from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "labels", "expected"),
+    [
+        ("In", ["a", "b"], {"k": "a"}, True),
+        ("In", ["a", "b"], {"k": "c"}, False),
+        ("In", ["a"], {}, False),
+        ("NotIn", ["a"], {"k": "b"}, True),
+        ("NotIn", ["a"], {"k": "a"}, False),
+        ("NotIn", ["a"], {}, True),
+        ("Exists", [], {"k": ""}, True),
+        ("Exists", [], {"x": ""}, False),
+        ("DoesNotExist", [], {"k": ""}, False),
+        ("DoesNotExist", [], {}, True),
+    ],
+)
+def test_requirement_matches_as_in_kubernetes(
+    operator: str, values: list[str], labels: dict[str, str], expected: bool
+) -> None:
+    assert Requirement("k", operator, frozenset(values)).matches(labels) is expected
+
+
+def test_selector_needs_labels_and_expressions() -> None:
+    selector = LabelSelector({"region": "north"}, (Requirement("gpu", "Exists"),))
+    assert selector.matches({"region": "north", "gpu": "1"})
+    assert not selector.matches({"region": "north"})
+    assert not selector.matches({"gpu": "1"})
+
+
+def test_an_empty_selector_requires_nothing() -> None:
+    assert not LabelSelector()
+    assert LabelSelector({"a": "b"})
+    assert LabelSelector(match_expressions=(Requirement("a", "Exists"),))
+
+
+@pytest.mark.parametrize(
+    ("ours", "other", "expected"),
+    [
+        (Requirement("k", "In", frozenset("a")), Requirement("k", "In", frozenset("ab")), True),
+        (Requirement("k", "In", frozenset("ab")), Requirement("k", "In", frozenset("a")), False),
+        (Requirement("k", "In", frozenset("a")), Requirement("k", "Exists"), True),
+        (Requirement("k", "In", frozenset("a")), Requirement("k", "NotIn", frozenset("b")), True),
+        (Requirement("k", "In", frozenset("a")), Requirement("x", "Exists"), False),
+        (Requirement("k", "Exists"), Requirement("k", "Exists"), True),
+        (Requirement("k", "Exists"), Requirement("k", "In", frozenset("a")), False),
+        (Requirement("k", "DoesNotExist"), Requirement("k", "NotIn", frozenset("a")), True),
+        (Requirement("k", "DoesNotExist"), Requirement("k", "Exists"), False),
+        (
+            Requirement("k", "NotIn", frozenset("ab")),
+            Requirement("k", "NotIn", frozenset("a")),
+            True,
+        ),
+        (
+            Requirement("k", "NotIn", frozenset("a")),
+            Requirement("k", "NotIn", frozenset("ab")),
+            False,
+        ),
+    ],
+)
+def test_implication_of_single_requirements(
+    ours: Requirement, other: Requirement, expected: bool
+) -> None:
+    implies = LabelSelector(match_expressions=(ours,)).implies(
+        LabelSelector(match_expressions=(other,))
+    )
+    assert implies is expected
+
+
+keys = st.sampled_from(["k", "x"])
+values = st.sampled_from(["a", "b", "c"])
+requirements = st.builds(
+    Requirement,
+    keys,
+    st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
+    st.frozensets(values, min_size=1, max_size=2),
+)
+label_selectors = st.builds(
+    LabelSelector,
+    st.dictionaries(keys, values, max_size=1),
+    st.lists(requirements, max_size=2).map(tuple),
+)
+
+
+@given(label_selectors, label_selectors, st.dictionaries(keys, values, max_size=2))
+def test_what_implies_never_selects_more(
+    ours: LabelSelector, other: LabelSelector, labels: dict[str, str]
+) -> None:
+    if ours.implies(other) and ours.matches(labels):
+        assert other.matches(labels)
+
+
+@pytest.mark.parametrize("key", ["a", "app.kubernetes.io/name", "example.com/A_b.c", "x" * 63])
+def test_good_label_keys_have_no_problem(key: str) -> None:
+    assert selectors.label_key_problem(key) is None
+
+
+@pytest.mark.parametrize(
+    "key", ["", "/a", "a/", "-a", "a-", "x" * 64, "Upper.com/a", "a/b/c", "x" * 254 + "/a", "a b"]
+)
+def test_bad_label_keys_are_named(key: str) -> None:
+    problem = selectors.label_key_problem(key)
+    assert problem is not None
+    assert f'"{key}"' in problem
+
+
+@pytest.mark.parametrize("value", ["", "north", "a.b_c-1", "x" * 63])
+def test_good_label_values_have_no_problem(value: str) -> None:
+    assert selectors.label_value_problem(value) is None
+
+
+@pytest.mark.parametrize("value", ["-a", "a b", "x" * 64, "a/b"])
+def test_bad_label_values_are_named(value: str) -> None:
+    problem = selectors.label_value_problem(value)
+    assert problem is not None
+    assert f'"{value}"' in problem

@@ -1,0 +1,93 @@
+"""What tests of the translation start from: a virtual cluster and its surroundings."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.translation.names import NamespaceTemplate
+from karmada_vc_agent.translation.pod_templates import PodTemplates
+from karmada_vc_agent.translation.references import NamespaceReferences
+from karmada_vc_agent.translation.refusal import Refusal
+from karmada_vc_agent.translation.translate import (
+    HostObject,
+    Surroundings,
+    TranslationSettings,
+    translate,
+)
+
+OWNED_NODES = frozenset({"node-1", "node-2"})
+
+
+def virtual_cluster(
+    name: str = "branch-a", required: Mapping[str, str] | None = None, **fields: Any
+) -> VirtualCluster:
+    selector = LabelSelector({"branch": "a"} if required is None else required)
+    return VirtualCluster(name, selector, **fields)
+
+
+def surroundings(
+    vc: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    claims: Mapping[str, str] | None = None,
+    work: str = "karmada-es-branch-a/web-1",
+) -> Surroundings:
+    """Build Surroundings from plain values, as YAML cases have them."""
+    if claims is None:
+        claims = {"edge": "edge-v-branch-a"}
+    return Surroundings(
+        vc=_vc(vc or {}),
+        settings=_settings(settings or {}),
+        claims={VirtualNamespace(ns): HostNamespace(host) for ns, host in claims.items()},
+        owns_node=OWNED_NODES.__contains__,
+        work=work,
+    )
+
+
+def host_object(
+    manifest: Object, around: Surroundings | None = None, *, namespaced: bool = True
+) -> Object:
+    """Translate a manifest that must not be refused and return the host's object."""
+    result = translated(manifest, around, namespaced=namespaced)
+    return result.obj
+
+
+def translated(
+    manifest: Object, around: Surroundings | None = None, *, namespaced: bool = True
+) -> HostObject:
+    result = translate(manifest, namespaced, around or surroundings())
+    assert isinstance(result, HostObject), result
+    return result
+
+
+def refusal(
+    manifest: Object, around: Surroundings | None = None, *, namespaced: bool = True
+) -> Refusal:
+    """Translate a manifest that must be refused and return why."""
+    result = translate(manifest, namespaced, around or surroundings())
+    assert isinstance(result, Refusal), result
+    return result
+
+
+def _vc(fields: Mapping[str, Any]) -> VirtualCluster:
+    rest = dict(fields)
+    for key in ("tolerations", "node_names"):
+        if key in rest:
+            rest[key] = tuple(rest[key])
+    return virtual_cluster(**rest)
+
+
+def _settings(fields: Mapping[str, Any]) -> TranslationSettings:
+    rest = dict(fields)
+    if "namespace_template" in rest:
+        rest["namespace_template"] = NamespaceTemplate.parse(rest["namespace_template"])
+    for key, row in (
+        ("pod_templates", PodTemplates),
+        ("namespace_references", NamespaceReferences),
+    ):
+        if key in rest:
+            rest[key] = tuple(row(**{**r, "paths": tuple(r["paths"])}) for r in rest[key])
+    if "forbidden_namespaces" in rest:
+        rest["forbidden_namespaces"] = tuple(rest["forbidden_namespaces"])
+    return TranslationSettings(**rest)

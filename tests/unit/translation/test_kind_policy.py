@@ -1,0 +1,123 @@
+"""Kind policy: what is applied, mapped, refused, hidden."""
+
+import pytest
+
+from karmada_vc_agent.model.objects import Object, parse_api_version
+from karmada_vc_agent.translation import kind_policy
+from karmada_vc_agent.translation.kind_policy import Policy
+from karmada_vc_agent.translation.refusal import Code
+from tests.unit.translation import given
+
+REFUSED_NAMESPACED = [
+    ("v1", "Event"),
+    ("events.k8s.io/v1", "Event"),
+    ("v1", "Binding"),
+    ("authentication.k8s.io/v1", "TokenRequest"),
+    ("authorization.k8s.io/v1", "LocalSubjectAccessReview"),
+    ("apps.kubeedge.io/v1alpha1", "EdgeApplication"),
+    ("policy.kubeedge.io/v1alpha1", "ServiceAccountAccess"),
+    ("reliablesyncs.kubeedge.io/v1alpha1", "ObjectSync"),
+    ("work.karmada.io/v1alpha2", "ResourceBinding"),
+    ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
+    ("virtualcluster.kubeedge.io/v1alpha1", "VirtualCluster"),
+]
+REFUSED_CLUSTER_SCOPED = [
+    ("v1", "Node"),
+    ("apiregistration.k8s.io/v1", "APIService"),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+    ("apps.kubeedge.io/v1alpha1", "NodeGroup"),
+    ("cluster.karmada.io/v1alpha1", "Cluster"),
+    ("example.com/v1", "Anything"),
+    ("example.com/v1", "Namespace"),
+]
+APPLIED = [
+    ("v1", "ConfigMap"),
+    ("apps/v1", "Deployment"),
+    ("example.com/v1", "Event"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("devices.kubeedge.io/v1beta1", "Device"),
+    ("example.com/v1", "Unknown"),
+]
+
+
+def manifest(api_version: str, kind: str, namespace: str = "edge") -> Object:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "x", "namespace": namespace},
+    }
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "namespaced"),
+    [(*each, True) for each in REFUSED_NAMESPACED]
+    + [(*each, False) for each in REFUSED_CLUSTER_SCOPED],
+)
+def test_refused_kind_is_hidden_too(api_version: str, kind: str, namespaced: bool) -> None:
+    gvk = parse_api_version(api_version, kind)
+    assert kind_policy.hidden_from_api_enablements(gvk, namespaced=namespaced)
+    refusal = given.refusal(manifest(api_version, kind), namespaced=namespaced)
+    assert refusal.code is Code.KIND_FORBIDDEN
+    assert kind in refusal.detail
+
+
+@pytest.mark.parametrize(("api_version", "kind"), APPLIED)
+def test_other_namespaced_kind_is_applied_and_shown(api_version: str, kind: str) -> None:
+    gvk = parse_api_version(api_version, kind)
+    assert kind_policy.policy_for(gvk, namespaced=True) is Policy.APPLY
+    assert not kind_policy.hidden_from_api_enablements(gvk, namespaced=True)
+    assert given.host_object(manifest(api_version, kind))["kind"] == kind
+
+
+def test_namespace_is_mapped_and_shown() -> None:
+    gvk = parse_api_version("v1", "Namespace")
+    assert kind_policy.policy_for(gvk, namespaced=False) is Policy.MAP
+    assert not kind_policy.hidden_from_api_enablements(gvk, namespaced=False)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "name", "is_reserved"),
+    [
+        ("rbac.authorization.k8s.io/v1", "Role", "vc:x", True),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding", "vc:crb:x", True),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding", "vc-x", False),
+        ("networking.k8s.io/v1", "NetworkPolicy", "vc-isolation", True),
+        ("v1", "ResourceQuota", "vc-quota", True),
+        ("v1", "LimitRange", "vc-limits", True),
+        ("v1", "ConfigMap", "vc-limits", False),
+        ("v1", "LimitRange", "limits", False),
+    ],
+)
+def test_reserved_name_is_refused(
+    api_version: str, kind: str, name: str, is_reserved: bool
+) -> None:
+    obj = manifest(api_version, kind)
+    obj["metadata"]["name"] = name
+    if is_reserved:
+        assert given.refusal(obj).code is Code.NAME_RESERVED
+    else:
+        assert given.host_object(obj)["metadata"]["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "labels", "expected"),
+    [
+        ("ClusterRole", "karmada-impersonator", {"karmada.io/system": "true"}, True),
+        ("ClusterRoleBinding", "karmada-impersonator", {"karmada.io/system": "true"}, True),
+        ("Role", "karmada-impersonator", {"karmada.io/system": "true"}, False),
+        ("ClusterRole", "other", {"karmada.io/system": "true"}, False),
+        ("ClusterRole", "karmada-impersonator", {}, False),
+        (
+            "ClusterRole",
+            "karmada-impersonator",
+            {"karmada.io/system": "true", "resourcebinding.karmada.io/permanent-id": "1"},
+            False,
+        ),
+    ],
+)
+def test_unified_auth_object_is_recognised(
+    kind: str, name: str, labels: dict[str, str], expected: bool
+) -> None:
+    obj = manifest("rbac.authorization.k8s.io/v1", kind)
+    obj["metadata"] = {"name": name, "labels": labels}
+    assert kind_policy.is_unified_auth(obj) is expected

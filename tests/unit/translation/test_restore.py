@@ -1,0 +1,142 @@
+"""The way back: objects of the host and texts about them."""
+
+import json
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from karmada_vc_agent.model.objects import Object, copy_object
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
+from karmada_vc_agent.translation.restore import restore, restore_text
+from tests.unit.translation import given
+
+D = "virtualcluster.kubeedge.io"
+CLAIMS = {
+    VirtualNamespace("edge"): HostNamespace("edge-v-branch-a"),
+    VirtualNamespace("edge-2"): HostNamespace("edge-v-branch-a-2"),
+    VirtualNamespace("old"): HostNamespace("legacy"),
+}
+
+
+def config_map(namespace: str, labels: dict[str, str] | None = None) -> Object:
+    metadata = {"name": "c", "namespace": namespace, "labels": labels or {}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def test_namespace_comes_from_the_claim() -> None:
+    around = given.surroundings(claims={"edge": "legacy"})
+    assert restore(config_map("legacy"), around)["metadata"]["namespace"] == "edge"
+
+
+def test_namespace_comes_from_the_label_when_it_is_not_claimed() -> None:
+    around = given.surroundings(claims={})
+    obj = config_map("legacy", {f"{D}/namespace": "edge"})
+    assert restore(obj, around)["metadata"] == {"name": "c", "namespace": "edge"}
+
+
+def test_claim_beats_the_label() -> None:
+    around = given.surroundings(claims={"edge": "legacy"})
+    obj = config_map("legacy", {f"{D}/namespace": "forged"})
+    assert restore(obj, around)["metadata"]["namespace"] == "edge"
+
+
+def test_foreign_namespace_stays() -> None:
+    assert restore(config_map("kube-system"), given.surroundings()) == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c", "namespace": "kube-system"},
+    }
+
+
+def test_status_and_server_fields_stay() -> None:
+    obj = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "edge-v-branch-a", "uid": "1"},
+        "spec": {"nodeName": "node-1", "nodeSelector": {"branch": "a"}},
+        "status": {"phase": "Running"},
+    }
+    before = copy_object(obj)
+    restored = restore(obj, given.surroundings())
+    assert obj == before
+    assert restored == {**obj, "metadata": {"name": "p", "namespace": "edge", "uid": "1"}}
+
+
+def test_live_namespace_gets_its_virtual_name_and_label() -> None:
+    obj = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": "legacy",
+            "labels": {"kubernetes.io/metadata.name": "legacy", f"{D}/cluster": "branch-a"},
+            "annotations": {f"{D}/adopted": "true", f"{D}/work": ""},
+        },
+        "status": {"phase": "Active"},
+    }
+    around = given.surroundings(claims={"edge": "legacy"})
+    assert restore(obj, around) == {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "edge", "labels": {"kubernetes.io/metadata.name": "edge"}},
+        "status": {"phase": "Active"},
+    }
+
+
+def test_work_annotations_are_given_back() -> None:
+    obj = config_map("edge-v-branch-a")
+    obj["metadata"]["annotations"] = {f"{D}/work": "karmada-es-branch-a/w", "a": "b"}
+    assert restore(obj, given.surroundings())["metadata"]["annotations"] == {
+        "a": "b",
+        "work.karmada.io/name": "w",
+        "work.karmada.io/namespace": "karmada-es-branch-a",
+    }
+
+
+def test_tenants_option_is_kept() -> None:
+    obj = config_map("edge-v-branch-a")
+    obj["metadata"]["annotations"] = {f"{D}/rewrite-dns": "env"}
+    restored = restore(obj, given.surroundings())
+    assert restored["metadata"]["annotations"] == {f"{D}/rewrite-dns": "env"}
+
+
+def test_dynamic_volume_keeps_its_name() -> None:
+    obj = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "db", "namespace": "edge-v-branch-a"},
+        "spec": {"volumeName": "pvc-1b2c"},
+    }
+    assert restore(obj, given.surroundings())["spec"] == {"volumeName": "pvc-1b2c"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('namespaces "edge-v-branch-a" not found', 'namespaces "edge" not found'),
+        ("pods edge-v-branch-a/web", "pods edge/web"),
+        ("web_edge-v-branch-a(1b2c)", "web_edge(1b2c)"),
+        ("db.edge-v-branch-a.svc", "db.edge.svc"),
+        ("system:serviceaccount:legacy:bot", "system:serviceaccount:old:bot"),
+        ("edge-v-branch-a-2 and edge-v-branch-a", "edge-2 and edge"),
+        ("edge-v-branch-a-3", "edge-v-branch-a-3"),
+        ("my-edge-v-branch-a", "my-edge-v-branch-a"),
+        ("Legacy legacy2", "Legacy legacy2"),
+        ("edge-v-branch-b", "edge-v-branch-b"),
+        ("", ""),
+    ],
+)
+def test_text_has_virtual_names(text: str, expected: str) -> None:
+    assert restore_text(text, CLAIMS) == expected
+
+
+@for_all(st.text("abv-/. ", max_size=30))
+def test_text_without_claims_stays(text: str) -> None:
+    assert restore_text(text, {}) == text
+
+
+def test_notes_of_odd_shape_are_ignored() -> None:
+    obj = config_map("edge-v-branch-a")
+    for notes in ("", "no json", "[]", json.dumps({"a": 1})):
+        obj["metadata"]["annotations"] = {f"{D}/names": notes}
+        assert restore(obj, given.surroundings())["metadata"]["namespace"] == "edge"

@@ -1,0 +1,61 @@
+"""External names of Services."""
+
+import pytest
+
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.translation.refusal import Code
+from tests.unit.translation import given
+
+
+def service(external_name: object) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "s", "namespace": "edge"},
+        "spec": {"externalName": external_name},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("db.ops.svc", "db.ops-v-branch-a.svc"),
+        ("db.ops.svc.", "db.ops-v-branch-a.svc."),
+        ("db.ops.svc.cluster.local", "db.ops-v-branch-a.svc.cluster.local"),
+        ("web-0.db.ops.svc.cluster.local.", "web-0.db.ops-v-branch-a.svc.cluster.local."),
+        ("db.ops.svc.example.com", "db.ops.svc.example.com"),
+        ("db.ops.svcs", "db.ops.svcs"),
+        ("ops.svc", "ops.svc"),
+        ("db.ops.svcxcluster.local", "db.ops.svcxcluster.local"),
+        ("db.ops.svc.clusterxlocal", "db.ops.svc.clusterxlocal"),
+        ("example.com", "example.com"),
+        (7, 7),
+    ],
+)
+def test_external_name(name: object, expected: object) -> None:
+    assert given.host_object(service(name))["spec"]["externalName"] == expected
+
+
+def test_configured_domain_counts() -> None:
+    around = given.surroundings(settings={"cluster_domain": "site.lan"})
+    host = given.host_object(service("db.ops.svc.site.lan"), around)
+    assert host["spec"]["externalName"] == "db.ops-v-branch-a.svc.site.lan"
+
+
+def test_external_name_in_kube_system_is_refused() -> None:
+    refusal = given.refusal(service("dns.kube-system.svc"))
+    assert (refusal.code, refusal.path) == (Code.REFERENCE_FORBIDDEN, "spec.externalName")
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"clusterIP": ""}, {}),
+        ({"clusterIP": "None"}, {"clusterIP": "None"}),
+        ({"clusterIPs": ["10.0.0.1", "fd00::1"]}, {}),
+        (None, None),
+    ],
+)
+def test_addresses(spec: object, expected: object) -> None:
+    obj = {**service(""), "spec": spec}
+    assert given.host_object(obj)["spec"] == expected
