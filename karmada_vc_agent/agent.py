@@ -112,13 +112,24 @@ class Agent:
         self._reregister = reregister
         self._virtual_clusters = {vc.name: vc for vc in config.virtual_clusters}
         self._election: LeaderElection | None = None
+        self._clients: Clients | None = None
+        self._phase = "starting"
+
+    def not_ready(self) -> str | None:
+        """Say why this agent is not ready, or None; a standby is ready to take over."""
+        if self._phase == "starting" or self._clients is None:
+            return "starting: waiting for the API servers"
+        for client in (self._clients.hub, self._clients.host):
+            if not client.is_reachable:
+                return f"{self._phase}, but the API server of the {client.name} does not answer"
+        return None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Lead and serve until `stop`.
 
         Raises LeadLostError, StateError (both end the process) and bugs.
         """
-        clients = self._connect()
+        clients = self._clients = self._connect()
         try:
             await _until(stop, self._lead_and_serve(clients, stop))
         finally:
@@ -171,6 +182,7 @@ class Agent:
             lead: asyncio.Task[None] | None = None
             if config.leader_elect:
                 self._election = self._new_election(clients.host_urgent)
+                self._phase = "standing by"
                 await self._election.acquire()
                 lead = group.create_task(self._election.lead(), name="lead")
             await _insist("read the agent's state on the host", state.load)
@@ -184,6 +196,7 @@ class Agent:
                 self._virtual_clusters,
                 self._reregister,
             )
+            self._phase = "serving"
             await service.run(stop)
             if lead is not None:
                 lead.cancel()
@@ -430,7 +443,10 @@ class Service:
         if generations[0] != generations[1] or finalizers[0] != finalizers[1]:
             self._status_queue.add(name)
         if _ready_status(old) != _ready_status(new):
-            self._works_queue.retry_now(lambda key: key[0] == name)
+            self._retry_cluster(name)
+
+    def _retry_cluster(self, name: str) -> None:
+        self._works_queue.retry_now(lambda key: key[0] == name)
 
     def _start_lease(self, name: str) -> None:
         if name not in self._leasing:
@@ -452,6 +468,8 @@ class Service:
         for claim in claims:
             if claim is not None and claim.cluster in self._virtual_clusters:
                 self._namespace_queue.add((claim.cluster, claim.namespace))
+                if new is None:
+                    self._retry_cluster(claim.cluster)
         for name in self._virtual_clusters:
             self._retry_refused(name)
 

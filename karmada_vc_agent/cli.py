@@ -17,7 +17,7 @@ from karmada_vc_agent.fleet.agent_state import StateError
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials
 from karmada_vc_agent.kube.leader_election import LeadLostError
-from karmada_vc_agent.telemetry import start_logging
+from karmada_vc_agent.telemetry import serve_health, start_logging
 
 _log = logging.getLogger(__name__)
 
@@ -129,8 +129,9 @@ def _serve(
     _log.info("Starting", extra={"hub": hub.server, "host": host.server})
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_run_until_signal(Agent(config, hub, host, reregister)))
-    except (LeadLostError, StateError, BaseExceptionGroup) as error:
+            agent = Agent(config, hub, host, reregister)
+            runner.run(_run_until_signal(agent, config.health_probe_bind_address))
+    except (ConfigError, LeadLostError, StateError, BaseExceptionGroup) as error:
         return _exit_code(_innermost(error))
     return 0
 
@@ -140,7 +141,7 @@ def _exit_code(error: BaseException) -> int:
     if isinstance(error, LeadLostError):
         _log.error("Ending: lost the lead", extra={"reason": str(error)})
         return EXIT_LOST_LEAD
-    if isinstance(error, StateError):
+    if isinstance(error, (ConfigError, StateError)):
         click.echo(f"karmada-vc-agent: {error}", err=True)
         return EXIT_SETTINGS
     raise error
@@ -160,9 +161,18 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run_until_signal(agent: Agent) -> None:
+async def _run_until_signal(agent: Agent, health_address: str) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await agent.run(stop)
+    try:
+        health = await serve_health(health_address, agent.not_ready)
+    except (OSError, ValueError) as error:
+        problem = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise ConfigError("settings", "healthProbeBindAddress", problem) from error
+    try:
+        await agent.run(stop)
+    finally:
+        if health is not None:
+            await health.cleanup()

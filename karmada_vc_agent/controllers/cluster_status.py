@@ -1,5 +1,6 @@
 """Nodes, pods, APIs and health of the host -> Cluster.status on the hub (contract 4)."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from karmada_vc_agent.status.readiness import (
     observed_ready,
 )
 from karmada_vc_agent.translation.kind_policy import hidden_from_api_enablements
+
+_log = logging.getLogger(__name__)
 
 FINALIZER_WAIT = Requeue(1.0)
 VERSION_MAX_AGE_S = 60.0
@@ -112,12 +115,19 @@ class ClusterStatusController:
         http_status = await self._host.probe.status()
         ready = self._damped(name, observed_ready(http_status), live)
         is_ready = ready["status"] == "True"
+        self._say(name, ready, live)
         if http_status == 200 and is_ready:
             self._on_ready(name)
             await self._write(cluster, await self._complete(cluster, live, ready))
         elif is_online(http_status) or not is_ready:
             await self._write(cluster, rules.with_conditions(live, [ready], self._now()))
         return Requeue(self._times.frequency_s)
+
+    def _say(self, name: str, ready: Condition, live: Object) -> None:
+        before = find_condition(live.get("conditions"), READY)
+        if before is None or before["status"] != ready["status"]:
+            extra = {"virtual_cluster": name, "ready": ready["status"], "reason": ready["reason"]}
+            _log.info("Reporting readiness", extra=extra)
 
     def _damped(self, name: str, observed: Condition, live: Object) -> Condition:
         current = find_condition(live.get("conditions"), READY)

@@ -19,7 +19,7 @@ from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.works import Works, is_preserved, is_suspended, manifests_of, work_path
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
@@ -154,7 +154,7 @@ class ExecutionController:
             await self._write_status(work, [work_conditions.dispatching(suspended=True)], None)
             return
         if not self._o.clusters.is_ready(cluster):
-            raise RetryError(f"cluster({cluster}) not ready")
+            raise NotReadyError(f"cluster({cluster}) not ready")
         await self._carry_out(key, vc, work)
 
     def _forget(self, key: WorkKey) -> None:
@@ -338,7 +338,7 @@ class ExecutionController:
         if is_preserved(work) or clusters.is_ready(vc.name):
             await self._clean(vc, work)
         elif not clusters.is_deleting(vc.name):
-            raise RetryError(f"cluster({vc.name}) not ready")
+            raise NotReadyError(f"cluster({vc.name}) not ready")
         else:
             _log.warning(
                 "Abandoning host objects of a Cluster that goes while the host is away",

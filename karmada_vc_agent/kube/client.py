@@ -61,6 +61,11 @@ class ApiClient:
         self._unreachable_since: float | None = None
         self._recovery_listeners: list[Callable[[], None]] = []
 
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the last request was answered at all."""
+        return self._unreachable_since is None
+
     def on_recovery(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever the server answers again after an outage."""
         self._recovery_listeners.append(listener)

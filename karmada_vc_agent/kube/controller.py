@@ -25,6 +25,10 @@ class RetryError(Exception):
     """Something is not as it must be yet; the key backs off. `str()` says what."""
 
 
+class NotReadyError(RetryError):
+    """The server behind the key is not ready; said once for all keys, not for each."""
+
+
 class Controller(Generic[K]):
     """Runs `reconcile` for the keys of a queue; the only place that logs its failures."""
 
@@ -39,6 +43,7 @@ class Controller(Generic[K]):
         self.queue = queue
         self._reconcile = reconcile
         self._workers = workers
+        self._complaints: dict[K, str] = {}
 
     async def run(self) -> None:
         """Work until cancelled, or until the queue is closed and its last keys are done."""
@@ -62,20 +67,28 @@ class Controller(Generic[K]):
     async def _once(self, key: K) -> None:
         try:
             outcome = await self._reconcile(key)
-        except (ConflictError, UnreachableError) as error:
-            # A lost race is nothing to tell; an outage is one message, the client's.
-            _log.debug("Backing off", extra={"controller": self.name, "reason": str(error)})
+        except (ConflictError, NotReadyError, UnreachableError) as error:
+            # A lost race is nothing to tell; an outage is one message, not one for each key.
+            _log.debug("Backing off", extra=self._about(key, str(error)))
             self.queue.add_rate_limited(key)
         except (KubeError, RetryError) as error:
-            _log.info(
-                "Backing off",
-                extra={"controller": self.name, "key": str(key), "reason": str(error)},
-            )
+            self._complain(key, str(error))
             self.queue.add_rate_limited(key)
         except Exception:  # noqa: BLE001 - one key must not stop the others
-            _log.exception("Failed to reconcile", extra={"controller": self.name, "key": str(key)})
+            _log.exception("Failed to reconcile", extra=self._about(key, "a bug"))
             self.queue.add_rate_limited(key)
         else:
+            self._complaints.pop(key, None)
             self.queue.forget(key)
             if outcome is not None:
                 self.queue.add_after(key, outcome.after_s)
+
+    def _complain(self, key: K, reason: str) -> None:
+        """Log why a key backs off, once for as long as the reason stays."""
+        if self._complaints.get(key) != reason:
+            self._complaints[key] = reason
+            _log.info("Backing off", extra=self._about(key, reason))
+
+    def _about(self, key: K, reason: str) -> dict[str, str]:
+        text = "/".join(map(str, key)) if isinstance(key, tuple) else str(key)
+        return {"controller": self.name, "key": text, "reason": reason}

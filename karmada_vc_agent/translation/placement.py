@@ -80,7 +80,7 @@ def refuse_affinity_elsewhere(pod_spec: PodSpec, placement: Placement) -> None:
     required = dig(pod_spec.spec, "affinity", "nodeAffinity", _REQUIRED)
     if required is None:
         return
-    terms = dig(required, "nodeSelectorTerms") or []
+    terms = _list_at(required, "nodeSelectorTerms")
     if not any(_may_match(term, placement) for term in terms):
         path = f"{pod_spec.path}.affinity.nodeAffinity"
         detail = f"no node of the virtual cluster can match {path}"
@@ -103,25 +103,24 @@ def move_node_name_to_affinity(pod_spec: PodSpec, owns_node: Callable[[str], boo
         raise RefusedError(Code.NODE_NAME_FORBIDDEN, path, detail)
     del spec["nodeName"]
     only_there = {"key": _NODE_NAME_FIELD, "operator": "In", "values": [node]}
-    affinity = spec["affinity"] = spec.get("affinity") or {}
-    node_affinity = affinity["nodeAffinity"] = affinity.get("nodeAffinity") or {}
+    node_affinity = _map_at(_map_at(spec, "affinity"), "nodeAffinity")
     required = node_affinity.get(_REQUIRED)
     if required is None:
         node_affinity[_REQUIRED] = {"nodeSelectorTerms": [{"matchFields": [only_there]}]}
         return
     for term in required["nodeSelectorTerms"]:
-        fields = dig(term, "matchFields") or []
+        fields = _list_at(term, "matchFields")
         # A term without requirements matches no node; one more would make it match.
-        if term and only_there not in fields:
+        if isinstance(term, dict) and term and only_there not in fields:
             term["matchFields"] = [*fields, only_there]
 
 
 def add_tolerations(spec: Object, placement: Placement) -> None:
     """Add the configured tolerations that are missing, and those for a cut uplink."""
-    tolerations = list(spec.get("tolerations") or [])
+    tolerations = list(_list_at(spec, "tolerations"))
     tolerations += [t for t in placement.tolerations if t not in tolerations]
     if placement.offline_tolerations:
-        keys = {dig(toleration, "key") for toleration in tolerations}
+        keys = [dig(toleration, "key") for toleration in tolerations]
         tolerations += [t for t in _OFFLINE_TOLERATIONS if t["key"] not in keys]
     if tolerations:
         spec["tolerations"] = copy_object(tolerations)
@@ -142,8 +141,8 @@ def node_selector_annotation(required: Mapping[str, str]) -> str:
 def _may_match(term: Any, placement: Placement) -> bool:
     if not term:
         return False
-    expressions = dig(term, "matchExpressions") or []
-    fields = dig(term, "matchFields") or []
+    expressions = _list_at(term, "matchExpressions")
+    fields = _list_at(term, "matchFields")
     return not any(
         _excludes(expression, placement.required_selector) for expression in expressions
     ) and not any(_is_elsewhere(match, placement.owns_node) for match in fields)
@@ -152,9 +151,9 @@ def _may_match(term: Any, placement: Placement) -> bool:
 def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
     """Whether a requirement on labels fails on every node with the required labels."""
     key = dig(expression, "key")
-    if key not in required:
+    if not isinstance(key, str) or key not in required:
         return False
-    operator, values = dig(expression, "operator"), dig(expression, "values") or []
+    operator, values = dig(expression, "operator"), _list_at(expression, "values")
     if operator == "In":
         return required[key] not in values
     if operator == "NotIn":
@@ -166,4 +165,18 @@ def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
     """Whether a requirement on the node's name leaves no node of the virtual cluster."""
     if dig(match, "key") != _NODE_NAME_FIELD or dig(match, "operator") != "In":
         return False
-    return not any(isinstance(name, str) and owns_node(name) for name in match.get("values") or [])
+    return not any(isinstance(name, str) and owns_node(name) for name in _list_at(match, "values"))
+
+
+def _list_at(obj: Any, key: str) -> list[Any]:
+    """Return a list for reading; an empty one where it is missing or no list."""
+    value = dig(obj, key)
+    return value if isinstance(value, list) else []
+
+
+def _map_at(obj: Object, key: str) -> Object:
+    """Return a map for writing, made where it is missing or no map."""
+    if not isinstance(obj.get(key), dict):
+        obj[key] = {}
+    result: Object = obj[key]
+    return result

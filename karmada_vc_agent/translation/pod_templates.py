@@ -139,10 +139,12 @@ def pod_specs(
     extra: the setting `podTemplates`; it adds to the table and takes nothing away.
     An unknown kind yields nothing: admission on the host holds its pods (rewriting-rules 3.5).
     """
+    seen: set[str] = set()  # a name that is mapped twice would be lost
     for row in _rows(gvk, extra):
         for path in row.paths:
             for where, spec in values_at(obj, path):
-                if isinstance(spec, dict):
+                if isinstance(spec, dict) and where not in seen:
+                    seen.add(where)
                     yield PodSpec(where, spec, row.selector_only)
 
 

@@ -109,7 +109,9 @@ def _allowed_rules(rule: Any, path: str, direction: Direction) -> list[Object]:
 def _rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
     """Map the resourceNames of a rule that is about namespaces."""
     resources, names = dig(rule, "resources") or [], dig(rule, "resourceNames")
-    if names and any(str(each).split("/")[0] == _NAMESPACES for each in resources):
+    if isinstance(names, list) and any(
+        str(each).split("/")[0] == _NAMESPACES for each in resources
+    ):
         where = f"{path}.resourceNames"
         rule["resourceNames"] = [direction.namespace(str(name), where) for name in names]
 

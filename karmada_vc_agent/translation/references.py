@@ -104,10 +104,13 @@ class Rewriter:
         Refuses ReferenceForbidden on the way to the host. Source: rewriting-rules 4.1.
         """
         kind = (gvk.group, gvk.kind)
-        for row in self.namespace_references:
-            if (row.group, row.kind) == kind:
-                self._apply(obj, "", (Reference(path) for path in row.paths))
-        self._apply(obj, "", _BY_KIND.get(kind, ()))
+        by_path = {  # a path named twice must be mapped once; the built-in row wins
+            path: Reference(path)
+            for row in self.namespace_references
+            if (row.group, row.kind) == kind
+            for path in row.paths
+        } | {reference.path: reference for reference in _BY_KIND.get(kind, ())}
+        self._apply(obj, "", by_path.values())
         for pod_spec in pod_specs(obj, gvk, self.pod_templates):
             if not pod_spec.selector_only:
                 self._apply(pod_spec.spec, f"{pod_spec.path}.", _IN_POD_SPECS)
@@ -140,7 +143,8 @@ class Rewriter:
         """
         if not isinstance(selector, dict):
             return selector
-        labels = dict(selector.get("matchLabels") or {})
+        labels = selector.get("matchLabels")
+        labels = dict(labels) if isinstance(labels, dict) else {}
         labels.pop(CLUSTER_LABEL, None)
         if isinstance(labels.get(NAMESPACE_NAME_LABEL), str):
             name = labels[NAMESPACE_NAME_LABEL]
@@ -150,10 +154,9 @@ class Rewriter:
         result = {key: value for key, value in selector.items() if key != "matchLabels"}
         if labels:
             result["matchLabels"] = labels
-        if "matchExpressions" in selector:
-            result["matchExpressions"] = [
-                self._expression(expression) for expression in selector["matchExpressions"] or []
-            ]
+        expressions = selector.get("matchExpressions")
+        if isinstance(expressions, list):
+            result["matchExpressions"] = [self._expression(each) for each in expressions]
         return result
 
     def _expression(self, expression: Any) -> Any:

@@ -324,12 +324,13 @@ def _node_it_runs_on(obj: Object, live: Object | None) -> str | None:
 
 def _keep_our_metadata(obj: Object, translated: Object) -> None:
     """Set our labels and annotations to what was translated."""
-    ours = (domain.NODE_SELECTOR_ANNOTATION,)
+    is_namespace = gvk_of(obj) == _NAMESPACE_GVK
     for name in ("labels", "annotations"):
-        kept = dig(translated, "metadata", name) or {}
-        wanted = {k: v for k, v in kept.items() if domain.is_ours(k)}
-        if gvk_of(obj) == _NAMESPACE_GVK and name == "annotations":
-            wanted |= {k: kept[k] for k in ours if k in kept}
+        wanted = {
+            key: value
+            for key, value in (dig(translated, "metadata", name) or {}).items()
+            if domain.is_ours(key) or (is_namespace and key == domain.NODE_SELECTOR_ANNOTATION)
+        }
         if wanted:
             _map_of(obj, name).update(wanted)
 

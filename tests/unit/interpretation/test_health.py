@@ -152,6 +152,19 @@ def test_a_daemon_set_is_healthy_when_updated_everywhere(changes: Object, expect
             "Healthy",
         ),
         (
+            "v1",
+            "Pod",
+            {},
+            {
+                "phase": "Running",
+                "conditions": [
+                    {"type": "Initialized", "status": "True"},
+                    {"type": "Ready", "status": "False"},
+                ],
+            },
+            "Unhealthy",
+        ),
+        (
             "policy/v1",
             "PodDisruptionBudget",
             {},

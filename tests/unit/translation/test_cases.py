@@ -6,7 +6,7 @@ object, each compared whole. `restored` holds fields of the object given back. F
 input must stay as it was, and translating the restored object must give the same host object.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from tests.unit.translation import given
 
 CASES = Path(__file__).parents[2] / "cases" / "translation"
 FILES = sorted(CASES.glob("*.yaml"))
-ODD = (None, 1, "x", [], [1], [None], {}, {"a": 1}, [{"a": 1}])
+ODD: tuple[Any, ...] = (None, 1, "x", [], [1], [None], {}, {"a": 1}, [{"a": 1}])
 
 
 def test_there_are_cases() -> None:
@@ -77,14 +77,13 @@ def test_odd_shape_anywhere_ends_in_an_answer(file: Path) -> None:
 
 def _with_one_odd_value(value: Any) -> Iterator[Any]:
     """Yield copies in which one value at a time, at any depth, has an odd shape."""
-    children = value.items() if isinstance(value, dict) else ()
-    children = enumerate(value) if isinstance(value, list) else children
-    for key, child in children:
+    keys: Iterable[Any] = value if isinstance(value, dict) else ()
+    for key in range(len(value)) if isinstance(value, list) else keys:
         for odd in ODD:
             changed = copy_object(value)
             changed[key] = odd
             yield changed
-        for part in _with_one_odd_value(child):
+        for part in _with_one_odd_value(value[key]):
             changed = copy_object(value)
             changed[key] = part
             yield changed

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
@@ -79,6 +79,7 @@ def test_host_namespaces_differ_with_other_templates(separator: str, cluster_fir
     assert len(seen) == len(texts) ** 2
 
 
+@settings(deadline=None)
 @given(templates, pairs, pairs)
 @example(DEFAULT, ("a-v-b", "c"), ("a", "b-v-c"))
 @example(DEFAULT, ("a-v", "b"), ("a", "v-b"))
@@ -90,6 +91,7 @@ def test_host_namespace_is_injective(
     assert len(hosts) == len({one, other})
 
 
+@settings(deadline=None)
 @given(templates, pairs)
 @example(DEFAULT, ("x" * 22 + "-y", "y" * 22 + "--z"))
 def test_host_namespace_is_a_label(template: NamespaceTemplate, pair: tuple[str, str]) -> None:
@@ -157,6 +159,7 @@ def test_host_name_of_a_long_name_is_cut_and_hashed() -> None:
     assert host != host_name(name[:-1] + "z", "branch-a")
 
 
+@settings(deadline=None)
 @given(st.from_regex(r"[av]{1,4}(-v-[av]{1,3})?", fullmatch=True), clusters)
 def test_host_name_is_given_back(name: str, cluster: str) -> None:
     assert names_of(cluster).virtual_name(host_name(name, cluster)) == name
@@ -196,6 +199,7 @@ def test_foreign_namespace_is_not_given_back(host: str) -> None:
     assert names_of("branch-a").virtual_namespace(host) is None
 
 
+@settings(deadline=None)
 @given(templates, labels, clusters)
 def test_every_mapped_namespace_is_given_back(
     template: NamespaceTemplate, namespace: str, cluster: str
@@ -206,6 +210,7 @@ def test_every_mapped_namespace_is_given_back(
     assert back.virtual_namespace(host) == namespace
 
 
+@settings(deadline=None)
 @given(st.from_regex(r"[av.]{1,200}", fullmatch=True), clusters)
 @example("x" * 200, "branch-a")
 def test_every_mapped_name_is_given_back(name: str, cluster: str) -> None:

@@ -201,6 +201,13 @@ def test_tekton_version_decides_where_the_template_is_made() -> None:
     assert spec == {"podTemplate": {"nodeSelector": {"branch": "a"}}}
 
 
+def test_configured_row_for_a_known_path_is_not_counted_twice() -> None:
+    extra = PodTemplates("apps", "Deployment", ("spec.template.spec",), selector_only=True)
+    obj: Object = {"spec": {"template": {"spec": {}}}}
+    found = pod_specs(obj, parse_api_version("apps/v1", "Deployment"), [extra])
+    assert [(spec.path, spec.selector_only) for spec in found] == [("spec.template.spec", False)]
+
+
 def test_configured_row_adds_to_the_table() -> None:
     extra = PodTemplates("apps", "Deployment", ("spec.debug",))
     obj: Object = {"spec": {"template": {"spec": {}}, "debug": {}}}

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from hypothesis import given as for_all
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.model.objects import Object, copy_object
@@ -130,6 +131,7 @@ def test_text_has_virtual_names(text: str, expected: str) -> None:
     assert restore_text(text, CLAIMS) == expected
 
 
+@settings(deadline=None)
 @for_all(st.text("abv-/. ", max_size=30))
 def test_text_without_claims_stays(text: str) -> None:
     assert restore_text(text, {}) == text

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given as for_all
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.model.objects import Object, ObjectKey, copy_object, parse_api_version
@@ -59,6 +60,12 @@ def test_keys_of_a_namespace_are_of_both_sides() -> None:
     result = given.translated(namespace(), namespaced=False)
     assert result.virtual_key == ObjectKey(gvk, "", "edge")
     assert result.host_key == ObjectKey(gvk, "", "edge-v-branch-a")
+
+
+def test_namespace_of_a_namespace_is_dropped() -> None:
+    manifest = namespace()
+    manifest["metadata"]["namespace"] = "edge"
+    assert given.translated(manifest, namespaced=False).host_key.namespace == ""
 
 
 def test_first_refusal_in_order_of_steps_is_returned() -> None:
@@ -364,6 +371,7 @@ def references_in(obj: Any) -> list[str]:
     return found
 
 
+@settings(deadline=None)
 @for_all(MANIFESTS, ARRANGEMENTS)
 def test_translation_is_pure_and_idempotent_over_restore(manifest: Object, around: Any) -> None:
     before = copy_object(manifest)
@@ -382,6 +390,7 @@ def test_translation_is_pure_and_idempotent_over_restore(manifest: Object, aroun
     assert again.obj == first.obj
 
 
+@settings(deadline=None)
 @for_all(MANIFESTS, ARRANGEMENTS)
 def test_restore_gives_back_every_mapped_name(manifest: Object, around: Any) -> None:
     result = translate(manifest, True, around)

@@ -1,0 +1,76 @@
+"""Command lines of the control planes for tests."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from control_planes import component, host, hub
+from control_planes.component import Component
+from control_planes.pki import ClusterPki, create_cluster_pki
+
+ALLOWED_KARMADA_FLAGS = {
+    "kubeconfig",
+    "metrics-bind-address",
+    "health-probe-bind-address",
+    "bind-address",
+    "secure-port",
+    "cert-dir",
+    "tls-cert-file-name",
+    "tls-private-key-file-name",
+}
+
+
+@pytest.fixture(name="pki", scope="module")
+def make_pki(tmp_path_factory: pytest.TempPathFactory) -> ClusterPki:
+    return create_cluster_pki(tmp_path_factory.mktemp("pki") / "hub", "hub")
+
+
+@pytest.fixture(name="components", scope="module")
+def describe_components(pki: ClusterPki) -> list[Component]:
+    return [
+        component.etcd(Path("data")),
+        *hub.components(pki, 2379).values(),
+        *host.components("host", pki, 2379, Path("kwok")).values(),
+        *host.components("host2", pki, 2379, Path("kwok")).values(),
+    ]
+
+
+def test_everything_listens_on_loopback_only(components: list[Component]) -> None:
+    for one in components:
+        placed = one.with_ports(4001, 4002)
+        addresses = re.findall(
+            r"(?:bind-address|listen-\S+-urls|server-address)=(\S+)", str(placed)
+        )
+        assert addresses, one.name
+        for address in addresses:
+            assert re.match(r"(http://)?127\.0\.0\.1\b|0'", address), f"{one.name}: {address}"
+
+
+def test_ports_are_filled_in_everywhere(components: list[Component]) -> None:
+    for one in components:
+        placed = one.with_ports(4001, 4002)
+        assert "{" not in " ".join([*placed.arguments, placed.health])
+        assert ":4001/" in placed.health
+
+
+def test_names_and_etcd_prefixes_are_unique(components: list[Component]) -> None:
+    names = [one.name for one in components]
+    prefixes = [text for one in components for text in one.arguments if "etcd-prefix" in text]
+
+    assert len(set(names)) == len(names)
+    assert len(set(prefixes)) == len(prefixes) == 4
+
+
+@pytest.mark.parametrize(
+    "name", ["karmada-webhook", "karmada-controller-manager", "karmada-scheduler"]
+)
+def test_karmada_keeps_its_defaults(pki: ClusterPki, name: str) -> None:
+    arguments = hub.components(pki, 2379)[name].arguments
+    flags = {argument.removeprefix("--").partition("=")[0] for argument in arguments}
+
+    assert flags <= ALLOWED_KARMADA_FLAGS
+
+
+def test_hosts_are_numbered_from_the_second() -> None:
+    assert [host.host_name(number) for number in (1, 2, 3)] == ["host", "host2", "host3"]

@@ -1,0 +1,71 @@
+"""Nodes of the control planes for tests."""
+
+import pytest
+
+from control_planes import nodes
+from control_planes.errors import ControlPlanesError
+
+
+def test_labels_are_given_to_nodes_in_turn() -> None:
+    spread = nodes.spread_labels(6, ["branch=a,b,c", "tier=edge"])
+
+    assert [labels["branch"] for labels in spread] == ["a", "b", "c", "a", "b", "c"]
+    assert {labels["tier"] for labels in spread} == {"edge"}
+
+
+def test_label_may_have_an_empty_value() -> None:
+    assert nodes.spread_labels(1, ["example.com/vc="]) == [{"example.com/vc": ""}]
+
+
+@pytest.mark.parametrize("label", ["branch", "=a", "branch=a b"])
+def test_label_of_another_form_is_refused(label: str) -> None:
+    with pytest.raises(ControlPlanesError, match="KEY=VALUE"):
+        nodes.parse_label(label)
+
+
+@pytest.mark.parametrize(
+    ("batch", "option"),
+    [
+        (nodes.NodeBatch(1, size=nodes.NodeSize(cpu="four")), "--cpu"),
+        (nodes.NodeBatch(1, size=nodes.NodeSize(memory="8 GB")), "--memory"),
+        (nodes.NodeBatch(1, prefix="Node_"), "--prefix"),
+        (nodes.NodeBatch(1, labels=("branch=a,b!",)), "--label"),
+    ],
+)
+def test_mistake_is_refused_by_the_name_of_its_option(batch: nodes.NodeBatch, option: str) -> None:
+    with pytest.raises(ControlPlanesError, match=option):
+        nodes.check(batch)
+
+
+def test_names_go_on_from_the_highest_number() -> None:
+    taken = ["node-2", "node-11", "other-40", "node-x"]
+
+    assert nodes.choose_names(2, "node", taken) == ["node-12", "node-13"]
+    assert nodes.choose_names(1, "edge", taken) == ["edge-1"]
+
+
+def test_node_is_an_edge_node_that_kwok_plays() -> None:
+    node = nodes.describe_node("node-1", {"branch": "a"}, nodes.NodeSize(cpu="2", pods=5))
+
+    labels = node["metadata"]["labels"]
+    assert labels["branch"] == "a"
+    assert labels["kubernetes.io/hostname"] == "node-1"
+    assert labels["node-role.kubernetes.io/edge"] == ""
+    assert node["metadata"]["annotations"][nodes.KWOK_ANNOTATION] == "fake"
+    assert node["status"]["allocatable"]["cpu"] == "2"
+    assert node["status"]["capacity"]["pods"] == "5"
+
+
+@pytest.mark.parametrize(
+    ("ready", "taints", "usable"),
+    [("True", None, True), ("False", None, False), ("True", [{"key": "not-ready"}], False)],
+)
+def test_node_is_usable_when_it_is_ready_and_has_no_taint(
+    ready: str, taints: list[dict[str, str]] | None, usable: bool
+) -> None:
+    node = {
+        "spec": {"taints": taints},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+    assert nodes.is_usable(node) is usable
