@@ -299,6 +299,7 @@ class Service:
         self._lease_queue = _name_queue(LEASE_RETRY_MAX_S)
         self._node_queue = _name_queue(STATUS_RETRY_MAX_S)
         self._leasing: set[str] = set()
+        self._ready: dict[str, str | None] = {}
 
         self._recorder = EventRecorder(clients.hub_events)
         events = WorkEvents(self._recorder)
@@ -442,7 +443,9 @@ class Service:
         finalizers = [dig(obj, "metadata", "finalizers") for obj in (old, new)]
         if generations[0] != generations[1] or finalizers[0] != finalizers[1]:
             self._status_queue.add(name)
-        if _ready_status(old) != _ready_status(new):
+        # Not compared with `old`: after our own write that is what we wrote (Store.observe).
+        if self._ready.get(name) != _ready_status(new):
+            self._ready[name] = _ready_status(new)
             self._retry_cluster(name)
 
     def _retry_cluster(self, name: str) -> None:

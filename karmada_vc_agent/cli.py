@@ -18,6 +18,7 @@ from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials
 from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.telemetry import serve_health, start_logging
+from karmada_vc_agent.translation.names import NamespaceTemplate
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,10 @@ A minimal agent.yaml:
 """
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(context_settings=_CONTEXT)
 @click.version_option(package_name="karmada-vc-agent", message="%(prog)s %(version)s")
 def main() -> None:
     """Serve groups of nodes of this cluster as Clusters of a Karmada control plane."""
@@ -68,11 +72,18 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
                 name,
                 setting.name,
                 default=None,
-                type={int: int, float: str, str: str}[type(default)],
+                type=str if setting.name in settings.DURATIONS else type(default),
+                metavar=_metavar(setting),
                 help=setting.metadata["help"] + _default(setting),
             )
         command = option(command)
     return command
+
+
+def _metavar(setting: Any) -> str:
+    if setting.name in settings.DURATIONS:
+        return "DURATION"
+    return {int: "NUMBER", float: "NUMBER", str: "TEXT"}[type(setting.default)]
 
 
 def _default(setting: Any) -> str:
@@ -84,7 +95,9 @@ def _default(setting: Any) -> str:
     return f"  [default: {text}]"
 
 
-@main.command(epilog=_RUN_EPILOG, context_settings={"auto_envvar_prefix": "KARMADA_VC_AGENT"})
+@main.command(
+    epilog=_RUN_EPILOG, context_settings={"auto_envvar_prefix": "KARMADA_VC_AGENT", **_CONTEXT}
+)
 @click.option(
     "--config",
     "config_path",
@@ -106,7 +119,7 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     """
     try:
         config = settings.load_config(config_path, flags)
-        _check_names(config, reregister)
+        _check_beyond_config(config, reregister)
         hub = find_credentials(config.karmada_kubeconfig, config.karmada_context)
         host = find_credentials(config.kubeconfig, in_cluster_first=True)
     except (ConfigError, KubeconfigError) as error:
@@ -116,7 +129,12 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     sys.exit(_serve(config, hub, host, frozenset(reregister)))
 
 
-def _check_names(config: AgentConfig, reregister: tuple[str, ...]) -> None:
+def _check_beyond_config(config: AgentConfig, reregister: tuple[str, ...]) -> None:
+    """Check what config.py cannot, since it knows no rules. Raises ConfigError."""
+    try:
+        NamespaceTemplate.parse(config.namespace_template)
+    except ValueError as error:
+        raise ConfigError("settings", "namespaceTemplate", str(error)) from error
     unknown = set(reregister) - {vc.name for vc in config.virtual_clusters}
     if unknown:
         problem = f'"{min(unknown)}" is no virtual cluster of the settings'

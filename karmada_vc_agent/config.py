@@ -6,13 +6,15 @@ the file are those of the flags in camelCase, and Karmada's where Karmada has th
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
+from karmada_vc_agent.model import quantity
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.selectors import (
@@ -209,6 +211,15 @@ def load_config(path: Path | None, overrides: Mapping[str, Any]) -> AgentConfig:
             flag = f"--{setting.name.replace('_', '-')}"
             settings[setting.name] = _value(setting, overrides[setting.name], "flags", flag)
     config = AgentConfig(**settings)
+    described = tuple(
+        replace(
+            vc,
+            provider=vc.provider or config.cluster_provider,
+            region=vc.region or config.cluster_region,
+        )
+        for vc in config.virtual_clusters
+    )
+    config = replace(config, virtual_clusters=described)
     _check(config, source)
     return config
 
@@ -258,6 +269,9 @@ def _value(setting: Any, given: Any, source: str, path: str) -> Any:
         except ValueError as error:
             raise ConfigError(source, path, str(error)) from error
     wanted = type(setting.default)
+    if wanted is float and source == "flags":
+        with suppress(ValueError):
+            given = float(given)
     if wanted is float and isinstance(given, int) and not isinstance(given, bool):
         given = float(given)
     if not isinstance(given, wanted) or (wanted is not bool and isinstance(given, bool)):
@@ -357,7 +371,7 @@ def _check_virtual_cluster(vc: VirtualCluster, source: str, path: str) -> None:
             f"{path}.nodeSelector",
             "selects no nodes; give matchLabels, matchExpressions or nodeNames",
         )
-    for where, problem in _label_problems(vc):
+    for where, problem in (*_label_problems(vc), *_taint_problems(vc), *_model_problems(vc)):
         if problem:
             raise ConfigError(source, f"{path}.{where}", problem)
     if vc.namespaces not in (NAMESPACES_ALWAYS, NAMESPACES_ON_DEMAND):
@@ -380,6 +394,32 @@ def _label_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     yield "region", label_value_problem(vc.region)
     for zone in vc.zones:
         yield "zones", label_value_problem(zone)
+
+
+def _taint_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
+    """Yield where a taint stands, and what is wrong with it, if anything (contract 1.1)."""
+    seen = set()
+    for index, taint in enumerate(vc.taints):
+        where, effect = f"taints[{index}]", taint.get("effect")
+        yield f"{where}.key", label_key_problem(str(taint.get("key") or ""))
+        if effect not in ("NoSchedule", "NoExecute"):
+            yield f"{where}.effect", f'is "{effect}", must be NoSchedule or NoExecute'
+        if (taint.get("key"), effect) in seen:
+            yield where, f"key and effect are used twice: {taint.get('key')}:{effect}"
+        seen.add((taint.get("key"), effect))
+
+
+def _model_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
+    """Yield quantities that are none; the rest of resourceModels is the hub's to judge."""
+    for index, model in enumerate(vc.resource_models):
+        if not isinstance(model.get("grade", 0), int):
+            yield f"resourceModels[{index}].grade", "must be a whole number"
+        for number, bounds in enumerate(model.get("ranges") or ()):
+            for field_name in ("min", "max"):
+                try:
+                    quantity.parse(bounds.get(field_name, 0))
+                except (AttributeError, ValueError) as error:
+                    yield f"resourceModels[{index}].ranges[{number}].{field_name}", str(error)
 
 
 def _check_disjoint(clusters: tuple[VirtualCluster, ...], source: str) -> None:

@@ -20,6 +20,10 @@ POLL_S = 0.1
 PORT_ATTEMPTS = 5
 LAST_LINES = 15
 PORT_TAKEN = "address already in use"
+# a set with one host takes 24 inotify instances, each host more 13 (measured 2026-11);
+# karmada-webhook does not start without
+INOTIFY_USED_UP = "too many open files"
+INOTIFY_ADVICE = "raise sysctl fs.inotify.max_user_instances, or bring another set down"
 
 
 class Launcher:
@@ -91,10 +95,9 @@ class Launcher:
         return "\n".join(lines[-LAST_LINES:])
 
     def _failure(self, component: Component, what: str) -> ControlPlanesError:
-        log = self._directory.log(component.name)
-        return ControlPlanesError(
-            f"{component.name} {what}; its log is {log}", self._last_lines(component)
-        )
+        log, tail = self._directory.log(component.name), self._last_lines(component)
+        advice = f"; {INOTIFY_ADVICE}" if INOTIFY_USED_UP in tail else ""
+        return ControlPlanesError(f"{component.name} {what}; its log is {log}{advice}", tail)
 
 
 def describe_end(code: int) -> str:

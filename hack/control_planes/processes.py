@@ -114,8 +114,8 @@ def _wait_for_exit(record: ProcessRecord, pidfd: int, deadline: float) -> None:
         )
 
 
-def _command(pid: int) -> str:
+def _command(pid: int) -> list[str]:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].decode()
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
     except (FileNotFoundError, ProcessLookupError):
-        return ""
+        return []

@@ -1,5 +1,6 @@
 """Tell on standard error what is being built or started, and for how long."""
 
+import shutil
 import sys
 import time
 
@@ -13,7 +14,7 @@ class BuildProgress:
         self._program_began = self._began
         self.say(
             f"building {len(missing)} programs into the cache "
-            "(about 10 minutes on 2 cores from nothing, once)"
+            "(10 to 15 minutes on 2 cores from nothing, once)"
         )
 
     def say(self, text: str) -> None:
@@ -79,7 +80,8 @@ class StartProgress:
         if sys.stderr.isatty() and self._started:
             waiting = ", ".join(self._started)
             self._clear()
-            print(f"starting {waiting}"[:100], end="", file=sys.stderr, flush=True)
+            width = shutil.get_terminal_size().columns - 1
+            print(f"starting {waiting}"[:width], end="", file=sys.stderr, flush=True)
 
     def _clear(self) -> None:
         if sys.stderr.isatty():

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ TOOL_MODULES = Path(__file__).resolve().parent.parent / "tools"
 BUILD_FLAGS = ("-buildvcs=false", "-trimpath")
 KARMADA_COMMANDS = "github.com/karmada-io/karmada/cmd/"
 KUBERNETES_COMMANDS = "k8s.io/kubernetes/cmd/"
-HEARTBEAT_S = 15.0
+HEARTBEAT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +217,7 @@ def _build_program(
             env=golang.go_environment(),
             stdout=output,
             stderr=subprocess.STDOUT,
+            process_group=0,  # to end its compilers with it
         )
         try:
             while True:
@@ -226,7 +228,7 @@ def _build_program(
                     progress.still_building(target.name)
         finally:
             if build.poll() is None:
-                build.terminate()
+                os.killpg(build.pid, signal.SIGKILL)
                 build.wait()
                 unfinished.unlink(missing_ok=True)
     if build.returncode != 0:

@@ -67,11 +67,11 @@ class Claims:
         before = self._own(old)
         after = self._own(new)
         touched = {claim.cluster for claim in (before, after) if claim}
-        if before != after or (old is None) != (new is None):
-            if before and old is not None:
-                self._withdraw(before, HostNamespace(old["metadata"]["name"]))
-            if after and new is not None:
-                self._enter(after, HostNamespace(new["metadata"]["name"]))
+        if before and old is not None and before != after:
+            self._withdraw(before, HostNamespace(old["metadata"]["name"]))
+        if after and new is not None:
+            # Also where nothing changed: what was observed after a write was not told before.
+            self._enter(after, HostNamespace(new["metadata"]["name"]))
         for cluster in touched:
             for listener in self._listeners:
                 listener(cluster)

@@ -5,6 +5,7 @@ each. Answers are bytes or decoded JSON; every failure is a class of errors.py.
 """
 
 import asyncio
+import base64
 import logging
 import socket
 import time
@@ -71,7 +72,10 @@ class ApiClient:
         self._recovery_listeners.append(listener)
 
     def _session(self, connections: int, timeout_s: float | None) -> aiohttp.ClientSession:
-        auth = self.credentials.basic_auth
+        headers = dict(self._headers)
+        if self.credentials.basic_auth:
+            password = ":".join(self.credentials.basic_auth).encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(password).decode()}"
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 ssl=self.credentials.ssl_context or True,
@@ -81,8 +85,7 @@ class ApiClient:
                 enable_cleanup_closed=False,
             ),
             timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S),
-            headers=self._headers,
-            auth=aiohttp.BasicAuth(*auth) if auth else None,
+            headers=headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             raise_for_status=False,
         )
@@ -150,9 +153,10 @@ class ApiClient:
     async def _send(
         self, method: str, path: str, query: Query | None, body: Any, headers: dict[str, str]
     ) -> tuple[int, bytes, str | None]:
+        await self._limit.wait()
+        # Asked after the wait: the lead may have been lost meanwhile.
         if method != "GET" and not self._may_write():
             raise UnreachableError(f"{self.name}: not leading, nothing is written")
-        await self._limit.wait()
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         try:
             async with self._requests.request(

@@ -55,15 +55,18 @@ class Discovery:
         self._client = client
         self._etags: dict[str, str | None] = {}
         self._roots: dict[str, Any] = {}
+        self._is_outdated = True
         self._lock = asyncio.Lock()
         self.served = ServedApis([], is_complete=False)
 
     async def refresh(self) -> ServedApis:
         """Ask what is served now. Raises KubeError where the server does not answer."""
         async with self._lock:
-            changed = [await self._refresh_root(root) for root in ("/api", "/apis")]
-            if any(changed) or not self.served.lists:
+            for root in ("/api", "/apis"):
+                await self._refresh_root(root)
+            if self._is_outdated:
                 self.served = await self._read_roots()
+                self._is_outdated = False
             return self.served
 
     async def find(self, gvk: GroupVersionKind) -> Resource | None:
@@ -72,13 +75,13 @@ class Discovery:
             await self.refresh()
         return self.served.by_kind.get(gvk)
 
-    async def _refresh_root(self, root: str) -> bool:
+    async def _refresh_root(self, root: str) -> None:
         answer = await self._client.get_if_changed(root, self._etags.get(root), DISCOVERY)
         if answer is None:
-            return False
+            return
         content, self._etags[root] = answer
         self._roots[root] = orjson.loads(content)
-        return True
+        self._is_outdated = True  # also where the other root then fails
 
     async def _read_roots(self) -> ServedApis:
         lists: list[Object] = []

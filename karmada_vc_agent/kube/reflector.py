@@ -65,6 +65,8 @@ class Reflector(Generic[T]):
             except ExpiredError:
                 self._version = None
             except KubeError as error:
+                if isinstance(error, NotFoundError):
+                    self._version = None  # not served any more: the list then says so
                 self._complain(error)
                 failures += 1
                 low, high = BACKOFF_S
@@ -103,7 +105,7 @@ class Reflector(Generic[T]):
         self._accept(objects, page)
 
     def _accept(self, objects: list[T], page: Page[T]) -> None:
-        self.store.replace_all(objects)
+        self.store.replace_all(objects, page.resource_version)
         self._version = page.resource_version
         self._complaint = ""
         self._synced.set()

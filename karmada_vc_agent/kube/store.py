@@ -34,6 +34,8 @@ class Store(Generic[T]):
         }
         self._handlers: list[Handler[T]] = []
         self._deleted_uids: deque[str] = deque(maxlen=_DELETED_REMEMBERED)
+        self._untold: set[Key] = set()
+        self._listed_version = ""
         self.is_synced = False
 
     def __len__(self) -> int:
@@ -73,8 +75,11 @@ class Store(Generic[T]):
         old = self._objects.get(key)
         if self._codec.uid(obj) in self._deleted_uids:
             return
+        if old is None and _is_at_most(self._version(obj), self._listed_version):
+            return  # a later list did not have it any more
         if old is None or self._is_older(old, obj):
             self._put(key, old, obj)
+            self._untold.add(key)
 
     def remove(self, obj: T) -> None:
         """Forget an object whose deletion the watch has shown."""
@@ -85,8 +90,12 @@ class Store(Generic[T]):
             self._drop(key, old)
             self._notify(old, None)
 
-    def replace_all(self, objects: Iterable[T]) -> None:
-        """Make the store equal to a fresh list; handlers see the differences only."""
+    def replace_all(self, objects: Iterable[T], version: str = "") -> None:
+        """Make the store equal to a fresh list; handlers see the differences only.
+
+        version: resourceVersion of the list. What was observed and not yet told is told.
+        """
+        self._listed_version = version
         listed = {self._codec.key(obj): obj for obj in objects}
         for key, old in list(self._objects.items()):
             if key not in listed:
@@ -95,7 +104,8 @@ class Store(Generic[T]):
                 self._notify(old, None)
         for key, obj in listed.items():
             known = self._objects.get(key)
-            if known is None or self._version(known) != self._version(obj):
+            is_new = known is None or self._version(known) != self._version(obj)
+            if is_new or key in self._untold:
                 self.apply(obj)
         self.is_synced = True
 
@@ -133,5 +143,12 @@ class Store(Generic[T]):
                         del self._indexed[name][value]
 
     def _notify(self, old: T | None, new: T | None) -> None:
+        told = new if new is not None else old
+        if told is not None:
+            self._untold.discard(self._codec.key(told))
         for handler in self._handlers:
             handler(old, new)
+
+
+def _is_at_most(version: str, other: str) -> bool:
+    return version.isdigit() and other.isdigit() and int(version) <= int(other)

@@ -42,7 +42,8 @@ class WorkQueue(Generic[K]):
         self._due: dict[K, float] = {}
         self._numbers = itertools.count()
         self._wakeup = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_due = 0.0
         self._closed = False
 
     def close(self) -> None:
@@ -131,11 +132,12 @@ class WorkQueue(Generic[K]):
         if not self._delayed:
             return
         due = self._delayed[0][0]
-        if self._timer and not self._timer.cancelled() and loop.time() < self._timer.when() <= due:
-            return
-        if self._timer:
+        if self._timer is not None:
+            if self._timer_due <= due:
+                return
             self._timer.cancel()
-        self._timer = loop.call_at(due, self._ring)
+        # uvloop returns a handle without when() for a time that is almost here.
+        self._timer, self._timer_due = loop.call_at(due, self._ring), due
 
     def _ring(self) -> None:
         self._timer = None

@@ -145,6 +145,8 @@ class Storage:
         for field in ("resourceVersion", "uid"):
             if sent.get(field) and sent[field] != live["metadata"][field]:
                 raise _conflict(place)
+        if place.served.is_custom and not sent.get("resourceVersion"):
+            raise StatusError(422, "Invalid", "metadata.resourceVersion: must be specified")
         return self._update(place, live, copy_object(body))
 
     def merge_patch(self, place: Place, patch: Object) -> Object:

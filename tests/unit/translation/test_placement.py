@@ -46,7 +46,7 @@ OPEN = [
     on_label("DoesNotExist", key="other"),
     on_label("In", "x", key="other"),
     on_name("In", "node-9", "node-1"),
-    on_name("NotIn", "node-1"),
+    on_name("NotIn", "node-9"),
 ]
 
 

@@ -84,6 +84,14 @@ def test_live_namespace_gets_its_virtual_name_and_label() -> None:
     }
 
 
+def test_namespace_label_is_neither_made_up_nor_changed_elsewhere() -> None:
+    label = {"kubernetes.io/metadata.name": "x"}
+    around = given.surroundings()
+    assert restore(config_map("edge-v-branch-a", label), around)["metadata"]["labels"] == label
+    obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "edge-v-branch-a"}}
+    assert restore(obj, around)["metadata"] == {"name": "edge"}
+
+
 def test_work_annotations_are_given_back() -> None:
     obj = config_map("edge-v-branch-a")
     obj["metadata"]["annotations"] = {f"{D}/work": "karmada-es-branch-a/w", "a": "b"}

@@ -95,6 +95,13 @@ def test_null_metadata_maps_are_allowed() -> None:
     assert labels == {f"{D}/cluster": "branch-a", f"{D}/namespace": "edge"}
 
 
+@pytest.mark.parametrize("value", ["", None, 7, ["edge"]])
+def test_namespace_that_is_no_name_is_refused(value: Any) -> None:
+    manifest = deployment()
+    manifest["metadata"]["namespace"] = value
+    assert given.refusal(manifest).code is Code.NAMESPACE_MISSING
+
+
 def test_manifest_without_metadata_is_refused() -> None:
     refusal = given.refusal({"apiVersion": "v1", "kind": "ConfigMap"})
     assert refusal.code is Code.NAMESPACE_MISSING

@@ -1,0 +1,393 @@
+"""A small Kubernetes API server on loopback, with faults on demand, for the real ApiClient."""
+
+import asyncio
+import base64
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+from aiohttp import web
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.model.objects import Object, copy_object, labels_of
+from tests.fakes import served
+from tests.fakes.served import Served
+from tests.fakes.storage import Change, Place, StatusError, Storage
+
+KUBE_SYSTEM_UID = "3f2d9c1e-8a47-4c55-9a0b-6b1f0c2d7e11"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What came in."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Any
+
+    @property
+    def is_watch(self) -> bool:
+        return self.query.get("watch") == "true"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass
+class Fault:
+    """What happens to requests instead of, or before, their answer; times counts down.
+
+    act: returns the answer, or None to go on with the next fault and then as usual.
+    """
+
+    act: Callable[[web.BaseRequest], Any]
+    method: str = ""
+    path: str = ""
+    times: int = 1_000_000
+
+    def concerns(self, request: Request) -> bool:
+        if self.times <= 0 or (self.method and self.method != request.method):
+            return False
+        return not self.path or self.path == request.path
+
+
+@dataclass
+class _Watch:
+    place: Place
+    query: Mapping[str, str]
+    lines: asyncio.Queue[Object | None] = field(default_factory=asyncio.Queue)
+
+
+class FakeApiServer:
+    """Serves `storage`; `requests` is what it was asked, in order."""
+
+    def __init__(self, resources: tuple[Served, ...] = served.HOST) -> None:
+        self.storage = Storage(resources)
+        self.storage.listener = self._changed
+        self.requests: list[Request] = []
+        self.aggregated_discovery = True
+        self.stale_groups: frozenset[str] = frozenset()
+        self.health: dict[str, int] = {"/readyz": 200, "/healthz": 200}
+        self.version: Object = {"gitVersion": "v1.34.0"}
+        self.url = ""
+        self._faults: list[Fault] = []
+        self._watches: list[_Watch] = []
+        self._pages: dict[str, tuple[list[Object], int]] = {}
+        self._numbers = itertools.count()
+        self._server: web.Server[web.BaseRequest] | None = None
+        self._listener: asyncio.Server | None = None
+        self._clients: list[ApiClient] = []
+
+    # --- running ----------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._server = web.Server(self._handle, access_log=None)
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(self._server, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._listener.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        for client in self._clients:
+            await client.close()
+        self.end_watches()
+        assert self._listener is not None
+        assert self._server is not None
+        self._listener.close()
+        await self._server.shutdown(0)
+
+    def client(self, name: str = "host", **options: Any) -> ApiClient:
+        """Return a new client of this server; closed with the server."""
+        credentials = options.pop("credentials", Credentials(self.url, None, "a test"))
+        client = ApiClient(name, credentials, **options)
+        self._clients.append(client)
+        return client
+
+    # --- for tests: objects -------------------------------------------------------------------
+
+    def seed(self, *objects: Object) -> Object:
+        """Put objects there; return the last one as stored."""
+        stored: Object = {}
+        for obj in objects:
+            stored = self.storage.seed(obj)
+        return copy_object(stored)
+
+    def find(self, path: str) -> Object | None:
+        """Return the object at a path as the server has it."""
+        place = self.storage.place(path)
+        assert place is not None, f"{path} is not served"
+        obj = self.storage.objects.get(place.key)
+        return copy_object(obj) if obj is not None else None
+
+    def object(self, path: str) -> Object:
+        """Return the object at a path, which must be there."""
+        obj = self.find(path)
+        assert obj is not None, f"{path} is not there"
+        return obj
+
+    def listed(self, path: str) -> list[Object]:
+        """Return the objects of a collection."""
+        place = self.storage.place(path)
+        assert place is not None, f"{path} is not served"
+        return [copy_object(obj) for obj in self.storage.matching(place)]
+
+    def remove(self, path: str) -> None:
+        """Delete an object at once, whatever finalizers it has."""
+        place = self.storage.place(path)
+        assert place is not None, f"{path} is not served"
+        self.storage._remove(place, self.storage.get(place))
+
+    def writes(self) -> list[Request]:
+        """Return the requests that could change something."""
+        return [request for request in self.requests if request.method != "GET"]
+
+    def asked(self, method: str, path: str) -> list[Request]:
+        """Return the requests with this method and path."""
+        return [r for r in self.requests if (r.method, r.path) == (method, path)]
+
+    # --- for tests: faults --------------------------------------------------------------------
+
+    def fail(
+        self,
+        code: int,
+        reason: str = "",
+        *,
+        method: str = "",
+        path: str = "",
+        times: int = 1,
+        message: str = "as the test wants",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Answer the next requests with a Status."""
+
+        def act(_: web.BaseRequest) -> web.Response:
+            status = StatusError(code, reason, message).status
+            return _json(status, code, dict(headers or {}))
+
+        self._faults.append(Fault(act, method, path, times))
+
+    def answer(self, body: bytes, code: int = 200, *, path: str = "", times: int = 1) -> None:
+        """Answer the next requests with these bytes."""
+        self._faults.append(Fault(lambda _: web.Response(body=body, status=code), "", path, times))
+
+    def before(self, method: str, path: str, act: Callable[[], object], times: int = 1) -> None:
+        """Do something just before the next such request is answered, as another client would."""
+
+        def run(_: web.BaseRequest) -> None:
+            act()
+
+        self._faults.append(Fault(run, method, path, times))
+
+    def hold(self, method: str, path: str, times: int = 1) -> asyncio.Event:
+        """Let the next such requests wait for the event that is returned."""
+        released = asyncio.Event()
+
+        async def wait(_: web.BaseRequest) -> None:
+            await released.wait()
+
+        self._faults.append(Fault(wait, method, path, times))
+        return released
+
+    @contextmanager
+    def down(self, method: str = "", path: str = "") -> Iterator[None]:
+        """Break off connections without an answer while this lasts; watches end, too."""
+        fault = Fault(_drop, method, path)
+        self._faults.insert(0, fault)
+        if not method:
+            self.end_watches()
+        yield
+        self._faults.remove(fault)
+
+    def end_watches(self) -> None:
+        """End every watch, as a server does when their time is over."""
+        for watch in self._watches:
+            watch.lines.put_nowait(None)
+
+    def bookmark(self) -> None:
+        """Tell every watch how far it has come."""
+        for watch in self._watches:
+            metadata = {"resourceVersion": str(self.storage.version)}
+            obj = {"kind": watch.place.served.kind, "metadata": metadata}
+            watch.lines.put_nowait({"type": "BOOKMARK", "object": obj})
+
+    def watch_error(self, code: int, reason: str) -> None:
+        """Let every watch end with an ERROR event."""
+        for watch in self._watches:
+            status = StatusError(code, reason, "as the test wants").status
+            watch.lines.put_nowait({"type": "ERROR", "object": status})
+            watch.lines.put_nowait(None)
+
+    # --- answering ----------------------------------------------------------------------------
+
+    async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        content = await incoming.read()
+        request = Request(
+            incoming.method,
+            incoming.path,
+            dict(incoming.query),
+            dict(incoming.headers),
+            orjson.loads(content) if content else None,
+        )
+        self.requests.append(request)
+        for fault in [fault for fault in self._faults if fault.concerns(request)]:
+            fault.times -= 1
+            answer = fault.act(incoming)
+            if asyncio.iscoroutine(answer):
+                answer = await answer
+            if isinstance(answer, web.StreamResponse):
+                return answer
+        try:
+            if request.is_watch:
+                return await self._watch(incoming, request)
+            return self._answer(request)
+        except StatusError as error:
+            return _json(error.status, error.code)
+
+    def _answer(self, request: Request) -> web.Response:
+        if request.path in self.health:
+            code = self.health[request.path]
+            return web.Response(text="ok" if code == 200 else "no", status=code)
+        if request.path == "/version":
+            return _json(self.version)
+        document = self._discover(request)
+        if document is not None:
+            return document
+        place = self._place(request)
+        if not place.name:
+            if request.method == "POST":
+                return _json(self.storage.create(place, request.body), 201)
+            return _json(self._list(place, request.query))
+        match request.method:
+            case "GET":
+                return _json(self.storage.get(place))
+            case "PUT":
+                return _json(self.storage.replace(place, request.body))
+            case "PATCH":
+                if request.headers["Content-Type"] != "application/merge-patch+json":
+                    raise StatusError(415, "UnsupportedMediaType", "only merge patches")
+                return _json(self.storage.merge_patch(place, request.body))
+            case "DELETE":
+                return _json(self.storage.delete(place, request.body))
+        raise StatusError(405, "MethodNotAllowed", "the server does not allow this method")
+
+    def _place(self, request: Request) -> Place:
+        place = self.storage.place(request.path)
+        if place is None:
+            raise StatusError(404, "NotFound", "the server could not find the requested resource")
+        return place
+
+    def _discover(self, request: Request) -> web.Response | None:
+        wanted = "as=APIGroupDiscoveryList" in request.headers.get("Accept", "")
+        aggregated = wanted and self.aggregated_discovery
+        document = served.discovery(
+            request.path, self.storage.served, aggregated=aggregated, stale=self.stale_groups
+        )
+        if document is None or not aggregated:
+            return _json(document) if document is not None else None
+        tag = served.etag(document)
+        if request.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers={"ETag": tag})
+        return _json(document, headers={"ETag": tag})
+
+    def _list(self, place: Place, query: Mapping[str, str]) -> Object:
+        token = query.get("continue")
+        if token is not None:
+            if token not in self._pages or self._pages[token][1] < self.storage.compacted:
+                raise StatusError(410, "Expired", "The provided continue parameter is too old")
+            items, version = self._pages[token]
+        else:
+            found = self.storage.matching(place)
+            items = [obj for obj in found if _selects(query.get("labelSelector"), obj)]
+            version = self.storage.version
+        metadata: Object = {"resourceVersion": str(version)}
+        limit = int(query.get("limit") or 0)
+        if limit and len(items) > limit:
+            token = base64.b64encode(f"page {next(self._numbers)}".encode()).decode()
+            self._pages[token] = (items[limit:], version)
+            items = items[:limit]
+            metadata["continue"] = token
+        elif place.served.is_custom:
+            metadata["continue"] = ""
+        if not place.served.is_custom:
+            bare = ("apiVersion", "kind")
+            items = [{k: v for k, v in obj.items() if k not in bare} for obj in items]
+        kind = f"{place.served.kind}List"
+        api_version = place.served.api_version
+        return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}
+
+    async def _watch(self, incoming: web.BaseRequest, request: Request) -> web.StreamResponse:
+        place = self._place(request)
+        watch = _Watch(place, request.query)
+        since = int(request.query.get("resourceVersion") or 0)
+        response = web.StreamResponse()
+        await response.prepare(incoming)
+        if since < self.storage.compacted:
+            status = StatusError(410, "Expired", f"too old resource version: {since}").status
+            await response.write(_line({"type": "ERROR", "object": status}))
+            return response
+        for change in self.storage.history:
+            if change.version > since:
+                _tell(watch, change)
+        self._watches.append(watch)
+        try:
+            while (event := await watch.lines.get()) is not None:
+                await response.write(_line(event))
+        except ConnectionError:
+            pass  # the client went away
+        finally:
+            self._watches.remove(watch)
+        return response
+
+    def _changed(self, change: Change) -> None:
+        for watch in self._watches:
+            _tell(watch, change)
+
+
+def _tell(watch: _Watch, change: Change) -> None:
+    if watch.place.key[:2] != change.place.key[:2]:
+        return
+    if watch.place.namespace not in ("", change.place.namespace):
+        return
+    selector = watch.query.get("labelSelector")
+    now = change.type != "DELETED" and _selects(selector, change.obj)
+    before = change.before is not None and _selects(selector, change.before)
+    if not now and not before:
+        return
+    kind = "DELETED" if not now else "MODIFIED" if before else "ADDED"
+    watch.lines.put_nowait({"type": kind, "object": change.obj})
+
+
+def _selects(selector: str | None, obj: Object) -> bool:
+    labels = labels_of(obj)
+    for part in (selector or "").split(","):
+        key, equals, value = part.partition("=")
+        if part and not (labels.get(key) == value if equals else key in labels):
+            return False
+    return True
+
+
+def _drop(incoming: web.BaseRequest) -> web.Response:
+    assert incoming.transport is not None
+    incoming.transport.abort()  # type: ignore[attr-defined]  # a TCP transport has it
+    return web.Response()
+
+
+def _line(event: Object) -> bytes:
+    return orjson.dumps(event) + b"\n"
+
+
+def _json(
+    body: Object, code: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(body), status=code, content_type="application/json", headers=headers
+    )

@@ -1,0 +1,26 @@
+"""Fixtures that the tests of kube, fleet and controllers share; imported by their conftest."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from karmada_vc_agent.kube.client import ApiClient
+from tests.fakes import served
+from tests.fakes.api_server import FakeApiServer
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer(served.HOST) as server:
+        yield server
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer(served.HUB) as server:
+        yield server
+
+
+@pytest.fixture
+async def client(host: FakeApiServer) -> ApiClient:
+    return host.client()

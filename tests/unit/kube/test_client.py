@@ -1,0 +1,300 @@
+"""ApiClient: answers become values or error classes; waiting, fencing, outages."""
+
+import asyncio
+
+import pytest
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ExpiredError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnreachableError,
+    error_from_answer,
+)
+from karmada_vc_agent.model.objects import Object
+from tests.fakes.api_server import FakeApiServer
+
+NAMESPACES = "/api/v1/namespaces"
+MAPS = "/api/v1/namespaces/edge/configmaps"
+
+
+def namespace(name: str = "edge") -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def config_map(name: str = "web", **data: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "edge"},
+        "data": data,
+    }
+
+
+async def test_object_is_created_read_changed_and_deleted(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(namespace())
+    created = await client.create(MAPS, config_map(a="1"))
+    assert created["metadata"]["uid"]
+    assert await client.get(f"{MAPS}/web") == created
+    replaced = await client.replace(f"{MAPS}/web", {**created, "data": {"a": "2"}})
+    assert replaced["data"] == {"a": "2"}
+    patched = await client.merge_patch(f"{MAPS}/web", {"data": {"a": None, "b": "3"}})
+    assert patched["data"] == {"b": "3"}
+    await client.delete(f"{MAPS}/web", {"preconditions": {"uid": created["metadata"]["uid"]}})
+    assert host.listed(MAPS) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        (400, "BadRequest", InvalidError),
+        (401, "Unauthorized", ForbiddenError),
+        (403, "Forbidden", ForbiddenError),
+        (404, "NotFound", NotFoundError),
+        (409, "AlreadyExists", AlreadyExistsError),
+        (409, "Conflict", ConflictError),
+        (410, "Expired", ExpiredError),
+        (422, "Invalid", InvalidError),
+        (500, "InternalError", ApiError),
+        (503, "ServiceUnavailable", ApiError),
+    ],
+)
+async def test_refusal_of_the_server_has_its_class(
+    host: FakeApiServer, client: ApiClient, status: int, reason: str, expected: type[ApiError]
+) -> None:
+    host.fail(status, reason, message="the reason in words")
+    with pytest.raises(ApiError) as raised:
+        await client.get(NAMESPACES)
+    assert type(raised.value) is expected
+    assert (raised.value.status, raised.value.reason) == (status, reason)
+    assert str(raised.value) == "the reason in words"
+
+
+def test_answer_that_is_no_status_is_cut_and_kept_as_message() -> None:
+    error = error_from_answer(502, b"<html>bad gateway" + b"!" * 500)
+    assert str(error).startswith("<html>bad gateway!!!")
+    assert len(str(error)) == 200
+
+
+def test_answer_without_a_body_still_has_a_message() -> None:
+    assert str(error_from_answer(500, b"")) == "the server answered 500 without a message"
+
+
+@pytest.mark.parametrize(("header", "expected"), [("3", 3.0), (None, 1.0), ("tomorrow", 1.0)])
+def test_patience_is_what_the_server_asks_for(header: str | None, expected: float) -> None:
+    error = error_from_answer(429, b"{}", header)
+    assert isinstance(error, TooManyRequestsError)
+    assert error.retry_after_s == expected
+
+
+async def test_busy_server_is_asked_again_after_the_time_it_names(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(namespace())
+    host.fail(429, times=2, headers={"Retry-After": "7"})
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    assert (await client.get(f"{NAMESPACES}/edge"))["metadata"]["name"] == "edge"
+    assert 14 <= loop.time() - started < 15
+
+
+async def test_request_gives_up_when_the_server_stays_busy(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.fail(429, times=10, headers={"Retry-After": "1"})
+    with pytest.raises(TooManyRequestsError):
+        await client.get(NAMESPACES)
+    assert len(host.requests) == 4
+
+
+async def test_connection_that_breaks_off_is_unreachable(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    with host.down(), pytest.raises(UnreachableError, match=r"^host http://127\.0\.0\.1:"):
+        await client.get(NAMESPACES)
+
+
+async def test_address_where_nobody_listens_is_unreachable(host: FakeApiServer) -> None:
+    client = host.client(credentials=Credentials("http://127.0.0.1:1", None, "a test"))
+    with pytest.raises(UnreachableError):
+        await client.get(NAMESPACES)
+
+
+async def test_server_that_does_not_answer_in_time_is_unreachable(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    released = host.hold("GET", NAMESPACES)
+    with pytest.raises(UnreachableError):
+        await client.get(NAMESPACES)
+    released.set()
+
+
+async def test_recovery_is_told_once_after_an_outage(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    told: list[str] = []
+    client.on_recovery(lambda: told.append("again"))
+    await client.get(NAMESPACES)
+    assert told == []
+    with host.down():
+        for _ in range(2):
+            with pytest.raises(UnreachableError):
+                await client.get(NAMESPACES)
+    await client.get(NAMESPACES)
+    await client.get(NAMESPACES)
+    assert told == ["again"]
+
+
+async def test_refusal_counts_as_recovery(host: FakeApiServer, client: ApiClient) -> None:
+    told: list[str] = []
+    client.on_recovery(lambda: told.append("again"))
+    with host.down(), pytest.raises(UnreachableError):
+        await client.get(NAMESPACES)
+    host.fail(403, "Forbidden")
+    with pytest.raises(ForbiddenError):
+        await client.get(NAMESPACES)
+    assert told == ["again"]
+
+
+async def test_outage_is_one_line_of_log(
+    host: FakeApiServer, client: ApiClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    with host.down():
+        for _ in range(3):
+            with pytest.raises(UnreachableError):
+                await client.get(NAMESPACES)
+    await client.get(NAMESPACES)
+    assert caplog.messages == ["Waiting for API server", "API server answers again"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_fenced_client_sends_no_write(host: FakeApiServer, method: str) -> None:
+    client = host.client(may_write=lambda: False)
+    with pytest.raises(UnreachableError, match="not leading"):
+        await client.request(method, NAMESPACES, body={})
+    assert host.requests == []
+
+
+async def test_fenced_client_may_still_read(host: FakeApiServer) -> None:
+    client = host.client(may_write=lambda: False)
+    await client.get(NAMESPACES)
+    assert [str(request) for request in host.requests] == [f"GET {NAMESPACES}"]
+
+
+async def test_fence_is_asked_before_each_write(host: FakeApiServer) -> None:
+    answers = iter([True, False])
+    client = host.client(may_write=lambda: next(answers))
+    await client.create(NAMESPACES, namespace("one"))
+    with pytest.raises(UnreachableError):
+        await client.create(NAMESPACES, namespace("two"))
+    assert [obj["metadata"]["name"] for obj in host.listed(NAMESPACES)] == ["one"]
+
+
+async def test_fence_closed_while_waiting_out_a_busy_server_stops_the_write(
+    host: FakeApiServer,
+) -> None:
+    answers = iter([True, False])
+    client = host.client(may_write=lambda: next(answers))
+    host.fail(429, headers={"Retry-After": "1"})
+    with pytest.raises(UnreachableError):
+        await client.create(NAMESPACES, namespace())
+    assert host.listed(NAMESPACES) == []
+
+
+async def test_fence_is_asked_after_waiting_for_the_rate_limit(host: FakeApiServer) -> None:
+    leading = [True]
+    client = host.client(qps=1.0, burst=1, may_write=lambda: leading[0])
+    await client.create(NAMESPACES, namespace("one"))
+    late = asyncio.ensure_future(client.create(NAMESPACES, namespace("two")))
+    await asyncio.sleep(0)
+    leading[0] = False
+    with pytest.raises(UnreachableError):
+        await late
+    assert [obj["metadata"]["name"] for obj in host.listed(NAMESPACES)] == ["one"]
+
+
+async def test_rate_limit_spreads_requests(host: FakeApiServer) -> None:
+    client = host.client(qps=2.0, burst=1)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    for _ in range(3):
+        await client.get(NAMESPACES)
+    assert loop.time() - started > 0.8
+
+
+async def test_token_is_sent_and_asked_for_each_time(host: FakeApiServer) -> None:
+    tokens = iter(["first", "second"])
+    credentials = Credentials(host.url, None, "a test", token=lambda: next(tokens))
+    client = host.client(credentials=credentials)
+    await client.get(NAMESPACES)
+    await client.get(NAMESPACES)
+    sent = [request.headers["Authorization"] for request in host.requests]
+    assert sent == ["Bearer first", "Bearer second"]
+
+
+async def test_password_is_sent_where_there_is_no_token(host: FakeApiServer) -> None:
+    credentials = Credentials(host.url, None, "a test", basic_auth=("ann", "secret"))
+    await host.client(credentials=credentials).get(NAMESPACES)
+    assert host.requests[0].headers["Authorization"] == "Basic YW5uOnNlY3JldA=="
+
+
+async def test_unchanged_document_is_not_sent_again(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    accept = "application/json;as=APIGroupDiscoveryList"
+    first = await client.get_if_changed("/apis", None, accept)
+    assert first is not None
+    content, etag = first
+    assert b"APIGroupDiscoveryList" in content
+    assert await client.get_if_changed("/apis", etag, accept) is None
+
+
+async def test_watch_yields_lines_until_the_server_ends_it(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(namespace())
+    lines: list[bytes] = []
+    async for line in client.watch(NAMESPACES, {"resourceVersion": "100"}):
+        lines.append(line)
+        host.end_watches()
+    assert len(lines) == 1
+    assert b'"ADDED"' in lines[0]
+
+
+async def test_watch_that_is_refused_raises(host: FakeApiServer, client: ApiClient) -> None:
+    host.fail(403, "Forbidden")
+    with pytest.raises(ForbiddenError):
+        async for _ in client.watch(NAMESPACES, {}):
+            pass
+
+
+async def test_watch_puts_together_a_line_that_comes_in_pieces(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    large = config_map(text="x" * 300_000)
+    host.seed(namespace(), large)
+    async for line in client.watch(MAPS, {"resourceVersion": "100"}):
+        host.end_watches()
+        assert line.endswith(b"}")
+        assert len(line) > 300_000
+
+
+async def test_token_that_cannot_be_read_makes_the_server_unreachable(
+    host: FakeApiServer,
+) -> None:
+    def unreadable() -> str:
+        raise OSError("no such token file")
+
+    client = host.client(credentials=Credentials(host.url, None, "a test", token=unreadable))
+    with pytest.raises(UnreachableError, match="no such token file"):
+        await client.get(NAMESPACES)

@@ -1,0 +1,162 @@
+"""Controller: what becomes of a key after each way a reconcile can end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from karmada_vc_agent.kube.controller import Controller, NotReadyError, Requeue, RetryError
+from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, UnreachableError
+from karmada_vc_agent.kube.work_queue import WorkQueue
+from tests.fakes.virtual_time import let_others_run
+
+Reconcile = Callable[[str], Awaitable[Requeue | None]]
+
+
+class Script:
+    """A reconcile that notes when it was called, and ends as told; afterwards well."""
+
+    def __init__(self, *ends: Exception | Requeue | None) -> None:
+        self.calls: list[tuple[str, float]] = []
+        self._ends = list(ends)
+
+    async def __call__(self, key: str) -> Requeue | None:
+        self.calls.append((key, round(asyncio.get_running_loop().time() - 1000.0, 3)))
+        end = self._ends.pop(0) if self._ends else None
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+
+async def run_for(seconds: float, reconcile: Reconcile, *keys: str, workers: int = 1) -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key, 1.0, 100.0)
+    controller = Controller("test", queue, reconcile, workers)
+    for key in keys:
+        queue.add(key)
+    task = asyncio.ensure_future(controller.run())
+    await asyncio.sleep(seconds)
+    queue.close()
+    await task
+
+
+async def test_key_that_is_done_rests() -> None:
+    script = Script(None)
+    await run_for(1000.0, script, "a")
+    assert script.calls == [("a", 0.0)]
+
+
+async def test_requeue_brings_the_key_again_after_its_time() -> None:
+    script = Script(Requeue(30.0))
+    await run_for(1000.0, script, "a")
+    assert script.calls == [("a", 0.0), ("a", 30.0)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConflictError(409, "Conflict", "newer"),
+        UnreachableError("away"),
+        NotReadyError("cluster(a) not ready"),
+        ForbiddenError(403, "Forbidden", "no"),
+        RetryError("not yet"),
+        KeyError("a bug"),
+    ],
+)
+async def test_key_that_failed_backs_off(error: Exception) -> None:
+    script = Script(error, error, error)
+    await run_for(1000.0, script, "a")
+    assert script.calls == [("a", 0.0), ("a", 1.0), ("a", 3.0), ("a", 7.0)]
+
+
+async def test_success_ends_the_back_off() -> None:
+    script = Script(RetryError("1"), RetryError("2"), Requeue(10.0), RetryError("3"))
+    await run_for(1000.0, script, "a")
+    assert [at for _, at in script.calls] == [0.0, 1.0, 3.0, 13.0, 14.0]
+
+
+async def test_bug_in_one_key_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        if key == "bad":
+            raise ZeroDivisionError("a bug")
+        done.append(key)
+
+    await run_for(1.5, reconcile, "bad", "good", "better")
+    assert done == ["good", "better"]
+    failures = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert [record.message for record in failures] == ["Failed to reconcile"] * 2
+    assert all(record.exc_info for record in failures)
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (ConflictError(409, "Conflict", "newer"), "DEBUG"),
+        (UnreachableError("away"), "DEBUG"),
+        (NotReadyError("not ready"), "DEBUG"),
+        (RetryError("not yet"), "INFO"),
+        (ForbiddenError(403, "Forbidden", "no"), "INFO"),
+    ],
+)
+async def test_failure_is_logged_once_where_it_says_something(
+    caplog: pytest.LogCaptureFixture, error: Exception, level: str
+) -> None:
+    caplog.set_level("DEBUG", "karmada_vc_agent")
+    await run_for(0.5, Script(error), "a")
+    records = [r for r in caplog.records if r.name.startswith("karmada_vc_agent")]
+    assert [(r.levelname, r.message) for r in records] == [(level, "Backing off")]
+
+
+async def test_workers_work_at_the_same_time() -> None:
+    async def reconcile(_: str) -> None:
+        await asyncio.sleep(10.0)
+
+    loop = asyncio.get_running_loop()
+    before = loop.time()
+    queue: WorkQueue[str] = WorkQueue(lambda key: key)
+    task = asyncio.ensure_future(Controller("test", queue, reconcile, 4).run())
+    for key in "abcd":
+        queue.add(key)
+    await asyncio.sleep(9.9)
+    queue.close()
+    await task
+    assert loop.time() - before < 10.5
+
+
+async def test_key_under_way_ends_when_the_queue_is_closed() -> None:
+    ended: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        await asyncio.sleep(5.0)
+        ended.append(key)
+
+    queue: WorkQueue[str] = WorkQueue(lambda _: "one group")
+    task = asyncio.ensure_future(Controller("test", queue, reconcile, 1).run())
+    queue.add("under way")
+    queue.add("waiting")
+    await let_others_run()
+    queue.close()
+    await task
+    assert ended == ["under way"]
+
+
+async def test_cancelling_the_controller_cancels_its_reconciles() -> None:
+    cancelled: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        try:
+            await asyncio.sleep(1000.0)
+        except asyncio.CancelledError:
+            cancelled.append(key)
+            raise
+
+    queue: WorkQueue[str] = WorkQueue(lambda key: key)
+    task = asyncio.ensure_future(Controller("test", queue, reconcile, 2).run())
+    queue.add("a")
+    queue.add("b")
+    await let_others_run()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sorted(cancelled) == ["a", "b"]

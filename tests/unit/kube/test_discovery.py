@@ -1,0 +1,144 @@
+"""Discovery: both forms of documents, ETags, kinds that come later, groups that are away."""
+
+import pytest
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.errors import ApiError, UnreachableError
+from karmada_vc_agent.model.objects import GroupVersionKind
+from tests.fakes.api_server import FakeApiServer
+from tests.fakes.served import Served
+
+DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
+NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+WIDGET = GroupVersionKind("example.com", "v1", "Widget")
+
+
+@pytest.mark.parametrize("aggregated", [True, False])
+async def test_served_kinds_are_found(
+    host: FakeApiServer, client: ApiClient, *, aggregated: bool
+) -> None:
+    host.aggregated_discovery = aggregated
+    discovery = Discovery(client)
+    deployment = await discovery.find(DEPLOYMENT)
+    assert deployment is not None
+    assert deployment.plural == "deployments"
+    assert deployment.namespaced
+    assert {"list", "watch"} <= deployment.verbs
+    namespace = await discovery.find(NAMESPACE)
+    assert namespace is not None
+    assert not namespace.namespaced
+
+
+async def test_both_forms_give_the_same_lists_without_subresources(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    aggregated = await Discovery(client).refresh()
+    host.aggregated_discovery = False
+    plain = await Discovery(client).refresh()
+    assert aggregated.lists == plain.lists
+    assert aggregated.is_complete
+    assert plain.is_complete
+    names = [resource["name"] for served in plain.lists for resource in served["resources"]]
+    assert "deployments" in names
+    assert not [name for name in names if "/" in name]
+
+
+async def test_aggregated_discovery_takes_two_requests(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    await Discovery(client).refresh()
+    assert [str(request) for request in host.requests] == ["GET /api", "GET /apis"]
+
+
+async def test_unchanged_documents_are_not_read_again(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    discovery = Discovery(client)
+    first = await discovery.refresh()
+    assert await discovery.refresh() is first
+    assert all("If-None-Match" in request.headers for request in host.requests[2:])
+
+
+async def test_unknown_kind_is_looked_for_once_more(host: FakeApiServer, client: ApiClient) -> None:
+    discovery = Discovery(client)
+    assert await discovery.find(WIDGET) is None
+    host.storage.served.append(Served("example.com/v1", "widgets", "Widget", namespaced=False))
+    widget = await discovery.find(WIDGET)
+    assert widget is not None
+    assert widget.path(name="w") == "/apis/example.com/v1/widgets/w"
+
+
+async def test_known_kind_costs_no_request(host: FakeApiServer, client: ApiClient) -> None:
+    discovery = Discovery(client)
+    await discovery.find(DEPLOYMENT)
+    asked = len(host.requests)
+    await discovery.find(DEPLOYMENT)
+    assert len(host.requests) == asked
+
+
+async def test_kind_served_no_more_is_forgotten(host: FakeApiServer, client: ApiClient) -> None:
+    discovery = Discovery(client)
+    await discovery.refresh()
+    host.storage.served = [r for r in host.storage.served if r.kind != "Deployment"]
+    await discovery.refresh()
+    assert await discovery.find(DEPLOYMENT) is None
+
+
+@pytest.mark.parametrize("aggregated", [True, False])
+async def test_group_that_does_not_answer_makes_the_list_incomplete(
+    host: FakeApiServer, client: ApiClient, *, aggregated: bool
+) -> None:
+    host.aggregated_discovery = aggregated
+    host.stale_groups = frozenset({"apps/v1"})
+    served = await Discovery(client).refresh()
+    assert not served.is_complete
+    assert NAMESPACE in served.by_kind
+
+
+async def test_failure_keeps_what_was_known(host: FakeApiServer, client: ApiClient) -> None:
+    discovery = Discovery(client)
+    before = await discovery.refresh()
+    with host.down(), pytest.raises(UnreachableError):
+        await discovery.refresh()
+    assert discovery.served is before
+    assert await discovery.find(DEPLOYMENT) is not None
+
+
+async def test_change_seen_before_a_failure_is_not_lost(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    """A new core kind shows up in /api while /apis fails; the next refresh must find it."""
+    discovery = Discovery(client)
+    await discovery.refresh()
+    host.storage.served.append(Served("v1", "gadgets", "Gadget"))
+    host.fail(503, path="/apis")
+    with pytest.raises(ApiError):
+        await discovery.refresh()
+    assert await discovery.find(GroupVersionKind("", "v1", "Gadget")) is not None
+
+
+@pytest.mark.parametrize(
+    ("resource", "arguments", "expected"),
+    [
+        (Resource(NAMESPACE, "namespaces", namespaced=False), (), "/api/v1/namespaces"),
+        (
+            Resource(NAMESPACE, "namespaces", namespaced=False),
+            ("", "edge", "status"),
+            "/api/v1/namespaces/edge/status",
+        ),
+        (
+            Resource(DEPLOYMENT, "deployments", namespaced=True),
+            ("edge", "web"),
+            "/apis/apps/v1/namespaces/edge/deployments/web",
+        ),
+        (Resource(DEPLOYMENT, "deployments", namespaced=True), (), "/apis/apps/v1/deployments"),
+        (
+            Resource(WIDGET, "widgets", namespaced=False),
+            ("ignored", "w"),
+            "/apis/example.com/v1/widgets/w",
+        ),
+    ],
+)
+def test_path_of_a_resource(resource: Resource, arguments: tuple[str, ...], expected: str) -> None:
+    assert resource.path(*arguments) == expected

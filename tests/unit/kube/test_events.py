@@ -1,0 +1,187 @@
+"""EventRecorder: what is written, counted, dropped."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from karmada_vc_agent.kube import events as module
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.model.objects import Object
+from tests.fakes.api_server import FakeApiServer
+from tests.fakes.virtual_time import Clock
+
+NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+EVENTS = "/api/v1/namespaces/edge/events"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(NOW)
+
+
+@pytest.fixture
+def recorder(host: FakeApiServer, client: ApiClient, clock: Clock) -> EventRecorder:
+    for name in ("edge", "default"):
+        host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return EventRecorder(client, clock, clock)
+
+
+def thing(name: str = "web", namespace: str = "edge", uid: str = "u1") -> Object:
+    metadata = {"name": name, "uid": uid} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
+
+
+@asynccontextmanager
+async def running(recorder: EventRecorder) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(recorder.run())
+    yield
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(100):
+        if condition():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("it did not come about")
+
+
+async def test_event_says_who_what_and_when(host: FakeApiServer, recorder: EventRecorder) -> None:
+    recorder.record("a-controller", thing(), "Warning", "SyncFailed", "it failed")
+    await recorder.drain(5.0)
+    (event,) = host.listed(EVENTS)
+    assert event["metadata"]["name"].startswith("web.")
+    assert event["involvedObject"] == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "namespace": "edge",
+        "name": "web",
+        "uid": "u1",
+    }
+    said = {key: event[key] for key in ("type", "reason", "message", "source", "count")}
+    assert said == {
+        "type": "Warning",
+        "reason": "SyncFailed",
+        "message": "it failed",
+        "source": {"component": "a-controller"},
+        "count": 1,
+    }
+    assert event["firstTimestamp"] == event["lastTimestamp"] == "2026-01-01T00:00:00Z"
+
+
+async def test_event_on_a_cluster_scoped_object_lies_in_default(
+    host: FakeApiServer, recorder: EventRecorder
+) -> None:
+    recorder.record("a", thing(namespace=""), "Normal", "Synced", "done")
+    await recorder.drain(5.0)
+    (event,) = host.listed("/api/v1/namespaces/default/events")
+    assert "namespace" not in event["involvedObject"]
+
+
+async def test_equal_events_are_counted_in_one(
+    host: FakeApiServer, recorder: EventRecorder, clock: Clock
+) -> None:
+    for _ in range(3):
+        recorder.record("a", thing(), "Normal", "Synced", "done")
+        await recorder.drain(5.0)
+        clock.advance(10.0)
+    (event,) = host.listed(EVENTS)
+    assert event["count"] == 3
+    assert event["firstTimestamp"] == "2026-01-01T00:00:00Z"
+    assert event["lastTimestamp"] == "2026-01-01T00:00:20Z"
+
+
+async def test_events_that_differ_are_separate(
+    host: FakeApiServer, recorder: EventRecorder
+) -> None:
+    for message in ("one", "two"):
+        recorder.record("a", thing(), "Normal", "Synced", message)
+    recorder.record("a", thing(uid="u2"), "Normal", "Synced", "one")
+    await recorder.drain(5.0)
+    assert len(host.listed(EVENTS)) == 3
+
+
+async def test_counted_event_that_expired_is_written_anew(
+    host: FakeApiServer, recorder: EventRecorder
+) -> None:
+    recorder.record("a", thing(), "Normal", "Synced", "done")
+    await recorder.drain(5.0)
+    host.remove(f"{EVENTS}/{host.listed(EVENTS)[0]['metadata']['name']}")
+    recorder.record("a", thing(), "Normal", "Synced", "done")
+    await recorder.drain(5.0)
+    (event,) = host.listed(EVENTS)
+    assert event["count"] == 1
+
+
+async def test_object_has_a_budget_that_fills_up_slowly(
+    host: FakeApiServer, recorder: EventRecorder, clock: Clock
+) -> None:
+    for number in range(40):
+        recorder.record("a", thing(), "Normal", "Synced", f"message {number}")
+    await recorder.drain(5.0)
+    assert len(host.listed(EVENTS)) == module.BURST_PER_OBJECT
+    assert recorder.dropped == 40 - module.BURST_PER_OBJECT
+    clock.advance(301.0)
+    for _ in range(2):
+        recorder.record("a", thing(), "Normal", "Synced", "later")
+    await recorder.drain(5.0)
+    assert [e["count"] for e in host.listed(EVENTS) if e["message"] == "later"] == [1]
+
+
+async def test_budget_of_one_object_is_not_that_of_another(
+    host: FakeApiServer, recorder: EventRecorder
+) -> None:
+    for number in range(40):
+        recorder.record("a", thing(), "Normal", "Synced", f"message {number}")
+    recorder.record("a", thing("other", uid="u2"), "Normal", "Synced", "heard")
+    recorder.record("b", thing(), "Normal", "Synced", "heard")
+    await recorder.drain(5.0)
+    assert len([e for e in host.listed(EVENTS) if e["message"] == "heard"]) == 2
+
+
+async def test_full_queue_drops_and_does_not_wait(recorder: EventRecorder) -> None:
+    for number in range(module.QUEUE_LENGTH + 7):
+        recorder.record("a", thing(f"web{number}", uid=f"u{number}"), "Normal", "Synced", "done")
+    assert recorder.dropped == 7
+
+
+async def test_long_message_is_cut(host: FakeApiServer, recorder: EventRecorder) -> None:
+    recorder.record("a", thing(), "Normal", "Synced", "x" * 5000)
+    await recorder.drain(5.0)
+    assert len(host.listed(EVENTS)[0]["message"]) == 1024
+
+
+async def test_long_name_gives_an_event_name_that_fits(
+    host: FakeApiServer, recorder: EventRecorder
+) -> None:
+    recorder.record("a", thing("x" * 253), "Normal", "Synced", "done")
+    await recorder.drain(5.0)
+    assert len(host.listed(EVENTS)[0]["metadata"]["name"]) <= 253
+
+
+async def test_event_that_the_server_refuses_is_dropped_and_the_next_is_written(
+    host: FakeApiServer, recorder: EventRecorder
+) -> None:
+    host.fail(403, "Forbidden", method="POST")
+    recorder.record("a", thing(), "Normal", "Synced", "refused")
+    recorder.record("a", thing(), "Normal", "Synced", "written")
+    async with running(recorder):
+        await until(lambda: bool(host.listed(EVENTS)))
+    assert [event["message"] for event in host.listed(EVENTS)] == ["written"]
+    assert recorder.dropped == 1
+
+
+async def test_drain_ends_in_time_when_the_server_does_not_answer(
+    host: FakeApiServer, recorder: EventRecorder
+) -> None:
+    released = host.hold("POST", EVENTS)
+    recorder.record("a", thing(), "Normal", "Synced", "done")
+    before = asyncio.get_running_loop().time()
+    await recorder.drain(0.5)
+    assert asyncio.get_running_loop().time() - before == pytest.approx(0.5, abs=0.1)
+    released.set()

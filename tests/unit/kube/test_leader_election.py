@@ -1,0 +1,258 @@
+"""LeaderElection: taking, renewing, losing and giving back a Lease."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection, LeadLostError
+from karmada_vc_agent.model.objects import Object
+from tests.fakes.api_server import FakeApiServer
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/agents/leases"
+LEASE = f"{LEASES}/agent"
+TIMES = ElectionTimes(lease_duration_s=15.0, renew_deadline_s=10.0, retry_period_s=2.0)
+
+
+def election(client: ApiClient, identity: str = "me") -> LeaderElection:
+    """Return an election on the virtual clock of the loop."""
+    clock = asyncio.get_running_loop().time
+    return LeaderElection(client, "agents", "agent", identity, TIMES, clock)
+
+
+@pytest.fixture
+async def me(host: FakeApiServer, client: ApiClient) -> LeaderElection:
+    host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
+    return election(client)
+
+
+def lease_of(holder: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "agent", "namespace": "agents"},
+        "spec": {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": 15,
+            "acquireTime": "2026-01-01T00:00:00.000000Z",
+            "renewTime": "2026-01-01T00:00:00.000000Z",
+            "leaseTransitions": 4,
+            **spec,
+        },
+    }
+
+
+def holder(host: FakeApiServer) -> str:
+    found: str = host.object(LEASE)["spec"]["holderIdentity"]
+    return found
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def stop(task: "asyncio.Future[None]") -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_nobody_leads_before_acquiring(me: LeaderElection) -> None:
+    assert not me.is_leading()
+
+
+async def test_lease_is_made_where_there_is_none(host: FakeApiServer, me: LeaderElection) -> None:
+    await me.acquire()
+    assert me.is_leading()
+    spec = host.object(LEASE)["spec"]
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("me", 15)
+    assert spec["leaseTransitions"] == 0
+
+
+async def test_lease_given_back_is_taken_at_once(host: FakeApiServer, me: LeaderElection) -> None:
+    host.seed(lease_of(""))
+    before = now_s()
+    await me.acquire()
+    assert now_s() == before
+    assert holder(host) == "me"
+    assert host.object(LEASE)["spec"]["leaseTransitions"] == 5
+
+
+async def test_own_lease_is_taken_again_without_a_transition(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    host.seed(lease_of("me"))
+    await me.acquire()
+    spec = host.object(LEASE)["spec"]
+    assert spec["leaseTransitions"] == 4
+    assert spec["acquireTime"] == "2026-01-01T00:00:00.000000Z"
+    assert spec["renewTime"] > "2026-01-01T00:00:00.000000Z"
+
+
+async def test_foreign_lease_is_taken_only_after_standing_still_for_its_duration(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    host.seed(lease_of("other"))
+    before = now_s()
+    await me.acquire()
+    assert 15.0 <= now_s() - before <= 18.0
+    assert holder(host) == "me"
+    assert host.object(LEASE)["spec"]["leaseTransitions"] == 5
+
+
+async def test_foreign_lease_that_is_renewed_is_not_taken(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    host.seed(lease_of("other"))
+    task = asyncio.ensure_future(me.acquire())
+    for minute in range(1, 10):
+        await asyncio.sleep(10.0)
+        host.seed(lease_of("other", renewTime=f"2026-01-01T00:0{minute}:00.000000Z"))
+    assert not task.done()
+    assert not me.is_leading()
+    assert holder(host) == "other"
+    await stop(task)
+
+
+async def test_lead_is_renewed_while_leading(host: FakeApiServer, me: LeaderElection) -> None:
+    await me.acquire()
+    task = asyncio.ensure_future(me.lead())
+    await asyncio.sleep(60.0)
+    assert me.is_leading()
+    assert len(host.asked("PUT", LEASE)) >= 20
+    await stop(task)
+
+
+async def test_writes_are_fenced_from_the_deadline_on_while_the_server_is_away(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    await me.acquire()
+    task = asyncio.ensure_future(me.lead())
+    with host.down():
+        await asyncio.sleep(9.0)
+        assert me.is_leading()
+        await asyncio.sleep(2.0)
+        assert not me.is_leading()
+        await asyncio.sleep(600.0)
+        assert not task.done()
+    await asyncio.sleep(3.0)
+    assert me.is_leading()
+    await stop(task)
+
+
+async def test_lead_that_somebody_else_took_ends_the_leader(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    await me.acquire()
+    task = asyncio.ensure_future(me.lead())
+    host.seed(lease_of("other"))
+    with pytest.raises(LeadLostError, match="other holds lease agents/agent now"):
+        await task
+    assert not me.is_leading()
+
+
+async def test_lost_race_for_the_lease_is_tried_again(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    host.seed(lease_of(""))
+    host.before("PUT", LEASE, lambda: host.seed(lease_of("faster")))
+    task = asyncio.ensure_future(me.acquire())
+    await asyncio.sleep(5.0)
+    assert not task.done()
+    assert holder(host) == "faster"
+    await stop(task)
+
+
+async def test_lost_race_for_creating_the_lease_is_tried_again(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    host.before("POST", LEASES, lambda: host.seed(lease_of("faster")))
+    task = asyncio.ensure_future(me.acquire())
+    await asyncio.sleep(5.0)
+    assert not me.is_leading()
+    assert holder(host) == "faster"
+    await stop(task)
+
+
+async def test_deleted_lease_is_made_again_while_leading(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    await me.acquire()
+    task = asyncio.ensure_future(me.lead())
+    host.remove(LEASE)
+    await asyncio.sleep(3.0)
+    assert holder(host) == "me"
+    assert me.is_leading()
+    await stop(task)
+
+
+async def test_released_lease_is_free_for_the_next(
+    host: FakeApiServer, client: ApiClient, me: LeaderElection
+) -> None:
+    await me.acquire()
+    await me.release()
+    assert not me.is_leading()
+    assert holder(host) == ""
+    before = now_s()
+    await election(client, "next").acquire()
+    assert now_s() == before
+    assert holder(host) == "next"
+
+
+async def test_release_leaves_the_lease_of_another_alone(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    await me.acquire()
+    host.seed(lease_of("other"))
+    await me.release()
+    assert holder(host) == "other"
+
+
+async def test_release_does_nothing_where_the_lease_was_never_held(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    await me.release()
+    assert host.requests == []
+
+
+async def test_release_is_silent_when_the_server_is_away(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    await me.acquire()
+    with host.down():
+        await me.release()
+    assert not me.is_leading()
+
+
+async def test_standby_says_once_for_whom_it_waits(
+    host: FakeApiServer, me: LeaderElection, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    host.seed(lease_of("other"))
+    await me.acquire()
+    said = [(r.message, r.__dict__.get("leader")) for r in caplog.records]
+    assert said == [("Standing by", "other"), ("Leading", None)]
+
+
+async def test_missing_right_is_told_once_while_waiting(
+    host: FakeApiServer, me: LeaderElection, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("WARNING")
+    host.fail(403, "Forbidden", times=5, message="no right to get leases")
+    await me.acquire()
+    assert [r.__dict__["reason"] for r in caplog.records] == ["no right to get leases"]
+
+
+async def test_slow_answer_counts_from_when_it_was_asked(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    """The server may have stored the renewal long before its answer comes."""
+    await me.acquire()
+    released = host.hold("PUT", LEASE)
+    task = asyncio.ensure_future(me.lead())
+    await asyncio.sleep(14.0)
+    released.set()
+    await asyncio.sleep(0.5)
+    assert not me.is_leading()
+    await stop(task)

@@ -1,0 +1,50 @@
+"""TokenBucket: a burst, then so many a second."""
+
+import asyncio
+
+import pytest
+
+from karmada_vc_agent.kube.rate_limit import TokenBucket
+from tests.fakes.virtual_time import Clock
+
+
+def test_burst_passes_at_once_and_the_rest_waits_in_order() -> None:
+    bucket = TokenBucket(10.0, 3, Clock())
+    assert [bucket.reserve() for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
+
+
+def test_tokens_come_back_with_time_up_to_the_burst() -> None:
+    clock = Clock()
+    bucket = TokenBucket(10.0, 2, clock)
+    for _ in range(2):
+        bucket.reserve()
+    clock.advance(1000.0)
+    assert [bucket.reserve() for _ in range(3)] == pytest.approx([0, 0, 0.1])
+
+
+@pytest.mark.parametrize("qps", [0.0, -1.0])
+def test_no_rate_is_no_limit(qps: float) -> None:
+    bucket = TokenBucket(qps, 1, Clock())
+    assert {bucket.reserve() for _ in range(1000)} == {0.0}
+
+
+def test_burst_below_one_lets_one_pass() -> None:
+    bucket = TokenBucket(1.0, 0, Clock())
+    assert bucket.try_take()
+    assert not bucket.try_take()
+
+
+def test_refused_try_takes_no_token() -> None:
+    clock = Clock()
+    bucket = TokenBucket(1.0, 1, clock)
+    assert [bucket.try_take() for _ in range(5)] == [True, False, False, False, False]
+    clock.advance(1.0)
+    assert bucket.try_take()
+
+
+async def test_waiting_takes_the_time_of_the_rate() -> None:
+    loop = asyncio.get_running_loop()
+    bucket = TokenBucket(2.0, 1, loop.time)
+    for _ in range(4):
+        await bucket.wait()
+    assert loop.time() - 1000.0 == pytest.approx(1.5)

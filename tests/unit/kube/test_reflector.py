@@ -1,0 +1,255 @@
+"""Reflector: the store follows the server through pages, cuts, forgotten versions, absences."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from karmada_vc_agent.kube import reflector as module
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object
+from tests.fakes.api_server import FakeApiServer
+from tests.fakes.served import Served
+from tests.fakes.virtual_time import let_others_run
+
+PATH = "/api/v1/configmaps"
+
+
+def config_map(name: str, value: str = "1") -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "edge"},
+        "data": {"value": value},
+    }
+
+
+@asynccontextmanager
+async def reflecting(
+    client: ApiClient, path: str = PATH, query: dict[str, str] | None = None
+) -> AsyncIterator[Store[Object]]:
+    store: Store[Object] = Store(RawCodec())
+    reflector = Reflector(client, path, RawCodec(), store, query)
+    task = asyncio.ensure_future(reflector.run())
+    try:
+        await reflector.wait_synced()
+        yield store
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait, at most a few minutes of virtual time, until a condition holds."""
+    for _ in range(200):
+        if condition():
+            return
+        await asyncio.sleep(1.0)
+    raise AssertionError("it did not come about")
+
+
+def value_of(store: Store[Object], name: str) -> str | None:
+    obj = store.get("edge", name)
+    return obj["data"]["value"] if obj else None
+
+
+def lists(host: FakeApiServer) -> int:
+    return sum(1 for r in host.asked("GET", PATH) if not r.is_watch)
+
+
+def watches(host: FakeApiServer) -> list[str]:
+    return [r.query["resourceVersion"] for r in host.asked("GET", PATH) if r.is_watch]
+
+
+async def test_what_is_there_is_listed_and_what_comes_is_watched(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(config_map("old"))
+    async with reflecting(client) as store:
+        assert value_of(store, "old") == "1"
+        host.seed(config_map("new"))
+        await until(lambda: value_of(store, "new") == "1")
+        host.seed(config_map("new", "2"))
+        await until(lambda: value_of(store, "new") == "2")
+        host.remove("/api/v1/namespaces/edge/configmaps/new")
+        await until(lambda: value_of(store, "new") is None)
+    assert lists(host) == 1
+
+
+async def test_long_list_comes_in_pages(host: FakeApiServer, client: ApiClient) -> None:
+    count = 2 * module.PAGE_SIZE + 1
+    host.seed(*(config_map(f"m{number}") for number in range(count)))
+    async with reflecting(client) as store:
+        assert len(store) == count
+        assert all(obj["kind"] == "ConfigMap" for obj in store)
+    assert lists(host) == 3
+
+
+async def test_change_between_pages_is_seen_by_the_watch(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(*(config_map(f"m{number:04}") for number in range(module.PAGE_SIZE + 1)))
+    host.before("GET", PATH, lambda: None)
+    host.before("GET", PATH, lambda: host.seed(config_map("m0000", "2")), times=2)
+    async with reflecting(client) as store:
+        await until(lambda: value_of(store, "m0000") == "2")
+        assert len(store) == module.PAGE_SIZE + 1
+
+
+async def test_list_whose_pages_expire_starts_over(host: FakeApiServer, client: ApiClient) -> None:
+    host.seed(*(config_map(f"m{number}") for number in range(module.PAGE_SIZE + 1)))
+
+    def change_and_compact() -> None:
+        if lists(host) == 2:
+            host.seed(config_map("late"))
+            host.storage.compact()
+
+    host.before("GET", PATH, change_and_compact, times=2)
+    async with reflecting(client) as store:
+        assert len(store) == module.PAGE_SIZE + 2
+    assert lists(host) == 4
+
+
+async def test_watch_that_ends_is_resumed_without_a_list(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    async with reflecting(client) as store:
+        host.seed(config_map("first"))
+        await until(lambda: value_of(store, "first") == "1")
+        host.end_watches()
+        host.seed(config_map("second"))
+        await until(lambda: value_of(store, "second") == "1")
+    assert lists(host) == 1
+    assert watches(host)[1] == str(host.storage.version - 1)
+
+
+async def test_watch_that_breaks_off_is_resumed_without_a_list(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    async with reflecting(client) as store:
+        with host.down():
+            await asyncio.sleep(20.0)
+            host.seed(config_map("meanwhile"))
+        await until(lambda: value_of(store, "meanwhile") == "1")
+    assert lists(host) == 1
+
+
+async def test_bookmark_moves_the_version_that_a_watch_resumes_from(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    async with reflecting(client) as store:
+        await until(lambda: len(watches(host)) == 1)
+        host.storage.version += 50
+        host.bookmark()
+        host.storage.compact()
+        await let_others_run()
+        await asyncio.sleep(0.1)
+        host.end_watches()
+        host.seed(config_map("after"))
+        await until(lambda: value_of(store, "after") == "1")
+    assert lists(host) == 1
+
+
+async def test_forgotten_version_leads_to_a_new_list(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(config_map("stays"), config_map("goes"))
+    async with reflecting(client) as store:
+        with host.down():
+            host.remove("/api/v1/namespaces/edge/configmaps/goes")
+            host.seed(config_map("comes"))
+            host.storage.compact()
+        await until(lambda: value_of(store, "comes") == "1")
+        assert value_of(store, "goes") is None
+        assert value_of(store, "stays") == "1"
+    assert lists(host) == 2
+
+
+async def test_watch_refused_with_410_leads_to_a_new_list(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.before("GET", PATH, lambda: host.fail(410, "Gone"))
+    async with reflecting(client) as store:
+        await until(lambda: lists(host) == 2)
+        host.seed(config_map("new"))
+        await until(lambda: value_of(store, "new") == "1")
+
+
+async def test_error_event_that_is_no_410_resumes_the_watch(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    async with reflecting(client) as store:
+        await until(lambda: len(watches(host)) == 1)
+        host.watch_error(500, "InternalError")
+        await until(lambda: len(watches(host)) == 2)
+        host.seed(config_map("new"))
+        await until(lambda: value_of(store, "new") == "1")
+    assert lists(host) == 1
+
+
+async def test_resource_that_is_not_served_is_empty_and_asked_for_again(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    path = "/apis/example.com/v1/widgets"
+    async with reflecting(client, path) as store:
+        assert store.is_synced
+        assert len(store) == 0
+        host.storage.served.append(Served("example.com/v1", "widgets", "Widget", is_custom=True))
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+        host.seed({**widget, "metadata": {"name": "w", "namespace": "edge"}})
+        await until(lambda: len(store) == 1)
+
+
+async def test_resource_that_is_served_no_more_is_empty(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(config_map("web"))
+    async with reflecting(client) as store:
+        host.storage.served = [r for r in host.storage.served if r.plural != "configmaps"]
+        host.end_watches()
+        await until(lambda: len(store) == 0)
+
+
+async def test_waiting_for_a_server_that_is_away_at_the_start(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(config_map("web"))
+    host.fail(500, times=3)
+    async with reflecting(client) as store:
+        assert value_of(store, "web") == "1"
+
+
+async def test_pauses_grow_while_the_server_refuses(host: FakeApiServer, client: ApiClient) -> None:
+    host.fail(403, "Forbidden", times=1_000)
+    store: Store[Object] = Store(RawCodec())
+    task = asyncio.ensure_future(Reflector(client, PATH, RawCodec(), store).run())
+    await asyncio.sleep(100.0)
+    task.cancel()
+    asked = len(host.requests)
+    assert 12 <= asked <= 30  # about six pauses that double, then 5 to 10 s each
+    assert not store.is_synced
+
+
+async def test_refusal_is_logged_once(
+    host: FakeApiServer, client: ApiClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.fail(403, "Forbidden", times=5, message="no right to list configmaps")
+    async with reflecting(client):
+        pass
+    said = [(r.message, r.__dict__["reason"]) for r in caplog.records]
+    assert said == [("Waiting to watch", "no right to list configmaps")]
+
+
+async def test_selector_is_part_of_list_and_watch(host: FakeApiServer, client: ApiClient) -> None:
+    labelled = config_map("mine")
+    labelled["metadata"]["labels"] = {"team": "red"}
+    host.seed(labelled, config_map("other"))
+    async with reflecting(client, query={"labelSelector": "team"}) as store:
+        assert [obj["metadata"]["name"] for obj in store] == ["mine"]
+        host.seed({**labelled, "metadata": {**labelled["metadata"], "labels": {}}})
+        await until(lambda: len(store) == 0)

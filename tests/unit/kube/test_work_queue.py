@@ -1,0 +1,308 @@
+"""WorkQueue: each key once, delays, back-off, fair turns, end."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from karmada_vc_agent.kube.work_queue import QueueClosedError, WorkQueue
+from tests.fakes.virtual_time import VirtualTimeLoop, let_others_run
+
+
+def new_queue(base_delay_s: float = 1.0, max_delay_s: float = 10.0) -> WorkQueue[str]:
+    """Return a queue whose keys are grouped by their first letter."""
+    return WorkQueue(lambda key: key[0], base_delay_s, max_delay_s)
+
+
+def elapsed_s() -> float:
+    return asyncio.get_running_loop().time() - 1000.0
+
+
+async def work_off(queue: WorkQueue[str]) -> list[str]:
+    """Take and finish all keys that are ready."""
+    taken = []
+    while len(queue):
+        key = await queue.take()
+        queue.done(key)
+        taken.append(key)
+    return taken
+
+
+async def test_key_added_twice_is_given_out_once() -> None:
+    queue = new_queue()
+    queue.add("a")
+    queue.add("a")
+    assert await work_off(queue) == ["a"]
+
+
+async def test_keys_of_a_group_keep_their_order() -> None:
+    queue = new_queue()
+    for key in ("a2", "a1", "a3", "a1"):
+        queue.add(key)
+    assert await work_off(queue) == ["a2", "a1", "a3"]
+
+
+async def test_key_added_while_it_is_worked_on_waits_for_its_worker() -> None:
+    queue = new_queue()
+    queue.add("a")
+    key = await queue.take()
+    queue.add("a")
+    assert len(queue) == 0
+    queue.done(key)
+    assert await work_off(queue) == ["a"]
+
+
+async def test_key_added_often_while_it_is_worked_on_comes_once_more() -> None:
+    queue = new_queue()
+    queue.add("a")
+    key = await queue.take()
+    for _ in range(3):
+        queue.add("a")
+    queue.done(key)
+    assert await work_off(queue) == ["a"]
+
+
+async def test_delay_that_ends_while_the_key_is_worked_on_brings_it_again() -> None:
+    queue = new_queue()
+    queue.add("a")
+    key = await queue.take()
+    queue.add_after("a", 1.0)
+    await asyncio.sleep(2.0)
+    assert len(queue) == 0
+    queue.done(key)
+    assert await work_off(queue) == ["a"]
+
+
+async def test_taker_waits_for_a_key() -> None:
+    queue = new_queue()
+    taker = asyncio.ensure_future(queue.take())
+    await let_others_run()
+    assert not taker.done()
+    queue.add("a")
+    assert await taker == "a"
+
+
+async def test_several_takers_get_a_key_each() -> None:
+    queue = new_queue()
+    takers = [asyncio.ensure_future(queue.take()) for _ in range(3)]
+    await let_others_run()
+    for key in ("a", "b", "c"):
+        queue.add(key)
+    assert sorted(await asyncio.gather(*takers)) == ["a", "b", "c"]
+
+
+async def test_delayed_key_comes_when_its_time_has_come() -> None:
+    queue = new_queue()
+    queue.add_after("a", 5.0)
+    assert await queue.take() == "a"
+    assert elapsed_s() == pytest.approx(5.0)
+
+
+async def test_no_delay_is_now() -> None:
+    queue = new_queue()
+    queue.add_after("a", 0.0)
+    assert len(queue) == 1
+
+
+@pytest.mark.parametrize("delays", [(2.0, 8.0), (8.0, 2.0)])
+async def test_shortest_delay_of_a_key_counts(delays: tuple[float, float]) -> None:
+    queue = new_queue()
+    for delay_s in delays:
+        queue.add_after("a", delay_s)
+    queue.done(await queue.take())
+    assert elapsed_s() == pytest.approx(2.0)
+    await asyncio.sleep(20.0)
+    assert len(queue) == 0
+
+
+async def test_adding_a_delayed_key_now_cancels_its_delay() -> None:
+    queue = new_queue()
+    queue.add_after("a", 5.0)
+    queue.add("a")
+    queue.done(await queue.take())
+    await asyncio.sleep(20.0)
+    assert len(queue) == 0
+
+
+async def test_delayed_keys_come_in_order_of_their_times() -> None:
+    queue = new_queue()
+    for key, delay_s in (("a", 3.0), ("b", 1.0), ("c", 2.0)):
+        queue.add_after(key, delay_s)
+    taken = []
+    for _ in range(3):
+        key = await queue.take()
+        queue.done(key)
+        taken.append((key, round(elapsed_s())))
+    assert taken == [("b", 1), ("c", 2), ("a", 3)]
+
+
+async def test_back_off_doubles_up_to_its_limit() -> None:
+    queue = new_queue(base_delay_s=1.0, max_delay_s=10.0)
+    pauses = []
+    before = elapsed_s()
+    for _ in range(6):
+        queue.add_rate_limited("a")
+        queue.done(await queue.take())
+        pauses.append(round(elapsed_s() - before, 3))
+        before = elapsed_s()
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+async def test_back_off_of_thousands_of_failures_does_not_overflow() -> None:
+    queue = new_queue(base_delay_s=0.005, max_delay_s=10.0)
+    for _ in range(2000):
+        queue.add_rate_limited("a")
+        queue.done(await queue.take())
+    assert elapsed_s() < 2000 * 10.1
+
+
+async def test_forgotten_key_starts_its_back_off_afresh() -> None:
+    queue = new_queue()
+    for _ in range(3):
+        queue.add_rate_limited("a")
+        queue.done(await queue.take())
+    queue.forget("a")
+    before = elapsed_s()
+    queue.add_rate_limited("a")
+    await queue.take()
+    assert elapsed_s() - before == pytest.approx(1.0)
+
+
+async def test_back_off_of_one_key_is_not_that_of_another() -> None:
+    queue = new_queue()
+    for _ in range(3):
+        queue.add_rate_limited("a")
+        queue.done(await queue.take())
+    before = elapsed_s()
+    queue.add_rate_limited("b")
+    await queue.take()
+    assert elapsed_s() - before == pytest.approx(1.0)
+
+
+async def test_retry_now_brings_forward_only_what_it_concerns() -> None:
+    queue = new_queue()
+    queue.add_after("a", 100.0)
+    queue.add_after("b", 100.0)
+    queue.retry_now(lambda key: key == "a")
+    assert await work_off(queue) == ["a"]
+    assert elapsed_s() == 0
+    assert await queue.take() == "b"
+    assert elapsed_s() == pytest.approx(100.0)
+
+
+async def test_retry_now_starts_the_back_off_afresh() -> None:
+    queue = new_queue()
+    for _ in range(4):
+        queue.add_rate_limited("a")
+        queue.done(await queue.take())
+    queue.add_rate_limited("a")
+    queue.retry_now(lambda _: True)
+    await work_off(queue)
+    before = elapsed_s()
+    queue.add_rate_limited("a")
+    await queue.take()
+    assert elapsed_s() - before == pytest.approx(1.0)
+
+
+async def test_groups_take_turns() -> None:
+    queue = new_queue()
+    for key in ("a1", "a2", "a3", "b1", "c1", "b2"):
+        queue.add(key)
+    assert await work_off(queue) == ["a1", "b1", "c1", "a2", "b2", "a3"]
+
+
+async def test_group_that_comes_late_does_not_wait_for_a_burst() -> None:
+    queue = new_queue()
+    for number in range(100):
+        queue.add(f"a{number}")
+    queue.done(await queue.take())
+    queue.add("b")
+    assert "b" in [await queue.take(), await queue.take()]
+
+
+async def test_closed_queue_wakes_all_takers() -> None:
+    queue = new_queue()
+    takers = [asyncio.ensure_future(queue.take()) for _ in range(3)]
+    await let_others_run()
+    queue.close()
+    results = await asyncio.gather(*takers, return_exceptions=True)
+    assert [type(result) for result in results] == [QueueClosedError] * 3
+
+
+async def test_closed_queue_gives_out_nothing_though_keys_wait() -> None:
+    queue = new_queue()
+    queue.add("a")
+    queue.close()
+    with pytest.raises(QueueClosedError):
+        await queue.take()
+
+
+async def test_cancelled_taker_loses_no_key() -> None:
+    queue = new_queue()
+    taker = asyncio.ensure_future(queue.take())
+    await let_others_run()
+    queue.add("a")
+    taker.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taker
+    assert await asyncio.wait_for(queue.take(), 5.0) == "a"
+
+
+KEYS = st.sampled_from(["a1", "a2", "b1", "b2", "c1"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), KEYS),
+        st.tuples(st.just("after"), KEYS, st.integers(1, 9)),
+        st.tuples(st.just("fail"), KEYS),
+        st.tuples(st.just("retry")),
+        st.tuples(st.just("take")),
+        st.tuples(st.just("done")),
+        st.tuples(st.just("sleep"), st.integers(1, 5)),
+    ),
+    max_size=40,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(STEPS)
+def test_no_key_is_lost_or_worked_on_twice_at_once(steps: list[tuple[str, ...]]) -> None:
+    """The model: a key added after its last start comes up again, a delayed one may."""
+
+    async def play() -> None:
+        queue = new_queue()
+        wanted: set[str] = set()
+        delayed: set[str] = set()
+        working: list[str] = []
+        for step in steps:
+            match step:
+                case ("add", key):
+                    queue.add(key)
+                    wanted.add(key)
+                case ("after", key, seconds):
+                    queue.add_after(key, float(seconds))
+                    wanted.add(key)
+                    delayed.add(key)
+                case ("fail", key):
+                    queue.add_rate_limited(key)
+                    wanted.add(key)
+                    delayed.add(key)
+                case ("retry",):
+                    queue.retry_now(lambda _: True)
+                case ("take",) if len(queue):
+                    key = await queue.take()
+                    assert key in wanted | delayed
+                    assert key not in working
+                    wanted.discard(key)
+                    working.append(key)
+                case ("done",) if working:
+                    queue.done(working.pop(0))
+                case ("sleep", seconds):
+                    await asyncio.sleep(float(seconds))
+        for key in working:
+            queue.done(key)
+        await asyncio.sleep(1000.0)
+        assert wanted <= set(await work_off(queue)) <= wanted | delayed
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(play())
