@@ -22,10 +22,12 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError
+from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
+    annotations_of,
     copy_object,
     dig,
     gvk_of,
@@ -151,7 +153,7 @@ class ExecutionController:
             self._forget(key)
             return
         if is_suspended(work):
-            await self._write_status(work, [work_conditions.dispatching(suspended=True)], None)
+            await self._suspend(vc, work)
             return
         if not self._o.clusters.is_ready(cluster):
             raise NotReadyError(f"cluster({cluster}) not ready")
@@ -160,6 +162,34 @@ class ExecutionController:
     def _forget(self, key: WorkKey) -> None:
         self._refused.discard(key)
         self._generations.pop(key, None)
+
+    async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
+        """Write nothing to the host, but go on reporting what is there (contract 5.3, 6.2)."""
+        surroundings = self._o.around(vc, _work_id(work))
+        entries: list[ManifestStatus] = []
+        for ordinal, manifest in enumerate(manifests_of(work)):
+            live = await self._cached(manifest, surroundings)
+            if live is None:
+                continue
+            entry = self._o.work_status.reflect(work, ordinal, manifest, live, surroundings)
+            if not isinstance(entry, InterpretationError):
+                entries.append(entry)
+        condition = work_conditions.dispatching(suspended=True)
+        self._tell_dispatching(work, condition)
+        await self._write_status(work, [condition], entries)
+
+    async def _cached(self, manifest: Object, surroundings: Surroundings) -> Object | None:
+        """Return the live object of a manifest if it is known and this Work's."""
+        resource = await self._o.find_resource(gvk_of(manifest))
+        if resource is None:
+            return None
+        translated = translate(manifest, resource.namespaced, surroundings)
+        if not isinstance(translated, HostObject):
+            return None
+        key = translated.host_key
+        live = self._o.host_objects.cached(resource, key.namespace, key.name)
+        is_ours = annotations_of(live or {}).get(WORK_ANNOTATION) == surroundings.work
+        return live if is_ours else None
 
     # --- apply --------------------------------------------------------------------------
 
@@ -286,9 +316,7 @@ class ExecutionController:
         *,
         is_new: bool,
     ) -> None:
-        before = find_condition(dig(work, "status", "conditions"), work_conditions.DISPATCHING)
-        if before is None or before["status"] != conditions[0]["status"]:
-            self._o.events.dispatching(work, conditions[0]["message"])
+        self._tell_dispatching(work, conditions[0])
         if outcome.errors:
             error = work_conditions.aggregate(outcome.errors)
             self._o.events.sync_failed(work, vc.name, error)
@@ -296,6 +324,11 @@ class ExecutionController:
             self._o.events.synced(work, vc.name)
             for manifest in manifests_of(work):
                 self._o.events.applied(manifest, vc.name)
+
+    def _tell_dispatching(self, work: Object, condition: Condition) -> None:
+        before = find_condition(dig(work, "status", "conditions"), work_conditions.DISPATCHING)
+        if before is None or before["status"] != condition["status"]:
+            self._o.events.dispatching(work, condition["message"])
 
     # --- status -------------------------------------------------------------------------
 

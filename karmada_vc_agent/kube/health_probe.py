@@ -7,6 +7,8 @@ from collections.abc import Callable
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError
 
+TIMEOUT_S = 10.0
+
 
 class HealthProbe:
     """Asks /readyz, or /healthz where that is not served."""
@@ -32,12 +34,13 @@ class HealthProbe:
     async def _ask(self) -> int | None:
         for path in ("/readyz", "/healthz"):
             try:
-                await self._client.request("GET", path)
+                async with asyncio.timeout(TIMEOUT_S):
+                    await self._client.request("GET", path)
             except NotFoundError:
                 continue
             except ApiError as error:
                 return error.status
-            except KubeError:
+            except (KubeError, TimeoutError):
                 return None
             return 200
         return 404
