@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.config import AgentConfig, ConfigError
 from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
 from karmada_vc_agent.controllers.cluster_status import (
     ClusterStatusController,
@@ -34,6 +34,7 @@ from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.claims import Claims, claim_of
 from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
+from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_watches import WorkWatches
@@ -52,6 +53,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.readiness import Thresholds
@@ -106,6 +108,11 @@ class Agent:
         host: Credentials,
         reregister: frozenset[str] = frozenset(),
     ) -> None:
+        try:
+            # Before it is stored: after that no other template is accepted.
+            NamespaceTemplate.parse(config.namespace_template)
+        except ValueError as error:
+            raise ConfigError("settings", "namespaceTemplate", str(error)) from error
         self._config = config
         self._hub_credentials = hub
         self._host_credentials = host
@@ -314,7 +321,10 @@ class Service:
             host_objects,
             vcs,
             self._settings,
-            lambda name: self._clusters.ours(name) is not None,
+            lambda name: (
+                self._clusters.ours(name) is not None and not self._clusters.is_deleting(name)
+            ),
+            self._is_left,
         )
         self._execution = ExecutionController(
             vcs,
@@ -322,13 +332,15 @@ class Service:
                 hub=clients.hub,
                 clusters=self._clusters,
                 works=self._watches.works,
-                host_objects=host_objects,
-                namespaces=namespaces,
+                manifests=Manifests(
+                    host_objects,
+                    namespaces,
+                    self._find_resource,
+                    self._around,
+                    self._membership.lost_node,
+                ),
                 work_status=self._work_status,
                 events=events,
-                find_resource=self._find_resource,
-                around=self._around,
-                lost_node=self._membership.lost_node,
                 now=_now,
             ),
         )
@@ -426,6 +438,8 @@ class Service:
         work = new or old
         if work is not None:
             self._works_queue.add((cluster, work["metadata"]["name"]))
+        if new is None:
+            self._release_left(cluster)
 
     def _cluster_changed(self, old: Object | None, new: Object | None) -> None:
         cluster = new or old
@@ -439,6 +453,7 @@ class Service:
             return
         self._watches.start(name)
         self._namespace_queue.add((name, DEFAULT_NAMESPACE))
+        self._release_left(name)
         generations = [dig(obj, "metadata", "generation") for obj in (old, new)]
         finalizers = [dig(obj, "metadata", "finalizers") for obj in (old, new)]
         if generations[0] != generations[1] or finalizers[0] != finalizers[1]:
@@ -447,6 +462,20 @@ class Service:
         if self._ready.get(name) != _ready_status(new):
             self._ready[name] = _ready_status(new)
             self._retry_cluster(name)
+
+    def _release_left(self, name: str) -> None:
+        """Look at the namespaces of a Cluster that goes; see `_is_left`."""
+        if self._clusters.is_deleting(name):
+            for namespace in self._claims.of(name):
+                self._namespace_queue.add((name, namespace))
+
+    def _is_left(self, name: str) -> bool:
+        """Whether a Cluster goes and all of its Works are gone."""
+        works = self._watches.works.store(name)
+        if not self._clusters.is_deleting(name) or works is None or not works.is_synced:
+            return False
+        own = execution_namespace(name)
+        return not any(work["metadata"]["namespace"] == own for work in works)
 
     def _retry_cluster(self, name: str) -> None:
         self._works_queue.retry_now(lambda key: key[0] == name)

@@ -126,6 +126,7 @@ DURATIONS = frozenset(
     for f in FLAGS
     if f.name.endswith(("_duration", "_threshold", "_frequency", "_deadline", "_period", "_delay"))
 )
+_MAY_BE_ZERO = frozenset(("cluster_success_threshold", "cluster_failure_threshold"))
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -339,6 +340,9 @@ def _check(config: AgentConfig, source: str) -> None:
             raise ConfigError(
                 source, camel(name), f'"{getattr(config, name)}" is no DNS label ({_DNS_LABEL})'
             )
+    for name in sorted(DURATIONS - _MAY_BE_ZERO):
+        if getattr(config, name) <= 0:
+            raise ConfigError(source, camel(name), "must be more than 0")
     for name in ("concurrent_work_syncs",):
         if getattr(config, name) < 1:
             raise ConfigError(source, camel(name), "must be at least 1")

@@ -90,6 +90,7 @@ class ClusterStatusController:
         with_resources: bool,
         on_ready: Callable[[str], None],
         now: Callable[[], str],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._hub = hub
         self._clusters = clusters
@@ -99,6 +100,7 @@ class ClusterStatusController:
         self._with_resources = with_resources
         self._on_ready = on_ready
         self._now = now
+        self._clock = clock
         self._observations: dict[str, Observation] = {}
         self._version = ("", float("-inf"))
         self._enablements: tuple[ServedApis | None, list[Object]] = (None, [])
@@ -135,7 +137,7 @@ class ClusterStatusController:
             self._observations.get(name),
             observed,
             current,
-            time.monotonic(),
+            self._clock(),
             self._times.thresholds,
         )
         return ready
@@ -202,12 +204,12 @@ class ClusterStatusController:
 
     async def _kubernetes_version(self) -> str:
         version, read_at = self._version
-        if time.monotonic() - read_at > VERSION_MAX_AGE_S:
+        if self._clock() - read_at > VERSION_MAX_AGE_S:
             try:
                 version = str((await self._host.client.get("/version")).get("gitVersion") or "")
             except KubeError:
                 return ""
-            self._version = (version, time.monotonic())
+            self._version = (version, self._clock())
         return version
 
     def _api_enablements(self, served: ServedApis) -> list[Object]:

@@ -44,7 +44,11 @@ Pair = tuple[str, VirtualNamespace]
 
 
 class NamespaceController:
-    """Claims host namespaces and keeps the claimed ones as they must be."""
+    """Claims host namespaces and keeps the claimed ones as they must be.
+
+    is_registered: whether the Cluster of a virtual cluster is on the hub, and is to stay.
+    is_left: whether that Cluster goes and all of its Works are gone.
+    """
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class NamespaceController:
         virtual_clusters: Mapping[str, VirtualCluster],
         settings: TranslationSettings,
         is_registered: Callable[[str], bool],
+        is_left: Callable[[str], bool] = lambda _cluster: False,
     ) -> None:
         self._host = host
         self._claims = claims
@@ -61,6 +66,7 @@ class NamespaceController:
         self._virtual_clusters = virtual_clusters
         self._settings = settings
         self._is_registered = is_registered
+        self._is_left = is_left
         self._locks: defaultdict[Pair, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def reconcile(self, pair: Pair) -> None:
@@ -80,6 +86,10 @@ class NamespaceController:
             return
         live = self._claims.store.get("", name)
         if live is None or _is_terminating(live):
+            return
+        if self._is_left(cluster):
+            # `default` has no Work whose end would release it, nor has one made on demand.
+            await self.release(vc, namespace, preserve=False)
             return
         desired = annotations_of(claimed_namespace(vc, namespace, self._settings, ""))
         selector = desired[NODE_SELECTOR_ANNOTATION]
@@ -134,6 +144,18 @@ class NamespaceController:
         if isinstance(applied, Foreign):
             raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, "another virtual cluster claims it")
         return applied
+
+    async def keep(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None:
+        """Let a namespace outlive its claim, since a preserved object stays in it."""
+        name = self._claims.of(vc.name).get(namespace)
+        live = self._claims.store.get("", name) if name else None
+        if name is None or CREATED_BY_AGENT_ANNOTATION not in annotations_of(live or {}):
+            return
+        patch = {"metadata": {"annotations": {CREATED_BY_AGENT_ANNOTATION: None}}}
+        try:
+            self._claims.store.apply(await self._host.merge_patch(_path(name), patch))
+        except NotFoundError:
+            return
 
     async def release(
         self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool

@@ -101,10 +101,13 @@ def _one_line(error: Exception) -> str:
 
 
 def _named(path: Path, content: dict[str, Any], section: str, kind: str, name: str) -> Any:
-    for entry in content.get(section) or []:
-        if isinstance(entry, dict) and entry.get("name") == name:
-            return entry.get(kind) or {}
-    known = ", ".join(str(e.get("name")) for e in content.get(section) or []) or "none"
+    listed = content.get(section) or []
+    entries = [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
+    for entry in entries:
+        found = entry.get(kind) or {}
+        if entry.get("name") == name and isinstance(found, dict):
+            return found
+    known = ", ".join(str(entry.get("name")) for entry in entries) or "none"
     raise KubeconfigError(f'{path}: {section} has no "{name}" (there are: {known})')
 
 

@@ -1,0 +1,211 @@
+"""One manifest of a Work on the host: apply it, look at it, remove it, let go of it.
+
+Translation decides what it becomes or why it is refused; namespaces are claimed first.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects
+from karmada_vc_agent.interpretation.errors import InterpretationError
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.model.domain import WORK_ANNOTATION
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, gvk_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
+from karmada_vc_agent.planning.apply_plan import Foreign
+from karmada_vc_agent.planning.ownership import conflict_text
+from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
+from karmada_vc_agent.translation.restore import restore_text
+from karmada_vc_agent.translation.translate import (
+    Absorbed,
+    HostObject,
+    Surroundings,
+    assert_placement,
+    translate,
+)
+
+NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+
+FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
+Around = Callable[[VirtualCluster, str], Surroundings]
+"""(virtual cluster, `<execution namespace>/<work>`) -> the facts a translation rests on."""
+
+
+class NamespaceKeeper(Protocol):
+    """What is asked of the namespaces controller, the only writer of namespaces."""
+
+    async def claim(self, vc: VirtualCluster, namespace: VirtualNamespace) -> object: ...
+
+    async def apply(
+        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object, check: Check
+    ) -> Applied | None: ...
+
+    async def keep(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None: ...
+
+    async def release(
+        self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A manifest that could not be applied; code where a rule refused it for good."""
+
+    text: str
+    code: Code | None = None
+
+
+class Manifests:
+    """Carries single manifests out.
+
+    lost_node: names a node that the virtual cluster selects but an older one owns.
+    """
+
+    def __init__(
+        self,
+        host_objects: HostObjects,
+        namespaces: NamespaceKeeper,
+        find_resource: FindResource,
+        around: Around,
+        lost_node: Callable[[str], str | None],
+    ) -> None:
+        self._host_objects = host_objects
+        self._namespaces = namespaces
+        self._find_resource = find_resource
+        self._lost_node = lost_node
+        self.around = around
+
+    async def apply(
+        self, vc: VirtualCluster, manifest: Object, work: str
+    ) -> Applied | Failure | None:
+        """Apply one manifest; None where it counts as applied without an object.
+
+        Raises UnreachableError; all else that goes wrong is a Failure with virtual names.
+        """
+        gvk = gvk_of(manifest)
+        resource = await self._find_resource(gvk)
+        if resource is None:
+            return Failure(f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"')
+        try:
+            return await self._apply(vc, manifest, resource, work)
+        except RefusedError as error:
+            return _refused(vc, manifest, error.refusal)
+        except (ApiError, InterpretationError, RetryError) as error:
+            return Failure(restore_text(str(error), self.around(vc, work).claims))
+
+    async def cached(self, vc: VirtualCluster, manifest: Object, work: str) -> Object | None:
+        """Return the live object if an informer knows it and it is this Work's."""
+        found = await self._translate(vc, manifest, work)
+        if found is None:
+            return None
+        resource, translated = found
+        key = translated.host_key
+        live = self._host_objects.cached(resource, key.namespace, key.name)
+        return live if annotations_of(live or {}).get(WORK_ANNOTATION) == work else None
+
+    async def remove(self, vc: VirtualCluster, manifest: Object, work: str) -> None:
+        """Delete what a manifest made; one that was refused made nothing. Raises KubeError."""
+        found = await self._translate(vc, manifest, work)
+        if found is None:
+            return
+        resource, translated = found
+        if translated.host_key.gvk == NAMESPACE:
+            namespace = VirtualNamespace(translated.virtual_key.name)
+            await self._namespaces.release(vc, namespace, preserve=False)
+        else:
+            await self._host_objects.remove(resource, translated.obj)
+
+    async def preserve(self, vc: VirtualCluster, manifest: Object, work: str) -> None:
+        """Take all marks off what a manifest made, and leave it. Raises KubeError."""
+        found = await self._translate(vc, manifest, work)
+        if found is None:
+            return
+        resource, translated = found
+        if translated.host_key.gvk == NAMESPACE:
+            namespace = VirtualNamespace(translated.virtual_key.name)
+            await self._namespaces.release(vc, namespace, preserve=True)
+            return
+        await self._namespaces.keep(vc, VirtualNamespace(translated.virtual_key.namespace))
+        await self._host_objects.release(resource, translated.obj)
+
+    async def _translate(
+        self, vc: VirtualCluster, manifest: Object, work: str
+    ) -> tuple[Resource, HostObject] | None:
+        resource = await self._find_resource(gvk_of(manifest))
+        if resource is None:
+            return None
+        surroundings = self.around(vc, work)
+        translated = translate(manifest, resource.namespaced, surroundings)
+        if isinstance(translated, Refusal) and resource.namespaced:
+            # It may have been applied before the rule that refuses it now came to hold.
+            translated = translate(_bare(manifest), True, surroundings)  # noqa: FBT003 - scope
+        return (resource, translated) if isinstance(translated, HostObject) else None
+
+    async def _apply(
+        self, vc: VirtualCluster, manifest: Object, resource: Resource, work: str
+    ) -> Applied | Failure | None:
+        surroundings = self.around(vc, work)
+        translated = translate(manifest, resource.namespaced, surroundings)
+        if isinstance(translated, Refusal):
+            return _refused(vc, manifest, translated)
+        if isinstance(translated, Absorbed):
+            return None
+        check = _asserting(translated, surroundings)
+        if translated.host_key.gvk == NAMESPACE:
+            namespace = VirtualNamespace(translated.virtual_key.name)
+            return await self._namespaces.apply(vc, namespace, translated.obj, check)
+        namespace = VirtualNamespace(translated.virtual_key.namespace)
+        await self._namespaces.claim(vc, namespace)
+        self._refuse_overlap(vc, resource, translated)
+        applied = await self._host_objects.apply(resource, translated.obj, check)
+        if isinstance(applied, Foreign):
+            kind, name = manifest["kind"], manifest["metadata"]["name"]
+            return Failure(conflict_text(kind, namespace, name, vc.name))
+        return applied
+
+    def _refuse_overlap(
+        self, vc: VirtualCluster, resource: Resource, translated: HostObject
+    ) -> None:
+        """Refuse to create anything while an older virtual cluster owns one of our nodes."""
+        node = self._lost_node(vc.name)
+        if node is None:
+            return
+        key = translated.host_key
+        if self._host_objects.cached(resource, key.namespace, key.name) is None:
+            detail = f'node "{node}" also belongs to another virtual cluster'
+            raise RefusedError(Code.NODE_OVERLAP, "", detail)
+
+
+def _refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
+    metadata = manifest.get("metadata") or {}
+    text = refusal.text(
+        vc.name,
+        str(manifest.get("kind") or ""),
+        metadata.get("namespace") or "",
+        metadata.get("name") or "",
+    )
+    return Failure(text, refusal.code)
+
+
+def _bare(manifest: Object) -> Object:
+    """Return a manifest with nothing but its identity, enough to find what it made."""
+    metadata = manifest.get("metadata") or {}
+    identity = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    return {
+        "apiVersion": manifest.get("apiVersion"),
+        "kind": manifest.get("kind"),
+        "metadata": identity,
+    }
+
+
+def _asserting(translated: HostObject, surroundings: Surroundings) -> Check:
+    def check(retained: Object, live: Object | None) -> Object:
+        asserted = assert_placement(retained, translated, live, surroundings)
+        if isinstance(asserted, Refusal):
+            raise RefusedError(asserted.code, asserted.path, asserted.detail)
+        return asserted.obj
+
+    return check

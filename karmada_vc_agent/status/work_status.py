@@ -1,0 +1,68 @@
+"""The status of a Work put together from what was done with its manifests (contract 5.4, 6.1)."""
+
+from collections.abc import Sequence
+
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.status import work_conditions
+from karmada_vc_agent.status.conditions import Condition, find_condition, set_condition
+from karmada_vc_agent.status.manifest_status import ManifestStatus
+
+
+def applied_condition(
+    before: Condition | None,
+    total: int,
+    errors: Sequence[str],
+    *,
+    was_recreated: bool,
+    is_new: bool,
+) -> Condition:
+    """Return Applied; the words of a re-creation stay until the Work changes (contract 5.6).
+
+    before: Applied as it stands. is_new: this generation of the Work was not applied yet.
+    """
+    if was_recreated and not is_new:
+        return work_conditions.recreated(work_conditions.aggregate(errors) if errors else None)
+    condition = work_conditions.applied(total, errors)
+    if before is not None and not is_new and before["status"] == condition["status"] == "True":
+        return before
+    return condition
+
+
+def compose_work_status(
+    live_status: Object | None,
+    conditions: Sequence[Condition],
+    entries: Sequence[ManifestStatus],
+    total: int,
+    now: str,
+) -> Object:
+    """Return the whole status to PUT: the live one with conditions and entries laid over it.
+
+    entries: what could be read now; an entry of another manifest stays as it was, one beyond
+    the `total` manifests of the Work goes. Conditions of others and unknown fields are kept.
+    """
+    status = dict(live_status or {})
+    merged = status.get("conditions")
+    for condition in conditions:
+        merged = set_condition(merged, condition, now)
+    status["conditions"] = merged
+    read = {entry["identifier"]["ordinal"] for entry in entries}
+    kept = [
+        entry
+        for entry in status.get("manifestStatuses") or ()
+        if entry["identifier"]["ordinal"] not in read and entry["identifier"]["ordinal"] < total
+    ]
+    if entries or "manifestStatuses" in status:
+        status["manifestStatuses"] = sorted(
+            [*kept, *entries], key=lambda entry: int(entry["identifier"]["ordinal"])
+        )
+    return status
+
+
+def applied_of(status: Object | None) -> Condition | None:
+    """Return the condition Applied of a Work's status."""
+    return find_condition((status or {}).get("conditions"), work_conditions.APPLIED)
+
+
+def dispatching_of(status: Object | None) -> Condition | None:
+    """Return the condition Dispatching of a Work's status."""
+    return find_condition((status or {}).get("conditions"), work_conditions.DISPATCHING)
