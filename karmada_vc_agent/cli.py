@@ -72,7 +72,7 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
                 name,
                 setting.name,
                 default=None,
-                type=str if setting.name in settings.DURATIONS else type(default),
+                type=str,  # config.py says in one line what is wrong with a number
                 metavar=_metavar(setting),
                 help=setting.metadata["help"] + _default(setting),
             )

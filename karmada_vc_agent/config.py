@@ -270,9 +270,9 @@ def _value(setting: Any, given: Any, source: str, path: str) -> Any:
         except ValueError as error:
             raise ConfigError(source, path, str(error)) from error
     wanted = type(setting.default)
-    if wanted is float and source == "flags":
+    if wanted in (int, float) and source == "flags":
         with suppress(ValueError):
-            given = float(given)
+            given = wanted(given)
     if wanted is float and isinstance(given, int) and not isinstance(given, bool):
         given = float(given)
     if not isinstance(given, wanted) or (wanted is not bool and isinstance(given, bool)):
@@ -326,26 +326,12 @@ def _requirement(expression: _Expression, source: str, path: str) -> Requirement
 def _check(config: AgentConfig, source: str) -> None:
     if not config.virtual_clusters:
         raise ConfigError(source, "virtualClusters", "is empty; name at least one virtual cluster")
-    fraction = config.cluster_lease_renew_interval_fraction
-    if not 0 < fraction < 1:
-        raise ConfigError(
-            source, camel("cluster_lease_renew_interval_fraction"), "must be between 0 and 1"
-        )
-    if config.leader_elect_renew_deadline >= config.leader_elect_lease_duration:
-        raise ConfigError(
-            source, camel("leader_elect_renew_deadline"), "must be less than the lease duration"
-        )
+    _check_numbers(config, source)
     for name in ("agent_name", "agent_namespace"):
         if not DNS_LABEL.fullmatch(getattr(config, name)):
             raise ConfigError(
                 source, camel(name), f'"{getattr(config, name)}" is no DNS label ({_DNS_LABEL})'
             )
-    for name in sorted(DURATIONS - _MAY_BE_ZERO):
-        if getattr(config, name) <= 0:
-            raise ConfigError(source, camel(name), "must be more than 0")
-    for name in ("concurrent_work_syncs",):
-        if getattr(config, name) < 1:
-            raise ConfigError(source, camel(name), "must be at least 1")
     seen: dict[str, int] = {}
     for index, vc in enumerate(config.virtual_clusters):
         path = f"virtualClusters[{index}]"
@@ -356,6 +342,24 @@ def _check(config: AgentConfig, source: str) -> None:
             )
         seen[vc.name] = index
     _check_disjoint(config.virtual_clusters, source)
+
+
+def _check_numbers(config: AgentConfig, source: str) -> None:
+    fraction = config.cluster_lease_renew_interval_fraction
+    if not 0 < fraction < 1:
+        raise ConfigError(
+            source, camel("cluster_lease_renew_interval_fraction"), "must be between 0 and 1"
+        )
+    if config.leader_elect_renew_deadline >= config.leader_elect_lease_duration:
+        raise ConfigError(
+            source, camel("leader_elect_renew_deadline"), "must be less than the lease duration"
+        )
+    for name in sorted(DURATIONS - _MAY_BE_ZERO):
+        if getattr(config, name) <= 0:
+            raise ConfigError(source, camel(name), "must be more than 0")
+    for name in ("concurrent_work_syncs",):
+        if getattr(config, name) < 1:
+            raise ConfigError(source, camel(name), "must be at least 1")
 
 
 _DNS_LABEL = 'lower-case letters, digits and "-", beginning and ending with a letter or digit'

@@ -218,6 +218,7 @@ class ExecutionController:
     ) -> None:
         """PUT conditions and entries if anything differs."""
         namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
+        is_seen = True
         while True:
             total = len(manifests_of(work))
             live = work.get("status")
@@ -236,8 +237,10 @@ class ExecutionController:
                     work = await self._o.hub.get(work_path(namespace, name))
                 except NotFoundError:
                     return
+                is_seen = False
                 continue
-            self._observe(answer)
+            if is_seen:  # else the watch has yet to bring what somebody changed
+                self._observe(answer)
             return
 
     def _observe(self, work: Object) -> None:
@@ -257,8 +260,9 @@ class ExecutionController:
         await self._clean(vc, work)
         rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
         patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
+        path = work_path(metadata["namespace"], metadata["name"])
         try:
-            await self._o.hub.merge_patch(work_path(metadata["namespace"], metadata["name"]), patch)
+            self._observe(await self._o.hub.merge_patch(path, patch))
         except NotFoundError:
             return
 

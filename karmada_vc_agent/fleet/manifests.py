@@ -141,7 +141,7 @@ class Manifests:
         translated = translate(manifest, resource.namespaced, surroundings)
         if isinstance(translated, Refusal) and resource.namespaced:
             # It may have been applied before the rule that refuses it now came to hold.
-            translated = translate(_bare(manifest), True, surroundings)  # noqa: FBT003 - scope
+            translated = translate(_bare(manifest), True, surroundings)
         return (resource, translated) if isinstance(translated, HostObject) else None
 
     async def _apply(

@@ -16,7 +16,8 @@ _WATCHABLE = frozenset(("list", "watch"))
 class InformerSet:
     """Stores of host objects that match `query`, over all namespaces, by resource.
 
-    on_change: told of every change in any of them.
+    on_change: told of every change in any of them, except of what its own writer has
+    observed already: that is as it was left, and to look at it again would find nothing.
     """
 
     def __init__(
@@ -39,10 +40,17 @@ class InformerSet:
         if path not in self._stores:
             codec = RawCodec()
             store = Store(codec)
-            store.add_handler(self._on_change)
+            store.add_handler(self._changed)
             self._stores[path] = store
             self._reflectors.put_nowait(Reflector(self._client, path, codec, store, self._query))
         return self._stores[path]
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        if old is not None and new is not None:
+            before, after = old["metadata"], new["metadata"]
+            if before.get("resourceVersion") == after.get("resourceVersion"):
+                return
+        self._on_change(old, new)
 
     async def run(self) -> None:
         """Run the reflectors asked for, until cancelled."""

@@ -5,7 +5,7 @@ import base64
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,10 +14,11 @@ from aiohttp import web
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.model.objects import Object, copy_object, labels_of
+from karmada_vc_agent.model.objects import Object, copy_object
 from tests.fakes import served
 from tests.fakes.served import Served
 from tests.fakes.storage import Change, Place, StatusError, Storage
+from tests.fakes.watches import Watch, selects, tell
 
 KUBE_SYSTEM_UID = "3f2d9c1e-8a47-4c55-9a0b-6b1f0c2d7e11"
 
@@ -58,13 +59,6 @@ class Fault:
         return not self.path or self.path == request.path
 
 
-@dataclass
-class _Watch:
-    place: Place
-    query: Mapping[str, str]
-    lines: asyncio.Queue[Object | None] = field(default_factory=asyncio.Queue)
-
-
 class FakeApiServer:
     """Serves `storage`; `requests` is what it was asked, in order."""
 
@@ -78,10 +72,10 @@ class FakeApiServer:
         self.version: Object = {"gitVersion": "v1.34.0"}
         self.url = ""
         self._faults: list[Fault] = []
-        self._watches: list[_Watch] = []
+        self._watches: list[Watch] = []
         self._pages: dict[str, tuple[list[Object], int]] = {}
         self._numbers = itertools.count()
-        self._server: web.Server[web.BaseRequest] | None = None
+        self._server: web.Server | None = None
         self._listener: asyncio.Server | None = None
         self._clients: list[ApiClient] = []
 
@@ -95,7 +89,10 @@ class FakeApiServer:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         for client in self._clients:
             await client.close()
@@ -119,7 +116,8 @@ class FakeApiServer:
         stored: Object = {}
         for obj in objects:
             stored = self.storage.seed(obj)
-        return copy_object(stored)
+        copied: Object = copy_object(stored)
+        return copied
 
     def find(self, path: str) -> Object | None:
         """Return the object at a path as the server has it."""
@@ -128,7 +126,7 @@ class FakeApiServer:
         obj = self.storage.objects.get(place.key)
         return copy_object(obj) if obj is not None else None
 
-    def object(self, path: str) -> Object:
+    def live(self, path: str) -> Object:
         """Return the object at a path, which must be there."""
         obj = self.find(path)
         assert obj is not None, f"{path} is not there"
@@ -139,6 +137,18 @@ class FakeApiServer:
         place = self.storage.place(path)
         assert place is not None, f"{path} is not served"
         return [copy_object(obj) for obj in self.storage.matching(place)]
+
+    def change(self, path: str, **fields: Any) -> Object:
+        """Replace top-level fields of an object, as another client would with a PUT."""
+        place = self.storage.place(path)
+        assert place is not None, f"{path} is not served"
+        return self.storage.replace(place, {**self.live(path), **fields})
+
+    def mark_deleted(self, path: str) -> None:
+        """Delete an object as another client would: with finalizers it only gets the mark."""
+        place = self.storage.place(path)
+        assert place is not None, f"{path} is not served"
+        self.storage.delete(place, None)
 
     def remove(self, path: str) -> None:
         """Delete an object at once, whatever finalizers it has."""
@@ -261,23 +271,24 @@ class FakeApiServer:
         document = self._discover(request)
         if document is not None:
             return document
-        place = self._place(request)
-        if not place.name:
-            if request.method == "POST":
-                return _json(self.storage.create(place, request.body), 201)
+        return self._answer_about(self._place(request), request)
+
+    def _answer_about(self, place: Place, request: Request) -> web.Response:
+        if not place.name and request.method == "GET":
             return _json(self._list(place, request.query))
-        match request.method:
-            case "GET":
-                return _json(self.storage.get(place))
-            case "PUT":
-                return _json(self.storage.replace(place, request.body))
-            case "PATCH":
-                if request.headers["Content-Type"] != "application/merge-patch+json":
-                    raise StatusError(415, "UnsupportedMediaType", "only merge patches")
-                return _json(self.storage.merge_patch(place, request.body))
-            case "DELETE":
-                return _json(self.storage.delete(place, request.body))
-        raise StatusError(405, "MethodNotAllowed", "the server does not allow this method")
+        if not place.name and request.method == "POST":
+            return _json(self.storage.create(place, request.body), 201)
+        if request.method == "PATCH" and not _is_merge_patch(request):
+            raise StatusError(415, "UnsupportedMediaType", "only merge patches")
+        acts: dict[str, Callable[[Place, Any], Object]] = {
+            "GET": lambda place, _: self.storage.get(place),
+            "PUT": self.storage.replace,
+            "PATCH": self.storage.merge_patch,
+            "DELETE": self.storage.delete,
+        }
+        if not place.name or request.method not in acts:
+            raise StatusError(405, "MethodNotAllowed", "the server does not allow this method")
+        return _json(acts[request.method](place, request.body))
 
     def _place(self, request: Request) -> Place:
         place = self.storage.place(request.path)
@@ -306,7 +317,7 @@ class FakeApiServer:
             items, version = self._pages[token]
         else:
             found = self.storage.matching(place)
-            items = [obj for obj in found if _selects(query.get("labelSelector"), obj)]
+            items = [obj for obj in found if selects(query.get("labelSelector"), obj)]
             version = self.storage.version
         metadata: Object = {"resourceVersion": str(version)}
         limit = int(query.get("limit") or 0)
@@ -326,7 +337,7 @@ class FakeApiServer:
 
     async def _watch(self, incoming: web.BaseRequest, request: Request) -> web.StreamResponse:
         place = self._place(request)
-        watch = _Watch(place, request.query)
+        watch = Watch(place, request.query)
         since = int(request.query.get("resourceVersion") or 0)
         response = web.StreamResponse()
         await response.prepare(incoming)
@@ -336,7 +347,7 @@ class FakeApiServer:
             return response
         for change in self.storage.history:
             if change.version > since:
-                _tell(watch, change)
+                tell(watch, change)
         self._watches.append(watch)
         try:
             while (event := await watch.lines.get()) is not None:
@@ -349,35 +360,16 @@ class FakeApiServer:
 
     def _changed(self, change: Change) -> None:
         for watch in self._watches:
-            _tell(watch, change)
+            tell(watch, change)
 
 
-def _tell(watch: _Watch, change: Change) -> None:
-    if watch.place.key[:2] != change.place.key[:2]:
-        return
-    if watch.place.namespace not in ("", change.place.namespace):
-        return
-    selector = watch.query.get("labelSelector")
-    now = change.type != "DELETED" and _selects(selector, change.obj)
-    before = change.before is not None and _selects(selector, change.before)
-    if not now and not before:
-        return
-    kind = "DELETED" if not now else "MODIFIED" if before else "ADDED"
-    watch.lines.put_nowait({"type": kind, "object": change.obj})
-
-
-def _selects(selector: str | None, obj: Object) -> bool:
-    labels = labels_of(obj)
-    for part in (selector or "").split(","):
-        key, equals, value = part.partition("=")
-        if part and not (labels.get(key) == value if equals else key in labels):
-            return False
-    return True
+def _is_merge_patch(request: Request) -> bool:
+    return request.headers.get("Content-Type") == "application/merge-patch+json"
 
 
 def _drop(incoming: web.BaseRequest) -> web.Response:
     assert incoming.transport is not None
-    incoming.transport.abort()  # type: ignore[attr-defined]  # a TCP transport has it
+    incoming.transport.abort()
     return web.Response()
 
 
@@ -385,9 +377,7 @@ def _line(event: Object) -> bytes:
     return orjson.dumps(event) + b"\n"
 
 
-def _json(
-    body: Object, code: int = 200, headers: Mapping[str, str] | None = None
-) -> web.Response:
+def _json(body: Object, code: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     return web.Response(
         body=orjson.dumps(body), status=code, content_type="application/json", headers=headers
     )

@@ -7,6 +7,7 @@ import pytest
 from karmada_vc_agent.kube.client import ApiClient
 from tests.fakes import served
 from tests.fakes.api_server import FakeApiServer
+from tests.fakes.world import World, new_world
 
 
 @pytest.fixture
@@ -24,3 +25,9 @@ async def hub() -> AsyncIterator[FakeApiServer]:
 @pytest.fixture
 async def client(host: FakeApiServer) -> ApiClient:
     return host.client()
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with new_world() as made:
+        yield made

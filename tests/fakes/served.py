@@ -26,7 +26,9 @@ class Served:
 
     @property
     def root(self) -> str:
-        return f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        return (
+            f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        )
 
 
 HOST = (

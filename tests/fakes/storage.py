@@ -15,6 +15,12 @@ from tests.fakes.served import Served
 
 CREATED_AT = "2026-01-01T00:00:00Z"
 
+DEFAULT_MODELS = [
+    {"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "1"}]},
+    {"grade": 1, "ranges": [{"name": "cpu", "min": "1", "max": "9223372036854775807"}]},
+]
+"""Karmada's server fills in grades at creation where there are none; here only two of them."""
+
 
 class StatusError(Exception):
     """The server says no; the answer is a Status."""
@@ -122,6 +128,8 @@ class Storage:
             raise StatusError(409, "AlreadyExists", f'{place.said()} "{place.name}" already exists')
         if place.served.has_status:
             obj.pop("status", None)
+        if place.served.kind == "Cluster" and not obj["spec"].get("resourceModels"):
+            obj["spec"]["resourceModels"] = copy_object(DEFAULT_MODELS)
         return self._insert(place, obj)
 
     def _insert(self, place: Place, obj: Object) -> Object:

@@ -8,7 +8,7 @@ import asyncio
 import selectors
 from selectors import SelectorKey
 
-BYTES_ARRIVE_S = 0.03
+BYTES_ARRIVE_S = 0.01
 """How long a quiet loop with sockets waits, in real time, before its clock jumps."""
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.fakes.fixtures import client, host, hub
+from tests.fakes.fixtures import client, host, hub, world
 from tests.fakes.virtual_time import VirtualTimeLoop
 
-__all__ = ["client", "host", "hub"]
+__all__ = ["client", "host", "hub", "world"]
 
 
 def pytest_asyncio_loop_factories(

@@ -248,9 +248,7 @@ async def test_password_is_sent_where_there_is_no_token(host: FakeApiServer) -> 
     assert host.requests[0].headers["Authorization"] == "Basic YW5uOnNlY3JldA=="
 
 
-async def test_unchanged_document_is_not_sent_again(
-    host: FakeApiServer, client: ApiClient
-) -> None:
+async def test_unchanged_document_is_not_sent_again(host: FakeApiServer, client: ApiClient) -> None:
     accept = "application/json;as=APIGroupDiscoveryList"
     first = await client.get_if_changed("/apis", None, accept)
     assert first is not None

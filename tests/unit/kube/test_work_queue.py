@@ -1,6 +1,7 @@
 """WorkQueue: each key once, delays, back-off, fair turns, end."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -264,45 +265,58 @@ STEPS = st.lists(
 )
 
 
+class Model:
+    """A queue beside what is known of its keys: a wanted one must come, a delayed one may."""
+
+    def __init__(self) -> None:
+        self.queue = new_queue()
+        self.wanted: set[str] = set()
+        self.delayed: set[str] = set()
+        self.working: list[str] = []
+
+    async def play(self, step: tuple[Any, ...]) -> None:
+        kind, arguments = step[0], step[1:]
+        if kind in ("add", "after", "fail"):
+            self.add(kind, *arguments)
+        elif kind == "retry":
+            self.queue.retry_now(lambda _: True)
+        elif kind == "take" and len(self.queue):
+            self.started(await self.queue.take())
+        elif kind == "done" and self.working:
+            self.queue.done(self.working.pop(0))
+        elif kind == "sleep":
+            await asyncio.sleep(arguments[0])
+
+    def add(self, kind: str, key: str, seconds: int = 0) -> None:
+        self.wanted.add(key)
+        if kind == "add":
+            self.queue.add(key)
+            return
+        self.delayed.add(key)
+        if kind == "after":
+            self.queue.add_after(key, seconds)
+        else:
+            self.queue.add_rate_limited(key)
+
+    def started(self, key: str) -> None:
+        assert key in self.wanted | self.delayed
+        assert key not in self.working
+        self.wanted.discard(key)
+        self.working.append(key)
+
+
 @settings(deadline=None, max_examples=150)
 @given(STEPS)
-def test_no_key_is_lost_or_worked_on_twice_at_once(steps: list[tuple[str, ...]]) -> None:
-    """The model: a key added after its last start comes up again, a delayed one may."""
-
+def test_no_key_is_lost_or_worked_on_twice_at_once(steps: list[tuple[Any, ...]]) -> None:
     async def play() -> None:
-        queue = new_queue()
-        wanted: set[str] = set()
-        delayed: set[str] = set()
-        working: list[str] = []
+        model = Model()
         for step in steps:
-            match step:
-                case ("add", key):
-                    queue.add(key)
-                    wanted.add(key)
-                case ("after", key, seconds):
-                    queue.add_after(key, float(seconds))
-                    wanted.add(key)
-                    delayed.add(key)
-                case ("fail", key):
-                    queue.add_rate_limited(key)
-                    wanted.add(key)
-                    delayed.add(key)
-                case ("retry",):
-                    queue.retry_now(lambda _: True)
-                case ("take",) if len(queue):
-                    key = await queue.take()
-                    assert key in wanted | delayed
-                    assert key not in working
-                    wanted.discard(key)
-                    working.append(key)
-                case ("done",) if working:
-                    queue.done(working.pop(0))
-                case ("sleep", seconds):
-                    await asyncio.sleep(float(seconds))
-        for key in working:
-            queue.done(key)
+            await model.play(step)
+        for key in model.working:
+            model.queue.done(key)
         await asyncio.sleep(1000.0)
-        assert wanted <= set(await work_off(queue)) <= wanted | delayed
+        left = set(await work_off(model.queue))
+        assert model.wanted <= left <= model.wanted | model.delayed
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(play())

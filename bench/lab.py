@@ -1,0 +1,114 @@
+"""One hub and two hosts with the same nodes, and the command lines of both agents."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from bench.process import AgentProcess, running
+
+ROOT = Path(__file__).resolve().parent.parent
+CONTROL_PLANES = ROOT / "hack" / "control-planes"
+GROUP_LABEL = "bench-group"
+POOL_LABEL = "bench-pool"
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """Control planes that run; each host has `groups` nodes, labelled 1, 2, ..."""
+
+    directory: Path
+    groups: int
+
+    def kubeconfig(self, name: str) -> Path:
+        """Return the kubeconfig of hub, host or host2."""
+        return self.directory / f"{name}.kubeconfig"
+
+    def karmada_agent(self, cluster: str) -> AbstractContextManager[AgentProcess]:
+        """Run the real karmada-agent on the first host, with its defaults."""
+        command = [
+            str(self.directory / "bin" / "karmada-agent"),
+            *("--karmada-kubeconfig", str(self.kubeconfig("hub")), "--karmada-context", "hub"),
+            *("--cluster-name", cluster),
+            *("--metrics-bind-address", _free_address()),
+            *("--health-probe-bind-address", _free_address()),
+        ]
+        environment = _clean_environment() | {"KUBECONFIG": str(self.kubeconfig("host"))}
+        return running(command, environment, self.directory / "karmada-agent.log")
+
+    def our_agent(self, clusters: dict[str, str]) -> AbstractContextManager[AgentProcess]:
+        """Run ours on the second host, with its defaults.
+
+        clusters: virtual cluster -> its group of nodes, empty for all nodes.
+        """
+        entries = [
+            {"name": name, "nodeSelector": {"matchLabels": _selector(group)}}
+            for name, group in clusters.items()
+        ]
+        settings = {
+            "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",
+            "kind": "AgentConfig",
+            "virtualClusters": entries,
+        }
+        config = self.directory / "agent.yaml"
+        config.write_text(yaml.safe_dump(settings))
+        command = [
+            *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(config)),
+            *("--karmada-kubeconfig", str(self.kubeconfig("hub"))),
+            *("--kubeconfig", str(self.kubeconfig("host2"))),
+            *("--health-probe-bind-address", _free_address()),
+        ]
+        return running(command, _clean_environment(), self.directory / "our-agent.log")
+
+
+@contextmanager
+def control_planes(groups: int, *, keep: bool) -> Iterator[Lab]:
+    """Run a hub and two hosts for the time of a block; keep leaves them up."""
+    directory = Path(tempfile.mkdtemp(prefix="karmada-vc-agent-bench-"))
+    labels = [f"{POOL_LABEL}=all", f"{GROUP_LABEL}={','.join(map(str, range(1, groups + 1)))}"]
+    nodes = [part for label in labels for part in ("--label", label)]
+    try:
+        _run("up", str(directory), "--hosts", "2", "--nodes", str(groups), *nodes)
+        _run("nodes", str(directory), "--host", "2", "--count", str(groups), *nodes)
+        yield Lab(directory, groups)
+    except BaseException:
+        if not keep:
+            _run("down", str(directory))
+            print(f"hack/bench: failed; logs are in {directory}", file=sys.stderr)
+        raise
+    else:
+        if not keep:
+            _run("down", str(directory), "--purge")
+            shutil.rmtree(directory, ignore_errors=True)
+    finally:
+        if keep:
+            print(f"kept: hack/control-planes down {directory} --purge", file=sys.stderr)
+
+
+def _run(*arguments: str) -> None:
+    command: Sequence[str] = (str(CONTROL_PLANES), *arguments)
+    # The names of new nodes are nothing to read here, and an interrupt must not cut `down`.
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, start_new_session=True)
+
+
+def _selector(group: str) -> dict[str, str]:
+    return {GROUP_LABEL: group} if group else {POOL_LABEL: "all"}
+
+
+def _free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def _clean_environment() -> dict[str, str]:
+    foreign = ("KARMADA_VC_AGENT_", "KUBECONFIG", "KUBERNETES_SERVICE_")
+    return {key: value for key, value in os.environ.items() if not key.startswith(foreign)}

@@ -1,0 +1,194 @@
+"""The measurements; each does the same to either agent."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from bench import works
+from bench.process import AgentProcess, Memory
+from bench.results import AgentResults, Burst, median
+from bench.watcher import Milestone, Watcher
+from bench.works import Object
+from karmada_vc_agent.fleet.works import work_path
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.model.karmada import execution_namespace
+
+CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
+WRITERS = 24
+"""POSTs at once in a burst; more made the API server no faster."""
+PAUSE_S = (0.15, 0.35)
+"""Between single Works: no agent's request budget is spent, and no rhythm fits by chance."""
+READY_S = 120.0
+QUIET_CPU = 0.06
+QUIET_LOOK_S = 2.0
+QUIET_MAX_S = 90.0
+
+
+@dataclass(slots=True)
+class Contestant:
+    """An agent that serves one cluster."""
+
+    cluster: str
+    agent: AgentProcess
+    results: AgentResults
+
+
+class Bench:
+    """Writes Works to the hub and waits for what the watcher sees."""
+
+    def __init__(self, hub: ApiClient, watcher: Watcher) -> None:
+        self._hub = hub
+        self._watcher = watcher
+        self._numbers = iter(range(1_000_000))
+
+    async def wait_ready(self, clusters: Iterable[str], agent: AgentProcess) -> float:
+        """Wait until all Clusters are Ready on the hub; return how long it took."""
+        begin, missing = time.monotonic(), set(clusters)
+        while missing:
+            agent.check()
+            if time.monotonic() - begin > READY_S:
+                raise TimeoutError(f"Clusters not Ready: {', '.join(sorted(missing))}")
+            found = await self._hub.get(CLUSTERS)
+            missing -= {c["metadata"]["name"] for c in found["items"] if _is_true(c, "Ready")}
+            await asyncio.sleep(0.2)
+        return time.monotonic() - begin
+
+    async def make_namespace(self, clusters: Iterable[str]) -> None:
+        """Create the namespace on the hub; Karmada's own Works bring it to the hosts."""
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": works.NAMESPACE}}
+        await self._hub.create("/api/v1/namespaces", namespace)
+        for cluster in clusters:
+            while not await self._has_namespace(cluster):  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.2)
+
+    async def _has_namespace(self, cluster: str) -> bool:
+        listed = await self._hub.get(work_path(execution_namespace(cluster)))
+        prefix = f"{works.NAMESPACE}-"
+        of_namespace = [w for w in listed["items"] if w["metadata"]["name"].startswith(prefix)]
+        return any(_is_true(work, "Applied") for work in of_namespace)
+
+    async def singles(
+        self, contestants: list[Contestant], make: Callable[[str], Object], count: int
+    ) -> None:
+        """Create Works one after another, in turns between the agents."""
+        for number in range(count):
+            turn = contestants if number % 2 else contestants[::-1]
+            for contestant in turn:
+                manifest = make(self._new_name("single"))
+                await self._single(contestant, manifest)
+                await asyncio.sleep(random.uniform(*PAUSE_S))  # noqa: S311 - no secret
+
+    async def warm_up(
+        self, contestants: list[Contestant], make: Callable[[str], Object], count: int = 3
+    ) -> None:
+        """Do the same unmeasured, so that both watch this kind of object."""
+        kept = [(c, c.results) for c in contestants]
+        for contestant in contestants:
+            contestant.results = AgentResults()
+        await self.singles(contestants, make, count)
+        for contestant, results in kept:
+            contestant.results = results
+
+    async def _single(self, contestant: Contestant, manifest: Object) -> None:
+        subject = (contestant.cluster, manifest["metadata"]["name"])
+        is_deployment = manifest["kind"] == "Deployment"
+        created = await self._create(contestant.cluster, manifest)
+        on_host = await self._watcher.wait([subject], Milestone.ON_HOST)
+        applied = await self._watcher.wait([subject], Milestone.APPLIED)
+        results = contestant.results
+        times = results.deployment if is_deployment else results.config_map
+        times.on_host_ms.append(_ms(on_host - created))
+        times.applied_ms.append(_ms(applied - created))
+        if is_deployment:
+            healthy = await self._watcher.wait([subject], Milestone.HEALTHY)
+            times.healthy_ms.append(_ms(healthy - created))
+
+    async def burst(self, contestant: Contestant, count: int) -> None:
+        """Create many ConfigMap Works for one cluster as fast as the hub takes them."""
+        cluster = contestant.cluster
+        manifests = [works.config_map(self._new_name("burst")) for _ in range(count)]
+        subjects = [(cluster, manifest["metadata"]["name"]) for manifest in manifests]
+        used_s, begin = contestant.agent.cpu_s(), time.monotonic()
+        posting_s = await self.create_all((cluster, manifest) for manifest in manifests)
+        end = await self._watcher.wait(subjects, Milestone.APPLIED)
+        cpu_s = contestant.agent.cpu_s() - used_s
+        burst = Burst(count, round(end - begin, 3), round(posting_s, 3), round(cpu_s, 2))
+        contestant.results.bursts.append(burst)
+
+    async def create_all(self, jobs: Iterable[tuple[str, Object]]) -> float:
+        """Create Works, several at once; return the seconds until the last was answered."""
+        begin, rest = time.monotonic(), iter(list(jobs))
+
+        async def write() -> None:
+            for cluster, manifest in rest:
+                await self._create(cluster, manifest)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WRITERS):
+                group.create_task(write())
+        return time.monotonic() - begin
+
+    async def one_work_each(self, clusters: list[str]) -> float:
+        """Create one Work in each cluster; return the seconds until all are applied."""
+        manifests = [(c, works.config_map(self._new_name("each"))) for c in clusters]
+        begin = time.monotonic()
+        await self.create_all(manifests)
+        subjects = [(cluster, manifest["metadata"]["name"]) for cluster, manifest in manifests]
+        return await self._watcher.wait(subjects, Milestone.APPLIED) - begin
+
+    async def delete_works(self, cluster: str) -> None:
+        """Delete the Works made here and wait until their finalizers are gone."""
+        path = work_path(execution_namespace(cluster))
+        listed = (await self._hub.get(path))["items"]
+        names = [item["metadata"]["name"] for item in listed]
+        ours = [name for name in names if name.startswith(("single-", "burst-"))]
+        await asyncio.gather(*(self._hub.delete(f"{path}/{name}") for name in ours))
+        await self._watcher.wait([(cluster, name) for name in ours], Milestone.GONE)
+
+    async def _create(self, cluster: str, manifest: Object) -> float:
+        body = works.work(cluster, manifest)
+        await self._hub.request("POST", work_path(execution_namespace(cluster)), body=body)
+        return time.monotonic()
+
+    def _new_name(self, prefix: str) -> str:
+        return f"{prefix}-{next(self._numbers)}"
+
+
+async def wait_quiet(agent: AgentProcess) -> float:
+    """Wait until an agent has nothing to do any more; return its last share of a core, in %."""
+    deadline = time.monotonic() + QUIET_MAX_S
+    while True:
+        used_s, begin = agent.cpu_s(), time.monotonic()
+        await asyncio.sleep(QUIET_LOOK_S)
+        share = (agent.cpu_s() - used_s) / (time.monotonic() - begin)
+        if share < QUIET_CPU or time.monotonic() > deadline:
+            return share * 100
+
+
+async def idle_cpu_percent(agent: AgentProcess, seconds: float) -> float:
+    """Return the share of a core that a quiet agent takes."""
+    used_s, begin = agent.cpu_s(), time.monotonic()
+    await asyncio.sleep(seconds)
+    return round((agent.cpu_s() - used_s) / (time.monotonic() - begin) * 100, 2)
+
+
+async def memory(agent: AgentProcess) -> Memory:
+    """Return the median of a few looks at a quiet agent."""
+    await wait_quiet(agent)
+    looks = []
+    for _ in range(5):
+        looks.append(agent.memory())
+        await asyncio.sleep(0.5)
+    rss, pss = ([float(getattr(look, name)) for look in looks] for name in ("rss_kb", "pss_kb"))
+    return Memory(int(median(rss)), int(median(pss)))
+
+
+def _is_true(obj: Object, condition: str) -> bool:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == condition and c["status"] == "True" for c in conditions)
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 1)

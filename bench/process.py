@@ -1,0 +1,85 @@
+"""An agent as a process: started, measured through /proc, ended by its id."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+STOP_S = 15.0
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a process and its children hold, in kB; PSS counts shared pages by share."""
+
+    rss_kb: int
+    pss_kb: int
+
+
+class AgentProcess:
+    """A running agent; children count as part of it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    def check(self) -> None:
+        """Raise RuntimeError with the end of the log where the process has ended."""
+        if self._process.poll() is not None:
+            tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
+            raise RuntimeError(f"an agent ended, code {self._process.returncode}:\n{tail}")
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds used so far, user and system."""
+        ticks = 0
+        for pid in self._pids():
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / _TICKS_A_SECOND
+
+    def memory(self) -> Memory:
+        """Return what is held now."""
+        pids = self._pids()
+        rss = sum(_field(Path(f"/proc/{pid}/status"), "VmRSS") for pid in pids)
+        pss = sum(_field(Path(f"/proc/{pid}/smaps_rollup"), "Pss") for pid in pids)
+        return Memory(rss, pss)
+
+    def _pids(self) -> list[int]:
+        self.check()
+        found = [self._process.pid]
+        for pid in found:  # grows while it is walked: children of children
+            children = Path(f"/proc/{pid}/task/{pid}/children")
+            found += map(int, children.read_text().split()) if children.exists() else ()
+        return found
+
+
+@contextmanager
+def running(
+    command: Sequence[str], environment: dict[str, str], log: Path
+) -> Iterator[AgentProcess]:
+    """Run a command for the time of a block, then end it by its id."""
+    # A session of its own: an interrupt of the terminal reaches us, and we end it in order.
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env=environment, start_new_session=True
+        )
+    try:
+        yield AgentProcess(process, log)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _field(file: Path, name: str) -> int:
+    for line in file.read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1])
+    raise LookupError(f"no {name} in {file}")

@@ -1,0 +1,84 @@
+"""What one run measures, as it stands in the JSON."""
+
+import statistics
+from dataclasses import dataclass, field
+
+from bench.process import Memory
+
+
+@dataclass(slots=True)
+class Singles:
+    """Milliseconds from the answer to the POST of a Work, one sample for each Work."""
+
+    on_host_ms: list[float] = field(default_factory=list)
+    applied_ms: list[float] = field(default_factory=list)
+    healthy_ms: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Works to one cluster: from the first POST to the last Applied=True.
+
+    posting_s: until the last POST was answered; no agent can be faster.
+    """
+
+    works: int
+    seconds: float
+    posting_s: float
+    cpu_s: float
+
+    @property
+    def works_a_second(self) -> float:
+        """Return the rate."""
+        return self.works / self.seconds
+
+    @property
+    def cpu_ms_a_work(self) -> float:
+        """Return the CPU time of the agent for each Work, in milliseconds."""
+        return self.cpu_s / self.works * 1000
+
+
+@dataclass(slots=True)
+class AgentResults:
+    """One agent with one cluster."""
+
+    config_map: Singles = field(default_factory=Singles)
+    deployment: Singles = field(default_factory=Singles)
+    bursts: list[Burst] = field(default_factory=list)
+    idle: Memory = field(default_factory=lambda: Memory(0, 0))
+    idle_cpu_percent: float = 0.0
+    after_burst: Memory = field(default_factory=lambda: Memory(0, 0))
+    after_all_bursts: Memory = field(default_factory=lambda: Memory(0, 0))
+
+
+@dataclass(slots=True)
+class FleetResults:
+    """Our agent with many virtual clusters, started anew."""
+
+    clusters: int = 0
+    all_ready_s: float = 0.0
+    idle: Memory = field(default_factory=lambda: Memory(0, 0))
+    idle_cpu_percent: float = 0.0
+    one_work_each: Memory = field(default_factory=lambda: Memory(0, 0))
+    one_work_each_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Results:
+    """A whole run."""
+
+    machine: dict[str, str] = field(default_factory=dict)
+    theirs: AgentResults = field(default_factory=AgentResults)
+    ours: AgentResults = field(default_factory=AgentResults)
+    fleet: FleetResults = field(default_factory=FleetResults)
+
+
+def median(values: list[float]) -> float:
+    """Return the middle value."""
+    return statistics.median(values)
+
+
+def percentile_90(values: list[float]) -> float:
+    """Return the value that nine of ten samples do not exceed."""
+    ordered = sorted(values)
+    return ordered[-(-len(ordered) * 9 // 10) - 1]

@@ -1,0 +1,168 @@
+"""One run: both agents with one cluster in turns, then ours with many."""
+
+import asyncio
+import os
+import platform
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.util import find_spec
+
+from bench import works
+from bench.lab import Lab
+from bench.measurements import Bench, Contestant, idle_cpu_percent, memory, wait_quiet
+from bench.report import revision
+from bench.results import Results
+from bench.watcher import Watcher
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
+
+THEIR_CLUSTER = "bench-theirs"
+OUR_CLUSTER = "bench-ours"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much to measure."""
+
+    works: int
+    singles: int
+    clusters: int
+    our_bursts: int
+    their_bursts: int
+    idle_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The API servers, as seen from outside."""
+
+    hub: ApiClient
+    host: ApiClient
+    host2: ApiClient
+
+
+async def run(lab: Lab, plan: Plan) -> Results:
+    """Measure everything."""
+    results = Results()
+    async with _servers(lab) as servers, asyncio.TaskGroup() as group:
+        results.machine = await _describe(servers, plan)
+        watcher = Watcher()
+        bench = Bench(servers.hub, watcher)
+        watches = _watch(watcher, servers, group)
+        with (
+            lab.karmada_agent(THEIR_CLUSTER) as theirs,
+            lab.our_agent({OUR_CLUSTER: ""}) as ours,
+        ):
+            contestants = [
+                Contestant(THEIR_CLUSTER, theirs, results.theirs),
+                Contestant(OUR_CLUSTER, ours, results.ours),
+            ]
+            await _one_cluster(plan, bench, contestants)
+        await _many_clusters(lab, plan, bench, results)
+        for watch in watches:
+            watch.cancel()
+    return results
+
+
+async def _one_cluster(plan: Plan, bench: Bench, contestants: list[Contestant]) -> None:
+    theirs, ours = contestants
+    for one in contestants:
+        await bench.wait_ready([one.cluster], one.agent)
+    _say("both Clusters are Ready; waiting for quiet")
+    for one in contestants:
+        one.results.idle = await memory(one.agent)
+        one.results.idle_cpu_percent = await idle_cpu_percent(one.agent, plan.idle_s)
+    await bench.make_namespace([one.cluster for one in contestants])
+    for make in (works.config_map, works.deployment):
+        _say(f"single Works: {make.__name__}")
+        await bench.warm_up(contestants, make)
+        await bench.singles(contestants, make, plan.singles)
+    for number in range(max(plan.our_bursts, plan.their_bursts)):
+        for one, bursts in ((ours, plan.our_bursts), (theirs, plan.their_bursts)):
+            if number < bursts:
+                await _burst(bench, contestants, one, plan.works)
+        if number == 0:
+            for one in contestants:
+                one.results.after_burst = await memory(one.agent)
+    for one in contestants:
+        one.results.after_all_bursts = await memory(one.agent)
+    # What is left of this part must not be in the memory of the next.
+    _say("deleting our Works")
+    await bench.delete_works(OUR_CLUSTER)
+
+
+async def _burst(bench: Bench, contestants: list[Contestant], one: Contestant, count: int) -> None:
+    for each in contestants:
+        await wait_quiet(each.agent)
+    await bench.burst(one, count)
+    done = one.results.bursts[-1]
+    _say(
+        f"burst of {count} to {one.cluster}: {done.seconds:.1f} s "
+        f"(posting {done.posting_s:.1f} s), {done.cpu_s:.1f} s CPU"
+    )
+
+
+async def _many_clusters(lab: Lab, plan: Plan, bench: Bench, results: Results) -> None:
+    fleet = results.fleet
+    fleet.clusters = plan.clusters
+    clusters = {f"bench-{number}": str(number) for number in range(1, plan.clusters + 1)}
+    with lab.our_agent(clusters) as agent:
+        fleet.all_ready_s = round(await bench.wait_ready(clusters, agent), 1)
+        _say(f"{plan.clusters} Clusters are Ready")
+        fleet.idle = await memory(agent)
+        fleet.idle_cpu_percent = await idle_cpu_percent(agent, plan.idle_s)
+        fleet.one_work_each_s = round(await bench.one_work_each(list(clusters)), 2)
+        fleet.one_work_each = await memory(agent)
+
+
+@asynccontextmanager
+async def _servers(lab: Lab) -> AsyncIterator[Servers]:
+    clients = [
+        ApiClient(name, read_kubeconfig(lab.kubeconfig(name)), connections=32)
+        for name in ("hub", "host", "host2")
+    ]
+    try:
+        yield Servers(*clients)
+    finally:
+        for client in clients:
+            await client.close()
+
+
+def _watch(
+    watcher: Watcher, servers: Servers, group: asyncio.TaskGroup
+) -> list[asyncio.Task[None]]:
+    watches = [watcher.watch_works(servers.hub)]
+    for cluster, host, namespace in (
+        (THEIR_CLUSTER, servers.host, works.NAMESPACE),
+        (OUR_CLUSTER, servers.host2, f"{works.NAMESPACE}-v-{OUR_CLUSTER}"),
+    ):
+        for resources in ("/api/v1", "configmaps"), ("/apis/apps/v1", "deployments"):
+            path = f"{resources[0]}/namespaces/{namespace}/{resources[1]}"
+            watches.append(watcher.watch_objects(host, path, cluster))
+    return [group.create_task(watch) for watch in watches]
+
+
+async def _describe(servers: Servers, plan: Plan) -> dict[str, str]:
+    version = (await servers.hub.get("/version"))["gitVersion"]
+    loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": revision(),
+        "cores": str(os.cpu_count()),
+        "load average at the start": f"{os.getloadavg()[0]:.1f}",
+        "Kubernetes": version,
+        "Python": platform.python_version(),
+        "uvloop": "yes" if find_spec("uvloop") else "no",
+        "watched with": loop,
+        "Works in a burst": str(plan.works),
+        "bursts": f"{plan.their_bursts} karmada-agent, {plan.our_bursts} ours",
+        "single Works of each kind": str(plan.singles),
+        "nodes of each host": str(plan.clusters),
+    }
+
+
+def _say(text: str) -> None:
+    print(f"hack/bench: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,91 @@
+"""Options, and the lab that each test gets."""
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.lab.api import Api
+from e2e.lab.cleanup import clean_up, wait_gone
+from e2e.lab.lab import Lab
+
+TEST_TIMEOUT_S = 300
+_KUBECONFIGS = {"hub": "HUB_KUBECONFIG", "host": "HOST_KUBECONFIG"}
+_LABS = pytest.StashKey[list[Lab]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("e2e")
+    for name, variable in _KUBECONFIGS.items():
+        group.addoption(
+            f"--{name}-kubeconfig",
+            default=os.environ.get(variable),
+            help=f"kubeconfig of the {name} [env {variable}]",
+        )
+    group.addoption(
+        "--karmada-agent",
+        default=os.environ.get("KARMADA_AGENT"),
+        help="program of a real karmada-agent [env KARMADA_AGENT]",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S), append=False)
+
+
+@pytest.fixture(scope="session")
+def hub(request: pytest.FixtureRequest) -> Api:
+    return _api(request, "hub")
+
+
+@pytest.fixture(scope="session")
+def host(request: pytest.FixtureRequest) -> Api:
+    return _api(request, "host")
+
+
+def _api(request: pytest.FixtureRequest, name: str) -> Api:
+    path = request.config.getoption(f"--{name}-kubeconfig")
+    if not path:
+        pytest.fail(f"give --{name}-kubeconfig, or run hack/e2e, which makes control planes")
+    return Api(Path(path).absolute())
+
+
+@pytest.fixture(scope="session")
+def finished_labs() -> Iterator[list[Lab]]:
+    """Labs of ended tests; what they made goes in the background, but it must go."""
+    labs: list[Lab] = []
+    yield labs
+    for lab in labs:
+        wait_gone(lab)
+
+
+@pytest.fixture
+def lab(
+    hub: Api,
+    host: Api,
+    tmp_path: Path,
+    finished_labs: list[Lab],
+    request: pytest.FixtureRequest,
+) -> Iterator[Lab]:
+    lab = Lab(hub, host, tmp_path)
+    request.node.stash[_LABS] = [lab]
+    try:
+        yield lab
+    finally:
+        clean_up(lab)
+        finished_labs.append(lab)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and report.when == "call":
+        for lab in item.stash.get(_LABS, []):
+            for agent in lab.agents:
+                report.sections.append((f"end of the log of agent {agent.name}", agent.log_tail()))
+    return report

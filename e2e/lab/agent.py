@@ -1,0 +1,105 @@
+"""The agent under test, as a process that can be stopped, killed and started again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+STOP_S = 5.0
+LOG_TAIL = 60
+
+
+class Agent:
+    """One `karmada-vc-agent run`; its settings file and log are in `directory`.
+
+    settings: content of the file, without apiVersion and kind.
+    """
+
+    def __init__(
+        self, directory: Path, hub: Path, host: Path, settings: dict[str, Any], *flags: str
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.name: str = settings["agentName"]
+        self.namespace: str = settings["agentNamespace"]
+        self.settings = settings
+        self.flags = list(flags)
+        self._config = directory / "agent.yaml"
+        self._log = directory / "agent.log"
+        self._kubeconfigs = (hub, host)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *extra_flags: str) -> "Agent":
+        """Start it with the settings as they are now."""
+        assert self._process is None, "the agent runs already"
+        self._config.write_text(yaml.safe_dump(settings_file(self.settings)))
+        hub, host = self._kubeconfigs
+        command = [
+            *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(self._config)),
+            *("--karmada-kubeconfig", str(hub), "--kubeconfig", str(host)),
+            *("--health-probe-bind-address", "0", *self.flags, *extra_flags),
+        ]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=ROOT, env=clean_environment()
+            )
+        return self
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def terminate(self) -> None:
+        """Ask it to end; it must do so in time and say that all is well."""
+        assert self._process is not None, "the agent does not run"
+        started = time.monotonic()
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(timeout=60)
+        took_s = time.monotonic() - started
+        self._process = None
+        assert code == 0, f"exit code {code} after SIGTERM\n{self.log_tail()}"
+        assert took_s < STOP_S, f"it took {took_s:.1f} s to end after SIGTERM\n{self.log_tail()}"
+
+    def restart(self, *extra_flags: str) -> None:
+        """Kill it and start it again."""
+        self.kill()
+        self.start(*extra_flags)
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def wait_exit(self, timeout_s: float = 60.0) -> int:
+        """Wait until it ends by itself; return its exit code."""
+        assert self._process is not None
+        code = self._process.wait(timeout=timeout_s)
+        self._process = None
+        return code
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def log_tail(self) -> str:
+        return "\n".join(self.log().splitlines()[-LOG_TAIL:])
+
+
+def settings_file(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the whole content of a settings file."""
+    header = {
+        "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",
+        "kind": "AgentConfig",
+    }
+    return header | settings
+
+
+def clean_environment() -> dict[str, str]:
+    """Return the environment without settings of whoever runs the tests."""
+    foreign = ("KARMADA_VC_AGENT_", "KUBECONFIG", "KUBERNETES_SERVICE_")
+    return {key: value for key, value in os.environ.items() if not key.startswith(foreign)}

@@ -1,0 +1,111 @@
+"""A thin client of one API server: paths and raw objects, errors as one exception."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from kubernetes import config
+
+Object = dict[str, Any]
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+ATTEMPTS_S = 30.0
+_PLURALS = {"NetworkPolicy": "networkpolicies", "Endpoints": "endpoints"}
+_FORCED = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+
+
+class ApiError(Exception):
+    """An answer that is not a success; code 404 means that there is no such object."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
+class Api:
+    """One API server, as the user of a kubeconfig."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
+        client = config.new_client_from_config(config_file=str(kubeconfig))
+        self._server = client.configuration.host
+        self._pool = client.rest_client.pool_manager
+        token = client.configuration.get_api_key_with_prefix("authorization")
+        self._headers = {"Accept": "application/json"} | ({"Authorization": token} if token else {})
+
+    def get(self, path: str) -> Object:
+        return self._request("GET", path)
+
+    def find(self, path: str) -> Object | None:
+        """GET, or None where there is no such object."""
+        try:
+            return self.get(path)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    def list(self, path: str, selector: str = "") -> list[Object]:
+        query = f"?labelSelector={selector}" if selector else ""
+        items: list[Object] = self.get(path + query)["items"] or []
+        return items
+
+    def create(self, obj: Object) -> Object:
+        return self._request("POST", collection_of(obj), obj)
+
+    def replace(self, path: str, obj: Object) -> Object:
+        return self._request("PUT", path, obj)
+
+    def patch(self, path: str, patch: Object) -> Object:
+        """Send a JSON merge patch."""
+        return self._request("PATCH", path, patch, MERGE_PATCH)
+
+    def patch_json(self, path: str, *operations: Object) -> Object:
+        return self._request("PATCH", path, list(operations), JSON_PATCH)
+
+    def delete(self, path: str, *, force: bool = False) -> None:
+        """DELETE an object, or all of a collection; one that is gone already is fine."""
+        try:
+            self._request("DELETE", path, _FORCED if force else {"propagationPolicy": "Background"})
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    def _request(
+        self, method: str, path: str, body: Any = None, form: str = "application/json"
+    ) -> Object:
+        response = self._pool.request(
+            method,
+            self._server + path,
+            body=None if body is None else json.dumps(body),
+            headers=self._headers | {"Content-Type": form},
+            timeout=ATTEMPTS_S,
+        )
+        answer: Object = json.loads(response.data) if response.data[:1] == b"{" else {}
+        if response.status >= 300:
+            text = answer.get("message") or response.data.decode(errors="replace")[:200]
+            raise ApiError(response.status, f"{method} {path}: {text}")
+        return answer
+
+
+def collection_of(obj: Object) -> str:
+    """Return the path under which objects of this kind and namespace are."""
+    return collection(obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace") or "")
+
+
+def collection(api_version: str, kind: str, namespace: str = "") -> str:
+    root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    scope = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root}{scope}/{_PLURALS.get(kind) or plural(kind)}"
+
+
+def plural(kind: str) -> str:
+    lower = kind.lower()
+    return f"{lower[:-1]}ies" if lower.endswith("cy") else f"{lower}s"
+
+
+def path_of(obj: Object, namespace: str = "") -> str:
+    """Return the path of an object, in another namespace where one is given."""
+    home = namespace or obj["metadata"].get("namespace") or ""
+    return f"{collection(obj['apiVersion'], obj['kind'], home)}/{obj['metadata']['name']}"

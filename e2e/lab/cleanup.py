@@ -1,0 +1,64 @@
+"""Remove what a test made, whatever state it left things in."""
+
+from e2e.lab.api import Api, ApiError, collection
+from e2e.lab.lab import AGENT_LABEL, CLUSTERS, NODES, Lab
+from e2e.lab.wait import eventually
+
+NAMESPACES = "/api/v1/namespaces"
+LEASES = collection("coordination.k8s.io/v1", "Lease", "karmada-cluster")
+_NOT_READY = {
+    "type": "Ready",
+    "status": "False",
+    "reason": "TestEnded",
+    "message": "the test ended",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
+
+def clean_up(lab: Lab) -> None:
+    """End the processes and start all deletions; `wait_gone` waits for their end."""
+    for agent in lab.agents:
+        agent.kill()
+    for namespace in lab.namespaces:
+        lab.hub.delete(f"{NAMESPACES}/{namespace}")
+    for cluster in lab.clusters:
+        _remove_cluster(lab.hub, cluster)
+    for namespace in _host_namespaces(lab):
+        lab.host.delete(f"{NAMESPACES}/{namespace}/pods", force=True)
+        lab.host.delete(f"{NAMESPACES}/{namespace}")
+    for node in lab.host.list(NODES, f"{lab.id}/node"):
+        lab.host.delete(f"{NODES}/{node['metadata']['name']}")
+
+
+def wait_gone(lab: Lab) -> None:
+    """Wait until nothing of a test is left on hub and host."""
+
+    def look() -> None:
+        for cluster in lab.clusters:
+            found = lab.hub.find(f"{CLUSTERS}/{cluster}")
+            assert found is None, f"Cluster {cluster} is still on the hub"
+        assert not _host_namespaces(lab), "host namespaces are left"
+
+    eventually(look)
+
+
+def _remove_cluster(hub: Api, name: str) -> None:
+    """Delete a Cluster without an agent: the hub itself finalises Works of one not Ready."""
+    path = f"{CLUSTERS}/{name}"
+    try:
+        hub.patch(f"{path}/status", {"status": {"conditions": [_NOT_READY]}})
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return
+    hub.delete(path)
+    hub.delete(f"{LEASES}/{name}")
+
+
+def _host_namespaces(lab: Lab) -> list[str]:
+    """Return what is left of the agents' namespaces; agents are named after the test."""
+    left = {agent.namespace for agent in lab.agents}
+    for agent in {agent.name for agent in lab.agents}:
+        claimed = lab.host.list(NAMESPACES, f"{AGENT_LABEL}={agent}")
+        left |= {item["metadata"]["name"] for item in claimed}
+    return [name for name in sorted(left) if lab.host.find(f"{NAMESPACES}/{name}")]

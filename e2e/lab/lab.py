@@ -1,0 +1,207 @@
+"""What one test makes on hub and host: everything has names of its own and goes again."""
+
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from e2e.lab import objects
+from e2e.lab.agent import Agent
+from e2e.lab.api import Api, Object, collection, path_of
+from e2e.lab.wait import eventually
+from e2e.lab.works import condition, hand_written, works_path
+
+NODES = "/api/v1/nodes"
+CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
+AGENT_LABEL = "virtualcluster.kubeedge.io/agent"
+FAST = ("--cluster-status-update-frequency", "2s")
+"""The agents of most tests look at the host more often, for tests have no time."""
+QUICK_LEASE = (
+    *("--leader-elect-lease-duration", "4s"),
+    *("--leader-elect-renew-deadline", "3s"),
+    *("--leader-elect-retry-period", "500ms"),
+)
+"""For agents that are killed: nobody waits long for their lead to run out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A virtual cluster of the test and the nodes made for it."""
+
+    name: str
+    selector: dict[str, str]
+    nodes: list[str] = field(default_factory=list)
+
+    def host_namespace(self, namespace: str) -> str:
+        return f"{namespace}-v-{self.name}"
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        """Return the entry for the settings file."""
+        return {"name": self.name, "nodeSelector": {"matchLabels": self.selector}} | more
+
+
+class Lab:
+    """Makes nodes, namespaces, policies and agents for one test, and removes them."""
+
+    def __init__(self, hub: Api, host: Api, directory: Path) -> None:
+        self.hub = hub
+        self.host = host
+        self.directory = directory
+        self.id = f"e2e-{uuid.uuid4().hex[:6]}"
+        self.label = f"{self.id}/group"
+        self.disk = f"{self.id}/disk"
+        self.agents: list[Agent] = []
+        self.clusters: set[str] = set()
+        self.namespaces: list[str] = []
+
+    # --- the host -----------------------------------------------------------------------
+
+    def group(self, letter: str, nodes: int = 1, cpu: str = "4") -> Group:
+        """Make nodes with a label of their own, and return them as a group."""
+        group = Group(f"{self.id}-{letter}", {self.label: letter})
+        for _ in range(nodes):
+            self.add_node(group, cpu)
+        self.clusters.add(group.name)
+        eventually(lambda: self._all_ready(group))
+        return group
+
+    def add_node(
+        self,
+        group: Group,
+        cpu: str = "4",
+        labels: dict[str, str] | None = None,
+        *,
+        is_played: bool = True,
+    ) -> str:
+        """Make one more node of a group; its readiness is not waited for."""
+        name = f"{group.name}-{len(group.nodes) + 1}"
+        marks = {f"{self.id}/node": "", **group.selector, **(labels or {})}
+        self.host.create(objects.node(name, marks, cpu, is_played=is_played))
+        group.nodes.append(name)
+        return name
+
+    def _all_ready(self, group: Group) -> None:
+        for name in group.nodes:
+            node = self.host.get(f"{NODES}/{name}")
+            assert condition(node, "Ready")["status"] == "True", f"node {name} is not ready"
+            assert not node["spec"].get("taints"), f"node {name} is tainted"
+
+    # --- the agent ----------------------------------------------------------------------
+
+    def new_agent(
+        self,
+        *entries: Group | dict[str, Any],
+        flags: tuple[str, ...] = FAST,
+        hub: Path | None = None,
+        host: Path | None = None,
+        **settings: Any,
+    ) -> Agent:
+        """Return an agent with these virtual clusters, not yet started."""
+        clusters = [e.settings() if isinstance(e, Group) else e for e in entries]
+        self.clusters |= {entry["name"] for entry in clusters}
+        number = len(self.agents) + 1
+        own = {"agentName": self.id, "agentNamespace": f"{self.id}-agent"}
+        agent = Agent(
+            self.directory / f"agent-{number}",
+            hub or self.hub.kubeconfig,
+            host or self.host.kubeconfig,
+            own | settings | {"virtualClusters": clusters},
+            *flags,
+        )
+        self.agents.append(agent)
+        return agent
+
+    def serve(self, *entries: Group | dict[str, Any], **settings: Any) -> Agent:
+        """Start an agent and wait until all of its Clusters are Ready on the hub."""
+        agent = self.new_agent(*entries, **settings).start()
+        self.wait_serving(agent)
+        return agent
+
+    def wait_serving(self, agent: Agent) -> None:
+        """Wait until all Clusters of an agent are Ready on the hub."""
+        for entry in agent.settings["virtualClusters"]:
+            self.wait_ready(entry["name"])
+
+    # --- the hub ------------------------------------------------------------------------
+
+    def cluster(self, name: str) -> Object:
+        return self.hub.get(f"{CLUSTERS}/{name}")
+
+    def wait_ready(self, name: str, status: str = "True") -> Object:
+        def look() -> Object:
+            cluster = self.cluster(name)
+            ready = condition(cluster, "Ready")
+            assert ready["status"] == status, f"Cluster {name}: {ready}"
+            return cluster
+
+        return eventually(look)
+
+    def namespace(self, suffix: str = "") -> str:
+        """Make a namespace on the hub."""
+        name = f"{self.id}{suffix}"
+        self.hub.create(objects.namespace(name))
+        self.namespaces.append(name)
+        return name
+
+    def propagate(self, templates: list[Object], *to: Group, **policy: Any) -> Object:
+        """Create templates of one namespace, and one policy that sends them to the groups."""
+        for template in templates:
+            self.hub.create(template)
+        first = templates[0]["metadata"]
+        placement = policy.pop("placement", objects.to_clusters(*(group.name for group in to)))
+        name = f"{first['name']}-{uuid.uuid4().hex[:4]}"
+        return self.hub.create(
+            objects.policy(first["namespace"], name, templates, placement, **policy)
+        )
+
+    def wait_fully_applied(self, template: Object) -> Object:
+        """Wait until the ResourceBinding of a template is FullyApplied; return it."""
+        name = f"{template['metadata']['name']}-{template['kind'].lower()}"
+        namespace = template["metadata"]["namespace"]
+        bindings = collection("work.karmada.io/v1alpha2", "ResourceBinding", namespace)
+
+        def look() -> Object:
+            binding = self.hub.get(f"{bindings}/{name}")
+            applied = condition(binding, "FullyApplied")
+            seen = (applied, binding["status"].get("aggregatedStatus"))
+            assert applied["status"] == "True", f"ResourceBinding {name}: {seen}"
+            return binding
+
+        return eventually(look)
+
+    def create_work(self, group: Group, name: str, *manifests: Object, **spec: bool) -> str:
+        """Write a Work by hand; return its path."""
+        work = hand_written(group.name, name, *manifests, **spec)
+        eventually(lambda: self.hub.get(f"/api/v1/namespaces/{work['metadata']['namespace']}"))
+        return path_of(self.hub.create(work))
+
+    def works(self, group: Group) -> list[Object]:
+        return self.hub.list(works_path(group.name))
+
+    def wait_applied(self, work: str, status: str = "True", message: str = "") -> Object:
+        """Wait until a Work has the condition Applied so, and with that message if one is given."""
+
+        def look() -> Object:
+            found = self.hub.get(work)
+            applied = condition(found, "Applied")
+            assert applied["status"] == status, f"{work}: {applied}"
+            if message:
+                assert applied["message"] == message
+            return found
+
+        return eventually(look)
+
+    # --- both ---------------------------------------------------------------------------
+
+    def on_host(self, template: Object, group: Group) -> Object:
+        """Wait until an object of the hub is on the host; return the host's."""
+        return eventually(lambda: self.host.get(self.host_path(template, group)))
+
+    def host_path(self, template: Object, group: Group) -> str:
+        """Return where the host has an object of the hub."""
+        return path_of(template, group.host_namespace(template["metadata"]["namespace"]))
+
+    def pods(self, namespace: str) -> list[Object]:
+        """Return the pods of a host namespace that are to stay."""
+        pods = self.host.list(collection("v1", "Pod", namespace))
+        return [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]

@@ -1,0 +1,96 @@
+"""A Cluster deleted on the hub is finalised, and stays deleted until somebody wants it back."""
+
+from typing import Any
+
+from e2e.lab import objects
+from e2e.lab.api import Object, path_of
+from e2e.lab.agent import Agent
+from e2e.lab.lab import CLUSTERS, Group, Lab
+from e2e.lab.wait import eventually
+
+CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
+LEFT_DELETED = "Leaving a Cluster deleted that was deleted on the hub"
+
+
+def test_a_deleted_cluster_takes_its_host_objects_with_it_and_the_others_stay(lab: Lab) -> None:
+    kept, deleted = lab.group("kept"), lab.group("deleted")
+    agent, template = _serve_application(lab, kept, deleted)
+    before = lab.on_host(template, kept)
+    _delete_cluster(lab, deleted)
+    assert lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={kept.name}")
+    assert lab.on_host(template, kept)["metadata"]["uid"] == before["metadata"]["uid"]
+    assert agent.is_running()
+    _wait_left_deleted(agent, deleted)
+    lab.wait_ready(kept.name)
+
+
+def test_a_deleted_cluster_stays_deleted_when_the_agent_restarts(lab: Lab) -> None:
+    kept, deleted = lab.group("kept"), lab.group("deleted")
+    agent, _ = _serve_application(lab, kept, deleted)
+    _delete_cluster(lab, deleted)
+    agent.kill()
+    agent.start()
+    eventually(lambda: _says_twice(agent.log(), deleted))
+    marker = objects.config_map(lab.namespace("-marker"))
+    lab.propagate([marker], kept)
+    lab.wait_fully_applied(marker)
+    assert lab.hub.find(f"{CLUSTERS}/{deleted.name}") is None
+
+
+def test_a_deleted_cluster_comes_back_with_reregister(lab: Lab) -> None:
+    kept, deleted = lab.group("kept"), lab.group("deleted")
+    agent, template = _serve_application(lab, kept, deleted)
+    _delete_cluster(lab, deleted)
+    agent.terminate()
+    agent.start("--reregister", deleted.name)
+    lab.wait_ready(deleted.name)
+    eventually(lambda: lab.on_host(template, deleted))
+
+
+def test_a_deleted_cluster_comes_back_with_changed_settings(lab: Lab) -> None:
+    kept, deleted = lab.group("kept"), lab.group("deleted")
+    agent, _ = _serve_application(lab, kept, deleted)
+    _delete_cluster(lab, deleted)
+    agent.terminate()
+    entries: list[Any] = [kept.settings(), deleted.settings(region="new")]
+    agent.settings["virtualClusters"] = entries
+    agent.start()
+    cluster = lab.wait_ready(deleted.name)
+    assert cluster["spec"]["region"] == "new"
+    template = objects.config_map(lab.namespace("-back"))
+    lab.propagate([template], deleted)
+    lab.wait_fully_applied(template)
+
+
+def _serve_application(lab: Lab, kept: Group, deleted: Group) -> tuple[Agent, Object]:
+    agent = lab.serve(kept, deleted)
+    template = objects.deployment(lab.namespace())
+    lab.propagate([template], kept, deleted)
+    lab.wait_fully_applied(template)
+    return agent, template
+
+
+def _delete_cluster(lab: Lab, group: Group) -> None:
+    """Delete a Cluster and wait until it and all it had on the host is gone."""
+    lab.hub.delete(f"{CLUSTERS}/{group.name}")
+
+    def look() -> None:
+        cluster = lab.hub.find(f"{CLUSTERS}/{group.name}")
+        assert cluster is None, f"Cluster {group.name} is still there: {cluster['metadata']}"
+        left = lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={group.name}")
+        assert not left, [namespace["metadata"]["name"] for namespace in left]
+
+    eventually(look)
+
+
+def _wait_left_deleted(agent: Agent, group: Group) -> None:
+    def look() -> None:
+        lines = [line for line in agent.log().splitlines() if LEFT_DELETED in line]
+        assert any(group.name in line for line in lines), lines
+
+    eventually(look)
+
+
+def _says_twice(log: str, group: Group) -> None:
+    lines = [line for line in log.splitlines() if LEFT_DELETED in line and group.name in line]
+    assert len(lines) == 2, lines

@@ -1,0 +1,150 @@
+"""The agent is killed in the middle of a burst and started again."""
+
+from e2e.lab import objects
+from e2e.lab.api import Object, collection, path_of
+from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
+from e2e.lab.wait import eventually
+from e2e.lab.works import condition
+
+CONFIG_MAPS = 120
+DEPLOYMENTS = 20
+
+
+def test_an_agent_killed_in_a_burst_ends_right_when_it_is_started_again(lab: Lab) -> None:
+    group = lab.group("a", nodes=2)
+    agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE))
+    name = lab.namespace()
+    namespace = group.host_namespace(name)
+    maps = [objects.config_map(name, f"map-{n}", key=str(n)) for n in range(CONFIG_MAPS)]
+    apps = [objects.deployment(name, f"app-{n}", replicas=1) for n in range(DEPLOYMENTS)]
+    manifests = [*apps, *maps]
+    works = {m["metadata"]["name"]: m for m in manifests}
+    paths = {name: lab.create_work(group, name, manifest) for name, manifest in works.items()}
+    eventually(lambda: _has_at_least(lab, namespace, 1))
+    agent.kill()
+    before = {obj["metadata"]["name"]: obj for obj in _config_maps(lab, namespace)}
+
+    updated, deleted = paths["map-0"], paths["map-1"]
+    value = {"op": "replace", "path": "/spec/workload/manifests/0/data/key", "value": "new"}
+    lab.hub.patch_json(updated, value)
+    lab.hub.delete(deleted)
+    agent.start()
+
+    expected = {f"map-{n}": {"key": str(n)} for n in range(CONFIG_MAPS) if n != 1}
+    expected["map-0"] = {"key": "new"}
+    eventually(lambda: _is_exactly(_config_maps(lab, namespace), expected))
+    for work in paths.values():
+        if work != deleted:
+            lab.wait_applied(work)
+    eventually(lambda: _is_gone(lab, deleted))
+    _assert_nothing_was_made_twice(lab, namespace, before)
+    eventually(lambda: _all_run_once(lab, namespace))
+
+
+def test_what_changed_on_the_hub_while_the_agent_was_dead_is_carried_out(lab: Lab) -> None:
+    group, other = lab.group("a"), lab.group("b")
+    agent = lab.serve(group, other, flags=(*FAST, *QUICK_LEASE))
+    namespace = lab.namespace()
+    changed, deleted = (objects.config_map(namespace, name) for name in ("changed", "deleted"))
+    lab.propagate([changed, deleted], group, other)
+    lab.wait_fully_applied(changed)
+    lab.wait_fully_applied(deleted)
+    agent.kill()
+    made = objects.config_map(namespace, "made")
+    lab.hub.delete(path_of(deleted))
+    lab.hub.patch(path_of(changed), {"data": {"key": "new"}})
+    lab.propagate([made], group, other)
+    lab.host.delete(lab.host_path(changed, other))
+    agent.start()
+    for one in (group, other):
+        lab.on_host(made, one)
+        eventually(lambda one=one: _has_data(lab.on_host(changed, one), {"key": "new"}))
+        path = lab.host_path(deleted, one)
+        eventually(lambda path=path: _is_gone_from_host(lab, path))
+
+
+def test_objects_that_are_right_are_not_written_again_by_a_restart(lab: Lab) -> None:
+    group = lab.group("a")
+    agent = lab.serve(group)
+    namespace = lab.namespace()
+    templates = [
+        objects.deployment(namespace),
+        objects.config_map(namespace),
+        objects.service(namespace),
+    ]
+    lab.propagate(templates, group)
+    eventually(lambda: _is_available(lab.hub.get(path_of(templates[0]))))
+    for template in templates:
+        lab.wait_fully_applied(template)
+    before = [_version(lab.on_host(template, group)) for template in templates]
+    works = {w["metadata"]["name"]: _version(w) for w in _works_of(lab, group, namespace)}
+    agent.restart()
+    marker = objects.config_map(namespace, "marker")
+    lab.propagate([marker], group)
+    lab.wait_fully_applied(marker)
+    assert [_version(lab.on_host(template, group)) for template in templates] == before
+    after = {w["metadata"]["name"]: _version(w) for w in _works_of(lab, group, namespace)}
+    assert works.items() <= after.items()
+
+
+def _config_maps(lab: Lab, namespace: str) -> list[Object]:
+    found = lab.host.list(collection("v1", "ConfigMap", namespace))
+    return [obj for obj in found if obj["metadata"]["name"] != "kube-root-ca.crt"]
+
+
+def _has_at_least(lab: Lab, namespace: str, count: int) -> None:
+    found = len(_config_maps(lab, namespace))
+    assert found >= count, f"{found} ConfigMaps"
+
+
+def _is_exactly(found: list[Object], expected: dict[str, dict[str, str]]) -> None:
+    seen = {obj["metadata"]["name"]: obj["data"] for obj in found}
+    missing, extra = expected.keys() - seen.keys(), seen.keys() - expected.keys()
+    assert not missing, f"{len(missing)} are missing, as {min(missing)}"
+    assert not extra, f"{len(extra)} are too many, as {min(extra)}"
+    assert seen == expected
+
+
+def _assert_nothing_was_made_twice(lab: Lab, namespace: str, before: dict[str, Object]) -> None:
+    for obj in _config_maps(lab, namespace):
+        earlier = before.get(obj["metadata"]["name"])
+        if earlier is not None:
+            assert obj["metadata"]["uid"] == earlier["metadata"]["uid"]
+
+
+def _all_run_once(lab: Lab, namespace: str) -> None:
+    """One ReplicaSet and one pod for each Deployment: no rewriting rolled it twice."""
+    sets = lab.host.list(collection("apps/v1", "ReplicaSet", namespace))
+    owners = sorted(s["metadata"]["ownerReferences"][0]["name"] for s in sets)
+    assert owners == sorted(f"app-{n}" for n in range(DEPLOYMENTS))
+    running = [p for p in lab.pods(namespace) if condition(p, "Ready")["status"] == "True"]
+    assert len(running) == DEPLOYMENTS, f"{len(running)} pods run"
+
+
+def _is_available(deployment: Object) -> None:
+    assert deployment["status"].get("availableReplicas") == 2, deployment["status"]
+
+
+def _works_of(lab: Lab, group: Group, namespace: str) -> list[Object]:
+    """Return the Works with an object in a namespace; other tests make Works here too."""
+    return [
+        work
+        for work in lab.works(group)
+        if work["spec"]["workload"]["manifests"][0]["metadata"].get("namespace") == namespace
+    ]
+
+
+def _version(obj: Object) -> str:
+    return str(obj["metadata"]["resourceVersion"])
+
+
+def _has_data(config_map: Object, data: dict[str, str]) -> None:
+    assert config_map["data"] == data
+
+
+def _is_gone(lab: Lab, path: str) -> None:
+    assert lab.hub.find(path) is None, f"{path} is still there"
+
+
+def _is_gone_from_host(lab: Lab, path: str) -> None:
+    assert lab.host.find(path) is None, f"{path} is still there"

@@ -1,0 +1,69 @@
+"""Different applications to different virtual clusters."""
+
+from e2e.lab import objects
+from e2e.lab.lab import Lab
+from e2e.lab.wait import eventually
+
+
+def test_each_cluster_gets_its_own_application_and_not_the_other(lab: Lab) -> None:
+    group_a, group_b = lab.group("a"), lab.group("b")
+    lab.serve(group_a, group_b)
+    namespace = lab.namespace()
+    shop = objects.deployment(namespace, "shop", replicas=1)
+    depot = objects.deployment(namespace, "depot", replicas=1)
+    lab.propagate([shop], group_a)
+    lab.propagate([depot], group_b)
+    for template, here, there in ((shop, group_a, group_b), (depot, group_b, group_a)):
+        lab.wait_fully_applied(template)
+        assert lab.on_host(template, here)
+        assert lab.host.find(lab.host_path(template, there)) is None
+
+
+def test_objects_that_belong_to_an_application_go_where_it_goes(lab: Lab) -> None:
+    group_a, group_b = lab.group("a"), lab.group("b")
+    lab.serve(group_a, group_b)
+    namespace = lab.namespace()
+    shop = [
+        objects.deployment(namespace, "shop", replicas=1),
+        objects.service(namespace, "shop"),
+        objects.config_map(namespace, "shop", colour="red"),
+    ]
+    lab.propagate(shop, group_a)
+    for template in shop:
+        lab.wait_fully_applied(template)
+        lab.on_host(template, group_a)
+        assert lab.host.find(lab.host_path(template, group_b)) is None
+
+
+def test_one_template_differs_by_cluster_through_an_override(lab: Lab) -> None:
+    groups = {"red": lab.group("a"), "blue": lab.group("b")}
+    lab.serve(*groups.values())
+    template = objects.config_map(lab.namespace(), "theme", colour="none")
+    lab.hub.create(_override(template, {colour: g.name for colour, g in groups.items()}))
+    lab.propagate([template], *groups.values())
+    for colour, group in groups.items():
+        eventually(lambda g=group, c=colour: _has_data(lab.on_host(template, g), colour=c))
+
+
+def _has_data(config_map: objects.Object, **data: str) -> None:
+    assert config_map["data"] == data
+
+
+def _override(template: objects.Object, clusters: dict[str, str]) -> objects.Object:
+    rules = [
+        {
+            "targetCluster": {"clusterNames": [cluster]},
+            "overriders": {
+                "plaintext": [{"path": "/data/colour", "operator": "replace", "value": colour}]
+            },
+        }
+        for colour, cluster in clusters.items()
+    ]
+    metadata = template["metadata"]
+    selector = {"apiVersion": "v1", "kind": template["kind"], "name": metadata["name"]}
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "OverridePolicy",
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+        "spec": {"resourceSelectors": [selector], "overrideRules": rules},
+    }

@@ -1,0 +1,84 @@
+"""Nodes that come, go, change group or fail change what the Clusters report."""
+
+from e2e.lab import objects
+from e2e.lab.lab import NODES, Group, Lab
+from e2e.lab.wait import eventually
+
+
+def test_a_node_whose_label_changes_moves_from_one_cluster_to_the_other(lab: Lab) -> None:
+    group_a, group_b = lab.group("a", nodes=2), lab.group("b", nodes=1)
+    lab.serve(group_a, group_b)
+    _wait_nodes(lab, group_a, 2)
+    _wait_nodes(lab, group_b, 1)
+    moving = f"{NODES}/{group_a.nodes[1]}"
+    lab.host.patch(moving, {"metadata": {"labels": group_b.selector}})
+    _wait_nodes(lab, group_a, 1)
+    _wait_nodes(lab, group_b, 2)
+    allocatable = lab.cluster(group_b.name)["status"]["resourceSummary"]["allocatable"]
+    assert allocatable["cpu"] == "8"
+
+
+def test_nodes_that_are_added_and_deleted_are_counted(lab: Lab) -> None:
+    group = lab.group("a", nodes=1)
+    lab.serve(group)
+    _wait_nodes(lab, group, 1)
+    lab.add_node(group)
+    _wait_nodes(lab, group, 2)
+    lab.host.delete(f"{NODES}/{group.nodes[0]}")
+    _wait_nodes(lab, group, 1)
+
+
+def test_a_node_that_is_not_ready_is_counted_as_such(lab: Lab) -> None:
+    group = lab.group("a", nodes=1)
+    lab.serve(group)
+    name = lab.add_node(group, is_played=False)
+    _wait_nodes(lab, group, 2, ready=1)
+    _set_ready(lab, name, "True")
+    _wait_nodes(lab, group, 2, ready=2)
+    _set_ready(lab, name, "False")
+    _wait_nodes(lab, group, 2, ready=1)
+
+
+def test_a_group_that_lost_all_its_nodes_stays_a_ready_cluster_without_capacity(lab: Lab) -> None:
+    group = lab.group("a", nodes=1)
+    lab.serve(group)
+    lab.host.delete(f"{NODES}/{group.nodes[0]}")
+
+    def look() -> None:
+        status = lab.cluster(group.name)["status"]
+        assert not status.get("nodeSummary"), status["nodeSummary"]
+        assert not status["resourceSummary"].get("allocatable")
+
+    eventually(look)
+    lab.wait_ready(group.name)
+
+
+def test_pods_of_the_group_count_as_allocated_whoever_made_them(lab: Lab) -> None:
+    group, other = lab.group("a"), lab.group("b")
+    lab.serve(group, other)
+    template = objects.deployment(lab.namespace(), replicas=2, cpu="500m")
+    lab.propagate([template], group)
+
+    def look() -> None:
+        allocated = lab.cluster(group.name)["status"]["resourceSummary"]["allocated"]
+        assert allocated["cpu"] == "1"
+        assert allocated["pods"] == "2"
+
+    eventually(look)
+    assert "allocated" not in lab.cluster(other.name)["status"]["resourceSummary"]
+
+
+def _wait_nodes(lab: Lab, group: Group, total: int, ready: int | None = None) -> None:
+    expected = {"totalNum": total, "readyNum": total if ready is None else ready}
+
+    def look() -> None:
+        summary = lab.cluster(group.name)["status"].get("nodeSummary")
+        assert summary == expected, f"{group.name}: {summary}"
+
+    eventually(look)
+
+
+def _set_ready(lab: Lab, node: str, status: str) -> None:
+    """Write the condition as a kubelet does."""
+    ready = {"type": "Ready", "status": status, "reason": "Test", "message": "set by the test"}
+    lab.host.patch(f"{NODES}/{node}/status", {"status": {"conditions": [ready]}})

@@ -1,0 +1,212 @@
+"""A Work that cannot be applied says why, the others go on, and it recovers."""
+
+from e2e.lab import objects
+from e2e.lab.api import Object, path_of
+from e2e.lab.lab import Group, Lab
+from e2e.lab.wait import eventually
+from e2e.lab.works import condition
+
+FAILED = "Failed to apply all manifests (0/1): "
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def test_a_cluster_scoped_kind_is_refused_and_the_rest_of_its_work_goes_on(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    refused = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": lab.id},
+        "webhooks": [],
+    }
+    manifest = objects.config_map(lab.namespace())
+    work = lab.create_work(group, "mixed", refused, manifest)
+    lab.wait_applied(
+        work,
+        "False",
+        f'Failed to apply all manifests (1/2): virtual cluster "{group.name}" refused '
+        f"ValidatingWebhookConfiguration {lab.id}: KindForbidden: "
+        "cluster-scoped kind ValidatingWebhookConfiguration is not allowed",
+    )
+    assert condition(lab.hub.get(work), "Applied")["reason"] == "AppliedFailed"
+    lab.on_host(manifest, group)
+    assert lab.host.find(path_of(refused)) is None
+    eventually(lambda: _has_event(lab, work, "KindForbidden"))
+
+
+def test_a_node_selector_of_another_group_is_refused_in_one_cluster_only(lab: Lab) -> None:
+    group_a, group_b = lab.group("a"), lab.group("b")
+    lab.serve(group_a, group_b)
+    template = objects.deployment(lab.namespace(), node_selector=group_a.selector)
+    lab.propagate([template], group_a, group_b)
+    lab.on_host(template, group_a)
+    name = f"{template['metadata']['namespace']}/web"
+    text = (
+        f'{FAILED}virtual cluster "{group_b.name}" refused Deployment {name}: '
+        f'NodeSelectorConflict: spec.template.spec.nodeSelector["{lab.label}"] is "a", '
+        'required "b"'
+    )
+    eventually(lambda: _aggregates(lab, template, {group_a: (True, ""), group_b: (False, text)}))
+    assert lab.host.find(lab.host_path(template, group_b)) is None
+    spec = {"template": {"spec": {"nodeSelector": None}}}
+    lab.hub.patch(path_of(template), {"spec": spec})
+    lab.wait_fully_applied(template)
+    lab.on_host(template, group_b)
+
+
+def test_what_the_host_refuses_is_told_in_the_names_of_the_hub(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    manifest = objects.service(lab.namespace())
+    manifest["spec"]["ports"][0]["port"] = 99999
+    work = lab.create_work(group, "invalid", manifest)
+    message = condition(lab.wait_applied(work, "False"), "Applied")["message"]
+    assert message.startswith(FAILED)
+    assert 'Service "web" is invalid' in message
+    assert "must be between 1 and 65535" in message
+    assert group.host_namespace("") not in message
+    port = {"op": "replace", "path": "/spec/workload/manifests/0/spec/ports/0/port", "value": 80}
+    lab.hub.patch_json(work, port)
+    lab.wait_applied(work)
+    lab.on_host(manifest, group)
+
+
+def test_an_object_that_was_there_before_is_left_alone_until_it_goes(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    manifest = objects.config_map(lab.namespace(), key="hub")
+    namespace = group.host_namespace(manifest["metadata"]["namespace"])
+    eventually(lambda: lab.host.get(f"/api/v1/namespaces/{namespace}"))
+    theirs = lab.host.create(objects.config_map(namespace, key="host"))
+    work = lab.create_work(group, "conflict", manifest)
+    lab.wait_applied(
+        work,
+        "False",
+        f"{FAILED}resource(kind=ConfigMap, {manifest['metadata']['namespace']}/settings) already "
+        f"exists in the cluster {group.name} and the work.karmada.io/conflict-resolution strategy "
+        "value is empty, Karmada will not manage this resource",
+    )
+    path = path_of(theirs)
+    assert lab.host.get(path)["metadata"]["resourceVersion"] == _version(theirs)
+    lab.host.delete(path)
+    lab.wait_applied(work)
+    assert lab.on_host(manifest, group)["data"] == {"key": "hub"}
+
+
+def test_an_object_that_was_there_before_is_taken_over_where_the_policy_says_so(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    template = objects.config_map(lab.namespace(), key="hub")
+    namespace = group.host_namespace(template["metadata"]["namespace"])
+    eventually(lambda: lab.host.get(f"/api/v1/namespaces/{namespace}"))
+    theirs = lab.host.create(objects.config_map(namespace, key="host"))
+    lab.propagate([template], group, conflictResolution="Overwrite")
+    lab.wait_fully_applied(template)
+    live = lab.on_host(template, group)
+    assert live["data"] == {"key": "hub"}
+    assert live["metadata"]["uid"] == theirs["metadata"]["uid"]
+
+
+def test_a_kind_that_nobody_serves_is_applied_once_the_host_serves_it(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    api_group = f"{lab.id}.example.com"
+    manifest = {
+        "apiVersion": f"{api_group}/v1",
+        "kind": "Widget",
+        "metadata": {"name": "one", "namespace": lab.namespace()},
+        "spec": {"size": 1},
+    }
+    work = lab.create_work(group, "unknown-kind", manifest)
+    text = f'{FAILED}no matches for kind "Widget" in version "{api_group}/v1"'
+    lab.wait_applied(work, "False", text)
+    try:
+        lab.host.create(_definition(api_group))
+        lab.wait_applied(work)
+        assert lab.on_host(manifest, group)["spec"] == {"size": 1}
+    finally:
+        lab.host.delete(f"{CRDS}/widgets.{api_group}")
+
+
+def test_a_host_namespace_that_somebody_else_made_is_not_taken(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    name = f"{lab.id}-taken"
+    theirs = f"/api/v1/namespaces/{group.host_namespace(name)}"
+    lab.host.create(objects.namespace(group.host_namespace(name)))
+    try:
+        lab.namespace("-taken")
+        manifest = objects.config_map(name)
+        work = lab.create_work(group, "in-taken", manifest)
+        text = (
+            f'{FAILED}virtual cluster "{group.name}" refused ConfigMap {name}/settings: '
+            "NamespaceNotOwned: the host namespace exists and is not claimed"
+        )
+        lab.wait_applied(work, "False", text)
+        assert "virtualcluster" not in str(lab.host.get(theirs)["metadata"].get("labels"))
+    finally:
+        lab.host.delete(theirs)
+    lab.wait_applied(work)
+    lab.on_host(manifest, group)
+
+
+def test_works_that_fail_do_not_hold_up_those_that_can_be_applied(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    namespace = lab.namespace()
+    refused = []
+    for number in range(10):
+        manifest = objects.deployment(namespace, f"bad-{number}", node_selector={lab.label: "z"})
+        refused.append(lab.create_work(group, f"bad-{number}", manifest))
+    good = [objects.config_map(namespace, f"good-{number}") for number in range(10)]
+    works = [lab.create_work(group, m["metadata"]["name"], m) for m in good]
+    for work in works:
+        lab.wait_applied(work)
+    for work in refused:
+        lab.wait_applied(work, "False")
+
+
+def _version(obj: Object) -> str:
+    return str(obj["metadata"]["resourceVersion"])
+
+
+def _aggregates(lab: Lab, template: Object, expected: dict[Group, tuple[bool, str]]) -> None:
+    metadata = template["metadata"]
+    path = (
+        f"/apis/work.karmada.io/v1alpha2/namespaces/{metadata['namespace']}/resourcebindings/"
+        f"{metadata['name']}-{template['kind'].lower()}"
+    )
+    items = lab.hub.get(path)["status"]["aggregatedStatus"]
+    seen = {
+        item["clusterName"]: (item.get("applied", False), item.get("appliedMessage", ""))
+        for item in items
+    }
+    assert seen == {group.name: outcome for group, outcome in expected.items()}
+
+
+def _has_event(lab: Lab, work: str, reason: str) -> None:
+    namespace, name = lab.hub.get(work)["metadata"]["namespace"], work.rpartition("/")[2]
+    events = lab.hub.list(f"/api/v1/namespaces/{namespace}/events")
+    reasons = {e["reason"] for e in events if e["involvedObject"]["name"] == name}
+    assert reason in reasons, reasons
+
+
+def _definition(api_group: str) -> Object:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{api_group}"},
+        "spec": {
+            "group": api_group,
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+            "versions": [version],
+        },
+    }

@@ -1,0 +1,426 @@
+"""What runs while this process leads: stores, controllers, and what makes whom look.
+
+Everything is made from AgentConfig here and runs in one task group.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
+from karmada_vc_agent.controllers.cluster_status import (
+    ClusterStatusController,
+    HostView,
+    StatusTimes,
+    pod_indexes,
+)
+from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
+from karmada_vc_agent.controllers.membership import MembershipController
+from karmada_vc_agent.controllers.namespaces import (
+    DEFAULT_NAMESPACE,
+    NAMESPACES,
+    NamespaceController,
+)
+from karmada_vc_agent.controllers.registration import RegistrationController
+from karmada_vc_agent.controllers.work_status import WorkStatus
+from karmada_vc_agent.fleet.agent_state import AgentState
+from karmada_vc_agent.fleet.claims import Claims, claim_of
+from karmada_vc_agent.fleet.host_objects import HostObjects
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
+from karmada_vc_agent.fleet.manifests import Manifests
+from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.fleet.work_watches import WorkWatches
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec, StructCodec
+from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.health_probe import HealthProbe
+from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.model.core import Node, Pod
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.status.readiness import Thresholds
+from karmada_vc_agent.translation.names import NamespaceTemplate
+from karmada_vc_agent.translation.translate import Surroundings, TranslationSettings
+
+_log = logging.getLogger(__name__)
+
+STATUS_WORKERS = 8
+LEASE_WORKERS = 8
+FEW_WORKERS = 4
+LEASE_RETRY_MAX_S = 5.0
+STATUS_RETRY_MAX_S = 30.0
+NODE_CHANGE_SETTLES_S = 0.2
+"""Changes of nodes come in groups; one status write is enough for those of this time."""
+FINISH_S = 3.0
+"""What is being done may end within this time when the agent is told to stop."""
+LAST_EVENTS_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The API servers; `urgent` are the lanes of their own, not fenced by the lead."""
+
+    hub: ApiClient
+    hub_urgent: ApiClient
+    hub_events: ApiClient
+    host: ApiClient
+    host_urgent: ApiClient
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in (
+            self.hub,
+            self.hub_urgent,
+            self.hub_events,
+            self.host,
+            self.host_urgent,
+        ):
+            await client.close()
+
+
+class Service:
+    """Everything that runs while this process leads."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        clients: Clients,
+        state: AgentState,
+        host_uid: str,
+        virtual_clusters: dict[str, VirtualCluster],
+        reregister: frozenset[str],
+    ) -> None:
+        self._config = config
+        self._clients = clients
+        self._virtual_clusters = virtual_clusters
+        self._settings = TranslationSettings(
+            namespace_template=NamespaceTemplate.parse(config.namespace_template),
+            forbidden_namespaces=config.forbidden_namespaces,
+            agent_name=config.agent_name,
+        )
+        self._read(host_uid)
+        self._decide(state, reregister)
+        self._connect_handlers()
+
+    # --- what is watched ----------------------------------------------------------------
+
+    def _read(self, host_uid: str) -> None:
+        """Make the stores and their reflectors."""
+        names = list(self._virtual_clusters)
+        hub, host = self._clients.hub, self._clients.host
+        cluster_codec = ClusterCodec()
+        cluster_store: Store[Object] = Store(cluster_codec)
+        self._clusters = HubClusters(cluster_store, host_uid, names)
+        node_codec: StructCodec[Node] = StructCodec(Node)
+        self._nodes: Store[Node] = Store(node_codec)
+        pod_codec: StructCodec[Pod] = StructCodec(Pod)
+        self._pods: Store[Pod] = Store(pod_codec, pod_indexes())
+        raw = RawCodec()
+        self._namespace_store: Store[Object] = Store(raw)
+        self._membership = Membership(
+            self._config.virtual_clusters, self._nodes, self._clusters.created_at
+        )
+        self._claims = Claims(self._namespace_store, self._config.agent_name)
+        self._reflectors: list[Reflector[Any]] = [
+            Reflector(hub, CLUSTERS_PATH, cluster_codec, cluster_store),
+            Reflector(host, "/api/v1/nodes", node_codec, self._nodes),
+            Reflector(host, "/api/v1/namespaces", raw, self._namespace_store),
+        ]
+        if self._config.enable_cluster_resource_modeling:
+            self._reflectors.append(Reflector(host, "/api/v1/pods", pod_codec, self._pods))
+        self._host_discovery = Discovery(host)
+        self._hub_discovery = Discovery(hub)
+        self._watches = WorkWatches(
+            hub, names, self._work_changed, cluster_wide=self._config.works_cluster_wide
+        )
+
+    # --- who decides and writes ---------------------------------------------------------
+
+    def _decide(self, state: AgentState, reregister: frozenset[str]) -> None:
+        """Make the controllers and their queues."""
+        config, clients, vcs = self._config, self._clients, self._virtual_clusters
+        self._works_queue: WorkQueue[tuple[str, str]] = WorkQueue(
+            lambda key: key[0], config.rate_limiter_base_delay, config.rate_limiter_max_delay
+        )
+        self._namespace_queue: WorkQueue[tuple[str, Any]] = WorkQueue(
+            lambda key: key[0], config.rate_limiter_base_delay, STATUS_RETRY_MAX_S
+        )
+        self._registration_queue = _name_queue(STATUS_RETRY_MAX_S)
+        self._status_queue = _name_queue(config.cluster_status_update_frequency)
+        self._lease_queue = _name_queue(LEASE_RETRY_MAX_S)
+        self._node_queue = _name_queue(STATUS_RETRY_MAX_S)
+        self._leasing: set[str] = set()
+        self._ready: dict[str, str | None] = {}
+
+        self._recorder = EventRecorder(clients.hub_events)
+        events = WorkEvents(self._recorder)
+        self._work_status = WorkStatus(self._enqueue_work, events)
+        self._informers = InformerSet(
+            clients.host, {"labelSelector": CLUSTER_LABEL}, self._work_status.follow
+        )
+        host_objects = HostObjects(clients.host, self._store_of)
+        namespaces = NamespaceController(
+            clients.host,
+            self._claims,
+            host_objects,
+            vcs,
+            self._settings,
+            lambda name: (
+                self._clusters.ours(name) is not None and not self._clusters.is_deleting(name)
+            ),
+            self._is_left,
+        )
+        self._execution = ExecutionController(
+            vcs,
+            Collaborators(
+                hub=clients.hub,
+                clusters=self._clusters,
+                works=self._watches.works,
+                manifests=Manifests(
+                    host_objects,
+                    namespaces,
+                    self._find_resource,
+                    self._around,
+                    self._membership.lost_node,
+                ),
+                work_status=self._work_status,
+                events=events,
+                now=_now,
+            ),
+        )
+        registration = RegistrationController(
+            clients.hub_urgent, self._clusters, state, vcs, reregister
+        )
+        lease = ClusterLeaseController(
+            clients.hub_urgent,
+            self._clusters,
+            config.cluster_lease_duration,
+            config.cluster_lease_renew_interval_fraction,
+        )
+        membership = MembershipController(clients.host, self._nodes, self._membership, vcs)
+        self._controllers: list[Controller[Any]] = [
+            Controller("cluster-lease", self._lease_queue, lease.reconcile, LEASE_WORKERS),
+            Controller(
+                "registration", self._registration_queue, registration.reconcile, FEW_WORKERS
+            ),
+            Controller(
+                "cluster-status",
+                self._status_queue,
+                self._status_controller().reconcile,
+                STATUS_WORKERS,
+            ),
+            Controller("namespaces", self._namespace_queue, namespaces.reconcile, FEW_WORKERS),
+            Controller("membership", self._node_queue, membership.reconcile, FEW_WORKERS),
+            Controller(
+                "execution",
+                self._works_queue,
+                self._execution.reconcile,
+                config.concurrent_work_syncs,
+            ),
+        ]
+
+    def _status_controller(self) -> ClusterStatusController:
+        config, host = self._config, self._clients.host_urgent
+        frequency_s = config.cluster_status_update_frequency
+        view = HostView(
+            client=host,
+            probe=HealthProbe(host, max_age_s=frequency_s / 2),
+            discovery=self._host_discovery,
+            membership=self._membership,
+            pods=self._pods,
+            claims=self._claims,
+        )
+        thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
+        return ClusterStatusController(
+            self._clients.hub_urgent,
+            self._clusters,
+            view,
+            self._virtual_clusters,
+            StatusTimes(frequency_s, thresholds),
+            with_resources=config.enable_cluster_resource_modeling,
+            on_ready=self._start_lease,
+            now=_now,
+        )
+
+    def _store_of(self, resource: Resource) -> Store[Object] | None:
+        if resource.gvk == NAMESPACES.gvk:
+            return self._namespace_store
+        return self._informers.store(resource)
+
+    async def _find_resource(self, gvk: GroupVersionKind) -> Resource | None:
+        """Return where a kind lives: as the host serves it, else as the hub does (trap 34)."""
+        return await self._host_discovery.find(gvk) or await self._hub_discovery.find(gvk)
+
+    def _around(self, vc: VirtualCluster, work: str) -> Surroundings:
+        return Surroundings(
+            vc=vc,
+            settings=self._settings,
+            claims=self._claims.of(vc.name),
+            owns_node=lambda node: self._membership.owner_of(node) == vc.name,
+            work=work,
+        )
+
+    # --- what makes whom look -----------------------------------------------------------
+
+    def _connect_handlers(self) -> None:
+        self._clusters.store.add_handler(self._cluster_changed)
+        self._nodes.add_handler(self._node_changed)
+        self._membership.add_listener(self._nodes_of_cluster_changed)
+        self._namespace_store.add_handler(self._namespace_changed)
+        for client in (self._clients.hub, self._clients.host):
+            client.on_recovery(self._retry_all)
+
+    def _enqueue_work(self, key: tuple[str, str]) -> None:
+        if key[0] in self._virtual_clusters:
+            self._works_queue.add(key)
+
+    def _work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
+        if old is not None and new is not None:
+            before, after = old["metadata"], new["metadata"]
+            if before.get("resourceVersion") == after.get("resourceVersion"):
+                return  # our own write, already observed
+        work = new or old
+        if work is not None:
+            self._works_queue.add((cluster, work["metadata"]["name"]))
+        if new is None:
+            self._release_left(cluster)
+
+    def _cluster_changed(self, old: Object | None, new: Object | None) -> None:
+        cluster = new or old
+        name = cluster["metadata"]["name"] if cluster else ""
+        if name not in self._virtual_clusters:
+            return
+        self._registration_queue.add(name)
+        if self._clusters.ours(name) is None:
+            self._watches.stop(name)
+            self._leasing.discard(name)
+            return
+        self._watches.start(name)
+        self._namespace_queue.add((name, DEFAULT_NAMESPACE))
+        self._release_left(name)
+        generations = [dig(obj, "metadata", "generation") for obj in (old, new)]
+        finalizers = [dig(obj, "metadata", "finalizers") for obj in (old, new)]
+        if generations[0] != generations[1] or finalizers[0] != finalizers[1]:
+            self._status_queue.add(name)
+        # Not compared with `old`: after our own write that is what we wrote (Store.observe).
+        if self._ready.get(name) != _ready_status(new):
+            self._ready[name] = _ready_status(new)
+            self._retry_cluster(name)
+
+    def _release_left(self, name: str) -> None:
+        """Look at the namespaces of a Cluster that goes; see `_is_left`."""
+        if self._clusters.is_deleting(name):
+            for namespace in self._claims.of(name):
+                self._namespace_queue.add((name, namespace))
+
+    def _is_left(self, name: str) -> bool:
+        """Whether a Cluster goes and all of its Works are gone."""
+        works = self._watches.works.store(name)
+        if not self._clusters.is_deleting(name) or works is None or not works.is_synced:
+            return False
+        own = execution_namespace(name)
+        return not any(work["metadata"]["namespace"] == own for work in works)
+
+    def _retry_cluster(self, name: str) -> None:
+        self._works_queue.retry_now(lambda key: key[0] == name)
+
+    def _start_lease(self, name: str) -> None:
+        if name not in self._leasing:
+            self._leasing.add(name)
+            self._lease_queue.add(name)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        node = new or old
+        if node is not None:
+            self._node_queue.add(node.metadata.name)
+
+    def _nodes_of_cluster_changed(self, name: str) -> None:
+        self._status_queue.add_after(name, NODE_CHANGE_SETTLES_S)
+        self._retry_refused(name)
+
+    def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
+        claims = {claim_of(obj) for obj in (old, new) if obj is not None} - {None}
+        self._work_status.follow(old, new)
+        for claim in claims:
+            if claim is not None and claim.cluster in self._virtual_clusters:
+                self._namespace_queue.add((claim.cluster, claim.namespace))
+                if new is None:
+                    self._retry_cluster(claim.cluster)
+        for name in self._virtual_clusters:
+            self._retry_refused(name)
+
+    def _retry_refused(self, name: str) -> None:
+        for key in self._execution.refused(name):
+            self._works_queue.add(key)
+
+    def _retry_all(self) -> None:
+        """After an outage everything is tried at once, not when its back-off ends (trap 35)."""
+        for controller in self._controllers:
+            controller.queue.retry_now(lambda _: True)
+
+    # --- running ------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop`, then let what is being done end."""
+        async with asyncio.TaskGroup() as group:
+            readers = [
+                group.create_task(reflector.run(), name=f"reflector {reflector.path}")
+                for reflector in self._reflectors
+            ]
+            readers.append(group.create_task(self._informers.run(), name="informers"))
+            readers.append(group.create_task(self._watches.run(), name="work watches"))
+            readers.append(group.create_task(self._recorder.run(), name="events"))
+            stopped = group.create_task(stop.wait(), name="stop")
+            synced = group.create_task(self._wait_synced(), name="sync")
+            await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
+            workers: list[asyncio.Task[None]] = []
+            if synced.done():
+                _log.info("Serving", extra={"virtual_clusters": ",".join(self._virtual_clusters)})
+                for name in self._virtual_clusters:
+                    self._registration_queue.add(name)
+                workers = [
+                    group.create_task(controller.run(), name=controller.name)
+                    for controller in self._controllers
+                ]
+                await stopped
+            await self._finish(workers)
+            for task in (*readers, *workers, synced):
+                task.cancel()
+
+    async def _wait_synced(self) -> None:
+        for reflector in self._reflectors:
+            await reflector.wait_synced()
+
+    async def _finish(self, workers: list[asyncio.Task[None]]) -> None:
+        _log.info("Stopping")
+        for controller in self._controllers:
+            controller.queue.close()
+        if workers:
+            await asyncio.wait(workers, timeout=FINISH_S)
+        await self._recorder.drain(LAST_EVENTS_S)
+
+
+def _name_queue(max_delay_s: float) -> WorkQueue[str]:
+    return WorkQueue(lambda name: name, max_delay_s=max_delay_s)
+
+
+def _ready_status(cluster: Object | None) -> str | None:
+    for condition in dig(cluster, "status", "conditions") or ():
+        if condition["type"] == "Ready":
+            return str(condition["status"])
+    return None
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,40 @@
+"""The watches that are open on a fake server, and what each of them is told."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from karmada_vc_agent.model.objects import Object, labels_of
+from tests.fakes.storage import Change, Place
+
+
+@dataclass
+class Watch:
+    """One open watch; None in `lines` ends it."""
+
+    place: Place
+    query: Mapping[str, str]
+    lines: asyncio.Queue[Object | None] = field(default_factory=asyncio.Queue)
+
+
+def tell(watch: Watch, change: Change) -> None:
+    if watch.place.key[:2] != change.place.key[:2]:
+        return
+    if watch.place.namespace not in ("", change.place.namespace):
+        return
+    selector = watch.query.get("labelSelector")
+    now = change.type != "DELETED" and selects(selector, change.obj)
+    before = change.before is not None and selects(selector, change.before)
+    if not now and not before:
+        return
+    kind = "DELETED" if not now else "MODIFIED" if before else "ADDED"
+    watch.lines.put_nowait({"type": kind, "object": change.obj})
+
+
+def selects(selector: str | None, obj: Object) -> bool:
+    labels = labels_of(obj)
+    for part in (selector or "").split(","):
+        key, equals, value = part.partition("=")
+        if part and not (labels.get(key) == value if equals else key in labels):
+            return False
+    return True

@@ -1,0 +1,175 @@
+"""The world a controller lives in: a hub, a host, the stores, who works with whom.
+
+Nothing watches: `look()` makes the stores equal to the servers, as reflectors would in time.
+So a test says exactly what is known when.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+
+from karmada_vc_agent.controllers.cluster_status import pod_indexes
+from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
+from karmada_vc_agent.controllers.namespaces import NAMESPACES, NamespaceController
+from karmada_vc_agent.controllers.work_status import WorkStatus
+from karmada_vc_agent.fleet.claims import Claims
+from karmada_vc_agent.fleet.host_objects import HostObjects
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, cluster_id
+from karmada_vc_agent.fleet.manifests import Manifests
+from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.fleet.works import Works, namespaces_used
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.core import Node, Pod
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.translation.translate import Surroundings, TranslationSettings
+from tests.fakes import objects, served
+from tests.fakes.api_server import FakeApiServer
+
+HOST_UID = "3f2d9c1e-8a47-4c55-9a0b-6b1f0c2d7e11"
+NOW = "2026-02-02T00:00:00Z"
+AGENT = "karmada-vc-agent"
+
+
+def fill(store: Store[Any], codec: Codec[Any], server: FakeApiServer, path: str) -> None:
+    """Make a store equal to a collection of a server."""
+    version = {"resourceVersion": str(server.storage.version)}
+    items = server.listed(path)
+    content = orjson.dumps({"kind": "List", "metadata": version, "items": items})
+    page = codec.page(content)
+    store.replace_all(page.items, page.resource_version)
+
+
+class World:
+    """Hub and host with two virtual clusters, branch-a and branch-b, unless told otherwise."""
+
+    def __init__(
+        self, hub: FakeApiServer, host: FakeApiServer, virtual_clusters: Iterable[VirtualCluster]
+    ) -> None:
+        self.hub, self.host = hub, host
+        self.hub_client: ApiClient = hub.client("hub")
+        self.host_client: ApiClient = host.client("host")
+        self.virtual_clusters = {vc.name: vc for vc in virtual_clusters}
+        self.settings = TranslationSettings(agent_name=AGENT)
+        self.cluster_store: Store[Object] = Store(ClusterCodec())
+        self.clusters = HubClusters(self.cluster_store, HOST_UID, self.virtual_clusters)
+        self.nodes: Store[Node] = Store(StructCodec(Node))
+        self.pods: Store[Pod] = Store(StructCodec(Pod), pod_indexes())
+        self.namespace_store: Store[Object] = Store(RawCodec())
+        self.claims = Claims(self.namespace_store, AGENT)
+        self.membership = Membership(
+            self.virtual_clusters.values(), self.nodes, self.clusters.created_at
+        )
+        self.work_store: Store[Object] = Store(RawCodec(), {Works.NAMESPACE_INDEX: namespaces_used})
+        self.works = Works(dict.fromkeys(self.virtual_clusters, self.work_store))
+        self.informers: dict[str, Store[Object]] = {}
+        self.recorder = EventRecorder(self.hub_client)
+        self.enqueued: list[tuple[str, str]] = []
+        self.host_objects = HostObjects(self.host_client, self.store_of)
+        self.namespaces = NamespaceController(
+            self.host_client,
+            self.claims,
+            self.host_objects,
+            self.virtual_clusters,
+            self.settings,
+            lambda name: self.clusters.ours(name) is not None,
+        )
+        self.host_discovery = Discovery(self.host_client)
+        self.hub_discovery = Discovery(self.hub_client)
+        self.execution = self._execution()
+
+    def _execution(self) -> ExecutionController:
+        events = WorkEvents(self.recorder)
+        others = Collaborators(
+            hub=self.hub_client,
+            clusters=self.clusters,
+            works=self.works,
+            manifests=Manifests(
+                self.host_objects,
+                self.namespaces,
+                self.find_resource,
+                self.around,
+                self.membership.lost_node,
+            ),
+            work_status=WorkStatus(self.enqueued.append, events),
+            events=events,
+            now=lambda: NOW,
+        )
+        return ExecutionController(self.virtual_clusters, others)
+
+    def store_of(self, resource: Resource) -> Store[Object] | None:
+        if resource.gvk == NAMESPACES.gvk:
+            return self.namespace_store
+        return self.informers.setdefault(resource.path(), Store(RawCodec()))
+
+    async def find_resource(self, gvk: GroupVersionKind) -> Resource | None:
+        return await self.host_discovery.find(gvk) or await self.hub_discovery.find(gvk)
+
+    def around(self, vc: VirtualCluster, work: str) -> Surroundings:
+        return Surroundings(
+            vc=vc,
+            settings=self.settings,
+            claims=self.claims.of(vc.name),
+            owns_node=lambda node: self.membership.owner_of(node) == vc.name,
+            work=work,
+        )
+
+    def look(self) -> None:
+        """Make the stores equal to the servers."""
+        fill(self.cluster_store, ClusterCodec(), self.hub, CLUSTERS_PATH)
+        fill(self.work_store, RawCodec(), self.hub, "/apis/work.karmada.io/v1alpha1/works")
+        fill(self.namespace_store, RawCodec(), self.host, "/api/v1/namespaces")
+        fill(self.nodes, StructCodec(Node), self.host, "/api/v1/nodes")
+        fill(self.pods, StructCodec(Pod), self.host, "/api/v1/pods")
+        for path, store in self.informers.items():
+            items = self.host.listed(path)
+            mine = [obj for obj in items if CLUSTER_LABEL in labels_of(obj)]
+            store.replace_all(mine, str(self.host.storage.version))
+
+    def vc(self, name: str = "branch-a") -> VirtualCluster:
+        return self.virtual_clusters[name]
+
+    def register(self, name: str = "branch-a", ready: str | None = "True", **fields: Any) -> Object:
+        """Put a registered Cluster of ours on the hub."""
+        conditions = [] if ready is None else [objects.ready(ready)]
+        cluster = objects.cluster(name, cluster_id(HOST_UID, name), conditions=conditions)
+        cluster["metadata"] |= fields
+        return self.hub.seed(cluster)
+
+    async def events(self) -> list[tuple[str, str, str]]:
+        """Return (kind, reason, message) of all events on the hub, in order of writing."""
+        await self.recorder.drain(10.0)
+        found = sorted(
+            self.hub.listed("/api/v1/events"), key=lambda e: int(e["metadata"]["resourceVersion"])
+        )
+        return [(e["involvedObject"]["kind"], e["reason"], e["message"]) for e in found]
+
+    def forget_requests(self) -> None:
+        self.hub.requests.clear()
+        self.host.requests.clear()
+
+
+@asynccontextmanager
+async def new_world(*virtual_clusters: VirtualCluster) -> AsyncIterator[World]:
+    """Start a hub and a host; the namespaces that exist anyway are there."""
+    given = virtual_clusters or (
+        objects.virtual_cluster("branch-a"),
+        objects.virtual_cluster("branch-b"),
+    )
+    async with FakeApiServer(served.HUB) as hub, FakeApiServer(served.HOST) as host:
+        hub.seed(objects.namespace("karmada-cluster"), objects.namespace("edge"))
+        hub.seed(objects.namespace("default"))
+        for vc in given:
+            hub.seed(objects.namespace(karmada.execution_namespace(vc.name)))
+        world = World(hub, host, given)
+        world.look()
+        yield world

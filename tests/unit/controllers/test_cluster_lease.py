@@ -1,0 +1,153 @@
+"""ClusterLeaseController: the Lease of a Cluster is made, renewed, found again."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH, ClusterLeaseController
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.model.objects import Object
+from tests.fakes.virtual_time import Clock
+from tests.fakes.world import World
+
+LEASE = f"{LEASES_PATH}/branch-a"
+START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(START)
+
+
+@pytest.fixture
+def controller(world: World, clock: Clock) -> ClusterLeaseController:
+    world.register()
+    world.look()
+    return ClusterLeaseController(
+        world.hub_client, world.clusters, 40.0, 0.25, lambda: datetime.fromtimestamp(clock(), UTC)
+    )
+
+
+def touch(world: World) -> Object:
+    live = world.hub.live(LEASE)
+    return world.hub.change(LEASE, spec={**live["spec"], "holderIdentity": "other"})
+
+
+async def test_lease_is_made_as_karmada_reads_it(
+    world: World, controller: ClusterLeaseController
+) -> None:
+    await controller.reconcile("branch-a")
+    lease = world.hub.live(LEASE)
+    assert lease["spec"] == {
+        "holderIdentity": "branch-a",
+        "leaseDurationSeconds": 40,
+        "renewTime": "2026-01-01T00:00:00.000000Z",
+    }
+    assert lease["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "cluster.karmada.io/v1alpha1",
+            "kind": "Cluster",
+            "name": "branch-a",
+            "uid": world.hub.live(f"{CLUSTERS_PATH}/branch-a")["metadata"]["uid"],
+        }
+    ]
+
+
+async def test_next_renewal_is_due_after_a_quarter_with_little_jitter(
+    controller: ClusterLeaseController,
+) -> None:
+    for _ in range(20):
+        outcome = await controller.reconcile("branch-a")
+        assert outcome is not None
+        assert 10.0 <= outcome.after_s <= 10.4
+
+
+async def test_renewal_is_one_request(
+    world: World, controller: ClusterLeaseController, clock: Clock
+) -> None:
+    await controller.reconcile("branch-a")
+    world.forget_requests()
+    clock.advance(10.5)
+    await controller.reconcile("branch-a")
+    assert [str(request) for request in world.hub.requests] == [f"PUT {LEASE}"]
+    assert world.hub.live(LEASE)["spec"]["renewTime"] == "2026-01-01T00:00:10.500000Z"
+
+
+async def test_lease_of_an_earlier_process_is_renewed_with_its_owner(
+    world: World, controller: ClusterLeaseController
+) -> None:
+    owner = {"apiVersion": "v1", "kind": "Cluster", "name": "branch-a", "uid": "outdated"}
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": "branch-a",
+            "namespace": "karmada-cluster",
+            "ownerReferences": [owner],
+        },
+        "spec": {"holderIdentity": "branch-a", "renewTime": "2020-01-01T00:00:00.000000Z"},
+    }
+    world.hub.seed(lease)
+    await controller.reconcile("branch-a")
+    renewed = world.hub.live(LEASE)
+    assert renewed["metadata"]["ownerReferences"] == [owner]
+    assert renewed["spec"]["renewTime"] == "2026-01-01T00:00:00.000000Z"
+
+
+async def test_lease_changed_meanwhile_is_read_again(
+    world: World, controller: ClusterLeaseController
+) -> None:
+    await controller.reconcile("branch-a")
+    touch(world)
+    with pytest.raises(ConflictError):
+        await controller.reconcile("branch-a")
+    await controller.reconcile("branch-a")
+    assert world.hub.live(LEASE)["spec"]["holderIdentity"] == "branch-a"
+
+
+async def test_lease_that_was_collected_is_made_again(
+    world: World, controller: ClusterLeaseController
+) -> None:
+    await controller.reconcile("branch-a")
+    world.hub.remove(LEASE)
+    with pytest.raises(NotFoundError):
+        await controller.reconcile("branch-a")
+    await controller.reconcile("branch-a")
+    assert world.hub.live(LEASE)
+
+
+@pytest.mark.parametrize("status", ["False", "Unknown"])
+async def test_lease_goes_on_while_the_cluster_is_not_ready(
+    world: World, controller: ClusterLeaseController, status: str
+) -> None:
+    world.register(ready=status)
+    world.look()
+    assert await controller.reconcile("branch-a") is not None
+    assert world.hub.live(LEASE)
+
+
+async def test_lease_ends_with_its_cluster(
+    world: World, controller: ClusterLeaseController
+) -> None:
+    await controller.reconcile("branch-a")
+    world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
+    world.look()
+    world.forget_requests()
+    assert await controller.reconcile("branch-a") is None
+    assert world.hub.requests == []
+
+
+async def test_cluster_registered_again_gets_a_fresh_lease(
+    world: World, controller: ClusterLeaseController
+) -> None:
+    await controller.reconcile("branch-a")
+    world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
+    world.look()
+    await controller.reconcile("branch-a")
+    world.hub.remove(LEASE)
+    again = world.register()
+    world.look()
+    await controller.reconcile("branch-a")
+    (owner,) = world.hub.live(LEASE)["metadata"]["ownerReferences"]
+    assert owner["uid"] == again["metadata"]["uid"]

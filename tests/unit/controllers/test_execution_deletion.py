@@ -1,0 +1,225 @@
+"""ExecutionController, deleting: what goes from the host, what stays, and the finalizer."""
+
+import orjson
+import pytest
+
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.kube.controller import NotReadyError, RetryError
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.domain import DOMAIN
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from tests.fakes import objects
+from tests.fakes.world import World
+
+KEY = ("branch-a", "web-1")
+WORKS = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works"
+WORK = f"{WORKS}/web-1"
+NAMESPACE = "/api/v1/namespaces/edge-v-branch-a"
+SETTINGS = f"{NAMESPACE}/configmaps/settings"
+DEPLOYMENT = "/apis/apps/v1/namespaces/edge-v-branch-a/deployments/web"
+
+
+async def applied_and_deleted(world: World, *manifests: Object, preserve: bool = False) -> None:
+    """Apply a Work, then give it a deletion mark."""
+    world.register()
+    spec = {"preserveResourcesOnDeletion": True} if preserve else {}
+    world.hub.seed(objects.work(*manifests, spec=spec))
+    world.look()
+    await world.execution.reconcile(KEY)
+    world.hub.mark_deleted(WORK)
+    world.look()
+    world.forget_requests()
+
+
+async def test_host_objects_go_in_the_background_then_the_work(world: World) -> None:
+    await applied_and_deleted(world, objects.deployment(), objects.config_map())
+    uid = world.host.live(DEPLOYMENT)["metadata"]["uid"]
+    await world.execution.reconcile(KEY)
+    assert world.host.find(DEPLOYMENT) is None
+    assert world.host.find(SETTINGS) is None
+    assert world.hub.find(WORK) is None
+    (deletion,) = world.host.asked("DELETE", DEPLOYMENT)
+    assert deletion.body["propagationPolicy"] == "Background"
+    assert deletion.body["preconditions"] == {"uid": uid}
+
+
+async def test_removing_the_finalizer_leaves_the_workload_as_it_was(world: World) -> None:
+    manifest = objects.config_map()
+    manifest["data"] = {"z": "1", "a": "ü", "n": "007"}
+    await applied_and_deleted(world, manifest)
+    live = world.hub.live(WORK)
+    finalizers = ["example.com/other", karmada.EXECUTION_FINALIZER]
+    world.hub.seed({**live, "metadata": {**live["metadata"], "finalizers": finalizers}})
+    world.look()
+    before = orjson.dumps(world.hub.live(WORK)["spec"])
+    await world.execution.reconcile(KEY)
+    after = world.hub.live(WORK)
+    assert orjson.dumps(after["spec"]) == before
+    assert after["metadata"]["finalizers"] == ["example.com/other"]
+
+
+async def test_work_without_the_finalizer_is_not_ours_to_clean(world: World) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    live = world.hub.live(WORK)
+    world.hub.seed({**live, "metadata": {**live["metadata"], "finalizers": ["example.com/other"]}})
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.live(SETTINGS)
+    assert world.hub.writes() == []
+
+
+async def test_object_gone_already_is_fine(world: World) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    world.host.remove(SETTINGS)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is None
+
+
+async def test_object_without_the_managed_label_stays(world: World) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    live = world.host.live(SETTINGS)
+    world.host.seed({**live, "metadata": {**live["metadata"], "labels": {}}})
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.live(SETTINGS)
+    assert world.hub.find(WORK) is None
+
+
+async def test_refused_manifest_has_nothing_to_remove(world: World) -> None:
+    await applied_and_deleted(world, objects.deployment(nodeSelector={"branch": "b"}))
+    await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is None
+
+
+async def test_kind_that_nobody_serves_any_more_has_nothing_to_remove(world: World) -> None:
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    world.register()
+    world.hub.seed(objects.work(widget))
+    world.hub.mark_deleted(WORK)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is None
+
+
+async def test_failure_to_delete_keeps_the_finalizer(world: World) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    world.host.fail(500, method="DELETE")
+    with pytest.raises(Exception, match="as the test wants"):
+        await world.execution.reconcile(KEY)
+    assert world.hub.live(WORK)["metadata"]["finalizers"] == [karmada.EXECUTION_FINALIZER]
+
+
+async def test_work_waits_while_its_cluster_is_not_ready(world: World) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    world.register(ready="False")
+    world.look()
+    with pytest.raises(NotReadyError):
+        await world.execution.reconcile(KEY)
+    assert world.host.live(SETTINGS)
+    assert world.hub.find(WORK) is not None
+
+
+async def test_objects_are_abandoned_when_the_cluster_goes_while_it_is_not_ready(
+    world: World,
+) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    world.register(ready="False")
+    world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.live(SETTINGS)
+    assert world.hub.find(WORK) is None
+
+
+async def test_preserved_object_stays_without_any_mark(world: World) -> None:
+    await applied_and_deleted(world, objects.config_map(), preserve=True)
+    await world.execution.reconcile(KEY)
+    live = world.host.live(SETTINGS)
+    assert live["data"] == {"value": "1"}
+    keys = [*labels_of(live), *annotations_of(live)]
+    assert [key for key in keys if DOMAIN in key or key == karmada.MANAGED_LABEL] == []
+    assert world.hub.find(WORK) is None
+
+
+async def test_preserved_object_that_vanished_does_not_block_the_work(world: World) -> None:
+    await applied_and_deleted(world, objects.config_map(), preserve=True)
+    world.host.remove(SETTINGS)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is None
+
+
+async def test_preserved_object_changed_meanwhile_is_released_all_the_same(world: World) -> None:
+    await applied_and_deleted(world, objects.config_map(), preserve=True)
+    world.host.before(
+        "PUT", SETTINGS, lambda: world.host.change(SETTINGS, data={"value": "by hand"})
+    )
+    await world.execution.reconcile(KEY)
+    assert karmada.MANAGED_LABEL not in labels_of(world.host.live(SETTINGS))
+    assert world.hub.find(WORK) is None
+
+
+async def test_namespace_goes_with_its_work(world: World) -> None:
+    await applied_and_deleted(world, objects.namespace_manifest())
+    assert world.host.find(NAMESPACE) is not None
+    await world.execution.reconcile(KEY)
+    assert world.host.find(NAMESPACE) is None
+    assert world.hub.find(WORK) is None
+
+
+async def test_namespace_waits_for_the_works_that_use_it(world: World) -> None:
+    await applied_and_deleted(world, objects.namespace_manifest())
+    world.hub.seed(objects.work(objects.config_map(), name="user-1"))
+    world.look()
+    with pytest.raises(RetryError, match="namespace edge is still used by work user-1"):
+        await world.execution.reconcile(KEY)
+    assert world.host.find(NAMESPACE) is not None
+    world.hub.remove(f"{WORKS}/user-1")
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.find(NAMESPACE) is None
+    assert world.hub.find(WORK) is None
+
+
+async def test_namespace_does_not_wait_for_works_of_another_cluster(world: World) -> None:
+    await applied_and_deleted(world, objects.namespace_manifest())
+    world.hub.seed(objects.work(objects.config_map(), vc="branch-b", name="user-1"))
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.find(NAMESPACE) is None
+
+
+async def test_preserved_namespace_loses_its_claim_only(world: World) -> None:
+    await applied_and_deleted(world, objects.namespace_manifest(), preserve=True)
+    world.hub.seed(objects.work(objects.config_map(), name="user-1"))
+    world.look()
+    await world.execution.reconcile(KEY)
+    live = world.host.live(NAMESPACE)
+    assert [key for key in (*labels_of(live), *annotations_of(live)) if DOMAIN in key] == []
+    assert world.hub.find(WORK) is None
+
+
+async def test_work_changed_before_the_finalizer_is_removed_is_tried_again(world: World) -> None:
+    await applied_and_deleted(world, objects.config_map())
+
+    def touch() -> None:
+        live = world.hub.live(WORK)
+        world.hub.seed({**live, "metadata": {**live["metadata"], "annotations": {"a": "b"}}})
+
+    world.hub.before("PATCH", WORK, touch)
+    with pytest.raises(Exception, match="modified"):
+        await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is not None
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is None
+
+
+async def test_clusters_objects_stay_when_the_cluster_is_taken_by_another(world: World) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    world.hub.seed(objects.cluster("branch-a", "another-id", conditions=[objects.ready()]))
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.live(SETTINGS)
+    assert world.hub.writes() == []

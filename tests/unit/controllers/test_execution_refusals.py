@@ -1,0 +1,218 @@
+"""ExecutionController: what is refused for good, what comes again, what is made again."""
+
+import pytest
+
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.selectors import LabelSelector
+from tests.fakes import objects, served
+from tests.fakes.world import World, new_world
+
+KEY = ("branch-a", "web-1")
+WORK = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works/web-1"
+SETTINGS = "/api/v1/namespaces/edge-v-branch-a/configmaps/settings"
+CONFLICTING = objects.deployment(nodeSelector={"branch": "b"})
+
+
+def given(world: World, *manifests: Object) -> None:
+    work = objects.work(*manifests)
+    if world.hub.find(f"{CLUSTERS_PATH}/branch-a") is None:
+        world.register()
+    if world.hub.find(WORK) is None:
+        world.hub.seed(work)
+    else:
+        world.hub.change(WORK, spec=work["spec"])
+    world.look()
+    world.forget_requests()
+
+
+def applied(world: World) -> Object:
+    found: list[Object] = world.hub.live(WORK)["status"]["conditions"]
+    return next(c for c in found if c["type"] == "Applied")
+
+
+async def test_refusal_is_said_in_the_condition_with_virtual_names(world: World) -> None:
+    given(world, CONFLICTING)
+    await world.execution.reconcile(KEY)
+    assert applied(world)["message"] == (
+        'Failed to apply all manifests (0/1): virtual cluster "branch-a" refused Deployment '
+        "edge/web: NodeSelectorConflict: "
+        'spec.template.spec.nodeSelector["branch"] is "b", required "a"'
+    )
+
+
+async def test_refusal_is_final_and_remembered_for_its_triggers(world: World) -> None:
+    given(world, CONFLICTING)
+    await world.execution.reconcile(KEY)
+    assert world.execution.refused("branch-a") == [KEY]
+    assert world.execution.refused("branch-b") == []
+
+
+async def test_refused_work_that_is_mended_is_no_longer_refused(world: World) -> None:
+    given(world, CONFLICTING)
+    await world.execution.reconcile(KEY)
+    given(world, objects.deployment())
+    await world.execution.reconcile(KEY)
+    assert applied(world)["reason"] == "AppliedSuccessful"
+    assert world.execution.refused("branch-a") == []
+
+
+async def test_refused_work_that_goes_is_forgotten(world: World) -> None:
+    given(world, CONFLICTING)
+    await world.execution.reconcile(KEY)
+    world.hub.remove(WORK)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.execution.refused("branch-a") == []
+
+
+async def test_refusal_beside_a_failure_is_retried(world: World) -> None:
+    given(world, CONFLICTING, objects.config_map())
+    world.host.fail(500, method="POST", path="/api/v1/namespaces/edge-v-branch-a/configmaps")
+    with pytest.raises(RetryError):
+        await world.execution.reconcile(KEY)
+    assert world.execution.refused("branch-a") == []
+
+
+async def test_namespace_that_is_not_ours_refuses_until_it_may_be_adopted(world: World) -> None:
+    world.host.seed(objects.namespace("edge-v-branch-a"))
+    given(world, objects.config_map())
+    await world.execution.reconcile(KEY)
+    assert "NamespaceNotOwned" in applied(world)["message"]
+    assert world.execution.refused("branch-a") == [KEY]
+    allow = {"virtualcluster.kubeedge.io/allow-adoption": "branch-a"}
+    world.host.seed(objects.namespace("edge-v-branch-a", annotations=allow))
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert applied(world)["reason"] == "AppliedSuccessful"
+    assert world.host.live(SETTINGS)
+
+
+async def test_terminating_namespace_is_retried(world: World) -> None:
+    terminating = objects.claimed(
+        deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["example.com/wait"]
+    )
+    world.host.seed(terminating)
+    given(world, objects.config_map())
+    with pytest.raises(RetryError, match="NamespaceTerminating"):
+        await world.execution.reconcile(KEY)
+
+
+async def test_nothing_is_created_while_an_older_cluster_owns_a_node() -> None:
+    older = objects.virtual_cluster("branch-a", node_selector=LabelSelector({"site": "one"}))
+    younger = objects.virtual_cluster("branch-b", node_selector=LabelSelector({"rack": "two"}))
+    async with new_world(older, younger) as world:
+        world.register("branch-a", creationTimestamp="2026-01-01T00:00:00Z")
+        world.register("branch-b", creationTimestamp="2026-01-02T00:00:00Z")
+        world.host.seed(objects.node("n1", {"site": "one", "rack": "two"}))
+        for name in ("branch-a", "branch-b"):
+            world.hub.seed(objects.work(objects.config_map(), vc=name))
+        world.look()
+        await world.execution.reconcile(("branch-a", "web-1"))
+        await world.execution.reconcile(("branch-b", "web-1"))
+        assert world.execution.refused("branch-a") == []
+        assert world.execution.refused("branch-b") == [("branch-b", "web-1")]
+        assert world.host.listed("/api/v1/namespaces/edge-v-branch-b/configmaps") == []
+
+
+async def test_what_is_there_may_be_changed_while_an_older_cluster_owns_a_node() -> None:
+    older = objects.virtual_cluster("branch-a", node_selector=LabelSelector({"site": "one"}))
+    younger = objects.virtual_cluster("branch-b", node_selector=LabelSelector({"rack": "two"}))
+    async with new_world(older, younger) as world:
+        world.register("branch-a", creationTimestamp="2026-01-01T00:00:00Z")
+        world.register("branch-b", creationTimestamp="2026-01-02T00:00:00Z")
+        path = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-b/works/web-1"
+        world.hub.seed(objects.work(objects.config_map(), vc="branch-b"))
+        world.look()
+        await world.execution.reconcile(("branch-b", "web-1"))
+        world.host.seed(objects.node("n1", {"site": "one", "rack": "two"}))
+        changed = objects.work(objects.config_map(value="2"), vc="branch-b")
+        world.hub.change(path, spec=changed["spec"])
+        world.look()
+        await world.execution.reconcile(("branch-b", "web-1"))
+        found = world.host.live("/api/v1/namespaces/edge-v-branch-b/configmaps/settings")
+        assert found["data"] == {"value": "2"}
+
+
+async def test_object_deleted_on_the_host_is_made_again_and_says_so(world: World) -> None:
+    given(world, objects.config_map())
+    await world.execution.reconcile(KEY)
+    world.host.remove(SETTINGS)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.live(SETTINGS)["data"] == {"value": "1"}
+    assert (applied(world)["status"], applied(world)["reason"]) == ("True", "ReCreateSuccessful")
+
+
+async def test_reason_of_a_recreation_stays_until_the_work_changes(world: World) -> None:
+    given(world, objects.config_map())
+    await world.execution.reconcile(KEY)
+    world.host.remove(SETTINGS)
+    world.look()
+    await world.execution.reconcile(KEY)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert applied(world)["reason"] == "ReCreateSuccessful"
+    given(world, objects.config_map(value="2"))
+    await world.execution.reconcile(KEY)
+    assert applied(world)["reason"] == "AppliedSuccessful"
+
+
+async def test_object_that_cannot_be_made_again_is_retried(world: World) -> None:
+    given(world, objects.config_map())
+    await world.execution.reconcile(KEY)
+    world.host.remove(SETTINGS)
+    world.look()
+    world.host.fail(500, method="POST", message="disk full")
+    with pytest.raises(RetryError, match="disk full"):
+        await world.execution.reconcile(KEY)
+    assert applied(world)["status"] == "False"
+    assert "disk full" in applied(world)["message"]
+
+
+async def test_recreation_that_succeeds_later_still_says_so(world: World) -> None:
+    given(world, objects.config_map())
+    await world.execution.reconcile(KEY)
+    world.host.remove(SETTINGS)
+    world.look()
+    world.host.fail(500, method="POST", message="disk full")
+    with pytest.raises(RetryError):
+        await world.execution.reconcile(KEY)
+    await world.execution.reconcile(KEY)
+    assert applied(world)["reason"] == "ReCreateSuccessful"
+
+
+async def test_suspended_work_is_not_made_again(world: World) -> None:
+    given(world, objects.config_map())
+    await world.execution.reconcile(KEY)
+    live = world.hub.live(WORK)
+    world.hub.change(WORK, spec={**live["spec"], "suspendDispatching": True})
+    world.host.remove(SETTINGS)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is None
+
+
+async def test_impersonator_binding_is_applied_without_an_object(world: World) -> None:
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "karmada-impersonator", "labels": {"karmada.io/system": "true"}},
+    }
+    host = world.host.storage.served
+    host.append(served_bindings())
+    given(world, binding)
+    await world.execution.reconcile(KEY)
+    assert applied(world)["reason"] == "AppliedSuccessful"
+    assert world.host.writes() == []
+    assert "manifestStatuses" not in world.hub.live(WORK)["status"]
+
+
+def served_bindings() -> served.Served:
+    return served.Served(
+        "rbac.authorization.k8s.io/v1",
+        "clusterrolebindings",
+        "ClusterRoleBinding",
+        namespaced=False,
+    )

@@ -1,0 +1,281 @@
+"""RegistrationController: which Clusters are made, changed, left alone."""
+
+import pytest
+
+from karmada_vc_agent.controllers.registration import (
+    REFUSED_RETRY,
+    RegistrationController,
+    settings_digest,
+)
+from karmada_vc_agent.fleet.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, cluster_id
+from karmada_vc_agent.kube.controller import Requeue
+from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
+from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+from tests.fakes import objects
+from tests.fakes.world import AGENT, HOST_UID, World
+
+CLUSTER = f"{CLUSTERS_PATH}/branch-a"
+STATE = f"/api/v1/namespaces/agents/configmaps/{AGENT}-state"
+RICH = objects.virtual_cluster(
+    "branch-a",
+    cluster_labels={"tier": "edge"},
+    provider="acme",
+    region="south",
+    zones=("s1", "s2"),
+    taints=({"key": "edge", "effect": "NoSchedule"},),
+)
+
+
+async def controller(
+    world: World, *, reregister: tuple[str, ...] = ()
+) -> tuple[RegistrationController, AgentState]:
+    """Return a controller, as after a start: with what an earlier one left behind."""
+    world.host.seed(objects.namespace("agents"))
+    state = AgentState(world.host_client, "agents", AGENT)
+    await state.load()
+    world.look()
+    made = RegistrationController(
+        world.hub_client, world.clusters, state, world.virtual_clusters, frozenset(reregister)
+    )
+    world.forget_requests()
+    return made, state
+
+
+async def register(world: World, *, reregister: tuple[str, ...] = ()) -> Requeue | None:
+    made, _ = await controller(world, reregister=reregister)
+    return await made.reconcile("branch-a")
+
+
+async def test_new_virtual_cluster_is_registered_for_pull(world: World) -> None:
+    assert await register(world) is None
+    cluster = world.hub.live(CLUSTER)
+    assert cluster["spec"] == {
+        "id": cluster_id(HOST_UID, "branch-a"),
+        "syncMode": "Pull",
+        "resourceModels": [],
+    }
+
+
+async def test_settings_of_a_virtual_cluster_are_on_its_cluster(world: World) -> None:
+    world.virtual_clusters["branch-a"] = RICH
+    await register(world)
+    cluster = world.hub.live(CLUSTER)
+    assert cluster["metadata"]["labels"] == {"tier": "edge"}
+    described = {key: cluster["spec"][key] for key in ("provider", "region", "zones", "taints")}
+    assert described == {
+        "provider": "acme",
+        "region": "south",
+        "zones": ["s1", "s2"],
+        "taints": [{"key": "edge", "effect": "NoSchedule"}],
+    }
+
+
+async def test_registration_is_remembered_on_the_host(world: World) -> None:
+    _, state = await controller(world)
+    await register(world)
+    await state.load()
+    record = state.cluster("branch-a")
+    assert record == ClusterRecord(
+        world.hub.live(CLUSTER)["metadata"]["uid"], settings_digest(world.vc())
+    )
+
+
+async def test_registered_cluster_that_fits_costs_no_request(world: World) -> None:
+    await register(world)
+    made, _ = await controller(world)
+    assert await made.reconcile("branch-a") is None
+    assert world.hub.requests == []
+    assert world.host.requests == []
+
+
+async def test_cluster_that_lost_a_setting_gets_it_back(world: World) -> None:
+    world.virtual_clusters["branch-a"] = RICH
+    await register(world)
+    live = world.hub.live(CLUSTER)
+    world.hub.change(CLUSTER, spec={**live["spec"], "region": "north"})
+    await register(world)
+    assert world.hub.live(CLUSTER)["spec"]["region"] == "south"
+
+
+async def test_labels_and_taints_of_operators_are_kept(world: World) -> None:
+    world.virtual_clusters["branch-a"] = RICH
+    await register(world)
+    live = world.hub.live(CLUSTER)
+    cordon = {"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}
+    world.hub.change(
+        CLUSTER,
+        metadata={**live["metadata"], "labels": {"mine": "yes"}},
+        spec={**live["spec"], "taints": [cordon]},
+    )
+    await register(world)
+    after = world.hub.live(CLUSTER)
+    assert after["metadata"]["labels"] == {"mine": "yes", "tier": "edge"}
+    assert after["spec"]["taints"] == [cordon]
+
+
+async def test_changed_settings_add_their_taints(world: World) -> None:
+    await register(world)
+    live = world.hub.live(CLUSTER)
+    cordon = {"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}
+    world.hub.change(CLUSTER, spec={**live["spec"], "taints": [cordon]})
+    world.virtual_clusters["branch-a"] = RICH
+    await register(world)
+    assert world.hub.live(CLUSTER)["spec"]["taints"] == [
+        cordon,
+        {"key": "edge", "effect": "NoSchedule"},
+    ]
+
+
+async def test_models_that_the_server_filled_in_are_emptied(world: World) -> None:
+    await register(world)
+    live = world.hub.live(CLUSTER)
+    models = [{"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "9223372036854775807"}]}]
+    world.hub.change(CLUSTER, spec={**live["spec"], "resourceModels": models})
+    await register(world)
+    assert world.hub.live(CLUSTER)["spec"].get("resourceModels") == []
+
+
+async def test_models_filled_in_at_creation_are_emptied_in_the_same_go(world: World) -> None:
+    await register(world)
+    assert [str(request) for request in world.hub.writes()] == [
+        f"POST {CLUSTERS_PATH}",
+        f"PATCH {CLUSTER}",
+    ]
+    assert world.hub.live(CLUSTER)["spec"]["resourceModels"] == []
+
+
+async def test_name_that_another_cluster_has_is_not_touched(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    foreign = world.hub.seed(objects.cluster("branch-a", "another-id"))
+    made, _ = await controller(world)
+    for _ in range(3):
+        assert await made.reconcile("branch-a") == REFUSED_RETRY
+    assert world.hub.live(CLUSTER) == foreign
+    assert world.hub.writes() == []
+    own_id = cluster_id(HOST_UID, "branch-a")
+    assert [r.__dict__.get("reason") for r in caplog.records if r.levelname == "ERROR"] == [
+        f"the cluster ID {own_id} or the cluster name branch-a has been registered"
+    ]
+
+
+async def test_id_that_another_name_has_is_not_registered_twice(world: World) -> None:
+    world.hub.seed(objects.cluster("renamed", cluster_id(HOST_UID, "branch-a")))
+    assert await register(world) == REFUSED_RETRY
+    assert world.hub.find(CLUSTER) is None
+
+
+async def test_clusters_of_others_do_not_matter(world: World) -> None:
+    world.hub.seed(objects.cluster("member-1", "another-id"))
+    assert await register(world) is None
+    assert world.hub.find(CLUSTER)
+
+
+async def test_cluster_deleted_on_the_hub_stays_deleted_over_restarts(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await register(world)
+    world.hub.remove(CLUSTER)
+    for _ in range(2):
+        assert await register(world) is None
+    assert world.hub.find(CLUSTER) is None
+    assert any("Leaving a Cluster deleted" in message for message in caplog.messages)
+
+
+async def test_cluster_deleted_on_the_hub_comes_back_with_new_settings(world: World) -> None:
+    await register(world)
+    world.hub.remove(CLUSTER)
+    world.virtual_clusters["branch-a"] = RICH
+    await register(world)
+    assert world.hub.live(CLUSTER)["spec"]["region"] == "south"
+
+
+async def test_cluster_deleted_on_the_hub_comes_back_once_when_told_so(world: World) -> None:
+    await register(world)
+    world.hub.remove(CLUSTER)
+    made, _ = await controller(world, reregister=("branch-a",))
+    await made.reconcile("branch-a")
+    assert world.hub.find(CLUSTER)
+    world.hub.remove(CLUSTER)
+    world.look()
+    await made.reconcile("branch-a")
+    assert world.hub.find(CLUSTER) is None
+
+
+async def test_cluster_that_is_being_deleted_is_not_changed(world: World) -> None:
+    world.virtual_clusters["branch-a"] = RICH
+    world.register()
+    world.hub.mark_deleted(CLUSTER)
+    assert await register(world) is None
+    assert world.hub.writes() == []
+
+
+async def test_cluster_found_without_a_record_is_taken_over_and_remembered(world: World) -> None:
+    world.register()
+    made, state = await controller(world)
+    await made.reconcile("branch-a")
+    record = state.cluster("branch-a")
+    assert record is not None
+    assert record.uid == world.hub.live(CLUSTER)["metadata"]["uid"]
+
+
+async def test_cluster_that_the_hub_refuses_is_tried_again_quietly(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.hub.fail(422, "Invalid", method="POST", times=2, message="spec.region: Invalid value")
+    made, _ = await controller(world)
+    for _ in range(2):
+        assert await made.reconcile("branch-a") == REFUSED_RETRY
+    errors = [r for r in caplog.records if r.levelname == "ERROR"]
+    assert [r.__dict__["reason"] for r in errors] == ["spec.region: Invalid value"]
+    assert await made.reconcile("branch-a") is None
+    assert world.hub.find(CLUSTER)
+
+
+async def test_change_that_the_hub_refuses_is_tried_again_quietly(world: World) -> None:
+    await register(world)
+    world.virtual_clusters["branch-a"] = RICH
+    world.hub.fail(422, "Invalid", method="PATCH")
+    assert await register(world) == REFUSED_RETRY
+
+
+async def test_registration_seen_by_the_server_only_is_waited_for(world: World) -> None:
+    world.hub.before("POST", CLUSTERS_PATH, world.register)
+    made, _ = await controller(world)
+    outcome = await made.reconcile("branch-a")
+    assert outcome is not None
+    assert outcome.after_s < 5
+    world.look()
+    assert await made.reconcile("branch-a") is None
+
+
+async def test_cluster_changed_meanwhile_is_tried_again(world: World) -> None:
+    await register(world)
+    world.virtual_clusters["branch-a"] = RICH
+    world.hub.before("PATCH", CLUSTER, world.register)
+    with pytest.raises(ConflictError):
+        await register(world)
+    await register(world)
+    assert world.hub.live(CLUSTER)["spec"]["region"] == "south"
+
+
+async def test_missing_right_is_left_to_the_queue(world: World) -> None:
+    world.hub.fail(403, "Forbidden", method="POST")
+    with pytest.raises(ForbiddenError):
+        await register(world)
+
+
+def test_digest_of_settings_changes_with_any_of_them_and_not_with_their_order() -> None:
+    expression = Requirement("a", "In", frozenset(("x", "y", "z")))
+    same = Requirement("a", "In", frozenset(("z", "y", "x")))
+    digests = [
+        settings_digest(objects.virtual_cluster("branch-a", node_selector=selector))
+        for selector in (
+            LabelSelector({}, (expression,)),
+            LabelSelector({}, (same,)),
+            LabelSelector({"a": "x"}),
+        )
+    ]
+    assert digests[0] == digests[1] != digests[2]
+    assert settings_digest(RICH) != settings_digest(objects.virtual_cluster("branch-a"))

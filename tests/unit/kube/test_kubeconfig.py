@@ -1,0 +1,287 @@
+"""Kubeconfigs: every way to say who we are, and mistakes that name the file."""
+
+import base64
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, read_kubeconfig
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[bytes, bytes]:
+    """Return a self-signed certificate and its key, in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=3650))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    key_pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), key_pem
+
+
+class Kubeconfig:
+    """A file with one context, to be changed by a test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "kubeconfig"
+        self.cluster: dict[str, Any] = {"server": "https://hub.example:6443/"}
+        self.user: dict[str, Any] = {}
+        self.content: dict[str, Any] = {
+            "current-context": "main",
+            "contexts": [
+                {"name": "main", "context": {"cluster": "c", "user": "u"}},
+                {"name": "other", "context": {"cluster": "d"}},
+            ],
+            "clusters": [
+                {"name": "c", "cluster": self.cluster},
+                {"name": "d", "cluster": {"server": "http://d.example"}},
+            ],
+            "users": [{"name": "u", "user": self.user}],
+        }
+
+    def read(self, context: str = "") -> Credentials:
+        self.path.write_text(yaml.safe_dump(self.content))
+        return read_kubeconfig(self.path, context)
+
+    def problem(self, context: str = "") -> str:
+        """Read what must be refused; return the message without the file's name."""
+        with pytest.raises(KubeconfigError) as raised:
+            self.read(context)
+        text = str(raised.value)
+        assert text.startswith(f"{self.path}: "), text
+        assert "\n" not in text
+        return text.removeprefix(f"{self.path}: ")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Kubeconfig:
+    return Kubeconfig(tmp_path)
+
+
+@pytest.fixture
+def no_environment() -> Iterator[pytest.MonkeyPatch]:
+    """Take away what a developer's shell may say; environment, not names, is what is set."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in ("KUBECONFIG", "HOME", "KUBERNETES_SERVICE_HOST"):
+            environment.delenv(name, raising=False)
+        yield environment
+
+
+def encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def test_server_loses_its_last_slash_and_the_source_is_named(config: Kubeconfig) -> None:
+    found = config.read()
+    assert found.server == "https://hub.example:6443"
+    assert found.source == f"{config.path} (context main)"
+
+
+def test_context_can_be_named(config: Kubeconfig) -> None:
+    assert config.read("other").server == "http://d.example"
+
+
+def test_server_without_tls_needs_no_context(config: Kubeconfig) -> None:
+    assert config.read("other").ssl_context is None
+
+
+def test_token_is_used(config: Kubeconfig) -> None:
+    config.user["token"] = "secret"
+    assert config.read().token() == "secret"
+
+
+def test_no_user_is_no_token(config: Kubeconfig) -> None:
+    assert config.read("other").token() is None
+
+
+def test_token_file_lies_beside_the_kubeconfig(config: Kubeconfig) -> None:
+    config.user["tokenFile"] = "token"
+    config.path.with_name("token").write_text("from a file\n")
+    assert config.read().token() == "from a file"
+
+
+def test_token_file_beats_the_token(config: Kubeconfig) -> None:
+    config.user |= {"tokenFile": "token", "token": "secret"}
+    config.path.with_name("token").write_text("from a file")
+    assert config.read().token() == "from a file"
+
+
+def test_password_is_used(config: Kubeconfig) -> None:
+    config.user |= {"username": "ann", "password": "secret"}
+    assert config.read().basic_auth == ("ann", "secret")
+
+
+def test_proxy_and_server_name_are_used(config: Kubeconfig) -> None:
+    config.cluster |= {"proxy-url": "http://proxy:3128", "tls-server-name": "inner"}
+    found = config.read()
+    assert (found.proxy, found.server_hostname) == ("http://proxy:3128", "inner")
+
+
+def test_certificates_are_read_from_data(config: Kubeconfig, pair: tuple[bytes, bytes]) -> None:
+    certificate, key = pair
+    config.cluster["certificate-authority-data"] = encoded(certificate)
+    config.user["client-certificate-data"] = encoded(certificate)
+    config.user["client-key-data"] = encoded(key)
+    context = config.read().ssl_context
+    assert context is not None
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert len(context.get_ca_certs()) == 1
+
+
+def test_certificates_are_read_from_files_beside_the_kubeconfig(
+    config: Kubeconfig, pair: tuple[bytes, bytes]
+) -> None:
+    for name, content in (("ca.pem", pair[0]), ("client.pem", pair[0]), ("key.pem", pair[1])):
+        config.path.with_name(name).write_bytes(content)
+    config.cluster["certificate-authority"] = "ca.pem"
+    config.user |= {"client-certificate": "client.pem", "client-key": "key.pem"}
+    context = config.read().ssl_context
+    assert context is not None
+    assert len(context.get_ca_certs()) == 1
+
+
+def test_verification_can_be_switched_off(config: Kubeconfig) -> None:
+    config.cluster["insecure-skip-tls-verify"] = True
+    context = config.read().ssl_context
+    assert context is not None
+    assert context.verify_mode == ssl.CERT_NONE
+
+
+# --- mistakes ----------------------------------------------------------------------------------
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError) as raised:
+        read_kubeconfig(tmp_path / "absent")
+    assert str(raised.value) == f"{tmp_path / 'absent'}: No such file or directory"
+
+
+@pytest.mark.parametrize("content", ["a: [", "\x00"])
+def test_file_that_is_no_yaml_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(content)
+    with pytest.raises(KubeconfigError) as raised:
+        read_kubeconfig(path)
+    assert str(raised.value).startswith(f"{path}: not valid YAML: ")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", ["", "text", "[]"])
+def test_file_that_is_no_mapping_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(content)
+    with pytest.raises(KubeconfigError, match="not a kubeconfig"):
+        read_kubeconfig(path)
+
+
+def test_missing_current_context_is_told(config: Kubeconfig) -> None:
+    del config.content["current-context"]
+    assert config.problem() == "current-context is not set; name a context"
+
+
+def test_unknown_context_is_told_with_those_there_are(config: Kubeconfig) -> None:
+    assert config.problem("hub") == 'contexts has no "hub" (there are: main, other)'
+
+
+def test_unknown_cluster_is_told(config: Kubeconfig) -> None:
+    config.content["clusters"] = []
+    assert config.problem() == 'clusters has no "c" (there are: none)'
+
+
+@pytest.mark.parametrize("clusters", ["c", ["c"], {"c": {}}, [{"name": "x"}, 7]])
+def test_section_of_another_shape_is_told(config: Kubeconfig, clusters: object) -> None:
+    config.content["clusters"] = clusters
+    assert config.problem().startswith('clusters has no "c" (there are: ')
+
+
+def test_unknown_user_is_told(config: Kubeconfig) -> None:
+    config.content["users"] = None
+    assert config.problem() == 'users has no "u" (there are: none)'
+
+
+@pytest.mark.parametrize("server", ["", "hub.example:6443", "ftp://hub"])
+def test_server_that_is_no_url_is_told(config: Kubeconfig, server: str) -> None:
+    config.cluster["server"] = server
+    assert config.problem() == f'server "{server}" is no http(s) URL'
+
+
+def test_certificate_that_is_no_base64_is_told(config: Kubeconfig) -> None:
+    config.cluster["certificate-authority-data"] = "%%%"
+    assert config.problem().startswith("certificate material: ")
+
+
+def test_certificate_that_is_none_is_told(config: Kubeconfig) -> None:
+    config.cluster["certificate-authority-data"] = encoded(b"no certificate")
+    assert config.problem().startswith("certificate material: ")
+
+
+def test_certificate_file_that_is_missing_is_named(config: Kubeconfig) -> None:
+    config.cluster["certificate-authority"] = "absent.pem"
+    assert "absent.pem" in config.problem()
+
+
+@pytest.mark.parametrize("half", ["client-certificate-data", "client-key-data"])
+def test_half_a_client_certificate_is_told(
+    config: Kubeconfig, pair: tuple[bytes, bytes], half: str
+) -> None:
+    config.user[half] = encoded(pair[0])
+    expected = "certificate material: client-certificate and client-key go together"
+    assert config.problem() == expected
+
+
+# --- where it is looked for ----------------------------------------------------------------------
+
+
+def test_given_path_is_used(config: Kubeconfig) -> None:
+    config.read()
+    assert find_credentials(str(config.path)).server == "https://hub.example:6443"
+
+
+def test_first_existing_file_of_the_variable_is_used(
+    config: Kubeconfig, no_environment: pytest.MonkeyPatch
+) -> None:
+    config.read()
+    no_environment.setenv("KUBECONFIG", f"/absent:{config.path}")
+    assert find_credentials("", "other").server == "http://d.example"
+
+
+def test_file_in_the_home_folder_is_used(
+    config: Kubeconfig, tmp_path: Path, no_environment: pytest.MonkeyPatch
+) -> None:
+    config.path = tmp_path / ".kube" / "config"
+    config.path.parent.mkdir()
+    config.read()
+    no_environment.setenv("HOME", str(tmp_path))
+    assert find_credentials("").server == "https://hub.example:6443"
+
+
+def test_nothing_found_says_where_was_looked(no_environment: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KubeconfigError, match="no KUBECONFIG, no HOME"):
+        find_credentials("")
+    no_environment.setenv("KUBECONFIG", "/absent")
+    with pytest.raises(KubeconfigError, match=r"\(/absent\), and not inside a Pod"):
+        find_credentials("")

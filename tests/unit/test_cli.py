@@ -1,0 +1,130 @@
+"""The command line: help, mistakes in settings, where settings come from."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from karmada_vc_agent.cli import main
+from karmada_vc_agent.config import FLAGS
+
+SETTINGS = """\
+apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
+kind: AgentConfig
+clusterLeaseDuration: 40s
+virtualClusters:
+- name: branch-a
+  nodeSelector: {matchLabels: {branch: a}}
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    path = tmp_path / "agent.yaml"
+    path.write_text(SETTINGS)
+    return path
+
+
+def run(*arguments: str, **environment: str) -> Result:
+    return CliRunner().invoke(main, ["run", *arguments], env=environment)
+
+
+def error_of(result: Result) -> str:
+    """Return the one line that a mistake is told in."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+def test_help_names_every_flag_with_its_default() -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    for setting in FLAGS:
+        assert f"--{setting.name.replace('_', '-')}" in result.output
+    assert "[default: 40s]" in result.output
+    for flag in ("--config", "--reregister"):
+        assert flag in result.output
+
+
+def test_help_shows_examples_and_a_minimal_file() -> None:
+    output = run("--help").output
+    assert "karmada-vc-agent run --karmada-kubeconfig hub.kubeconfig --config agent.yaml" in output
+    assert "kind: AgentConfig" in output
+
+
+def test_minimal_file_of_the_help_is_valid(tmp_path: Path) -> None:
+    lines = run("--help").output.splitlines()
+    start = lines.index(next(line for line in lines if "apiVersion:" in line))
+    shown = lines[start:]
+    indent = len(shown[0]) - len(shown[0].lstrip())
+    path = tmp_path / "agent.yaml"
+    path.write_text("\n".join(line[indent:] for line in shown))
+    assert "hub.kubeconfig" in error_of(
+        run("--config", str(path), "--karmada-kubeconfig", str(tmp_path / "hub.kubeconfig"))
+    )
+
+
+def test_main_help_names_the_command() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+    assert result.exit_code == 0
+    assert "run" in result.output
+
+
+def test_missing_file_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    path = tmp_path / "absent.yaml"
+    line = error_of(run("--config", str(path)))
+    assert line == f"karmada-vc-agent: {path}: No such file or directory"
+
+
+def test_mistake_in_the_file_names_file_path_and_problem(settings: Path) -> None:
+    settings.write_text(SETTINGS.replace("40s", "soon"))
+    line = error_of(run("--config", str(settings)))
+    assert line == (
+        f'karmada-vc-agent: {settings}: clusterLeaseDuration: "soon" is no duration; '
+        "write for example 40s or 2m"
+    )
+
+
+def test_missing_hub_kubeconfig_is_one_line(settings: Path, tmp_path: Path) -> None:
+    hub = tmp_path / "hub.kubeconfig"
+    line = error_of(run("--config", str(settings), "--karmada-kubeconfig", str(hub)))
+    assert line == f"karmada-vc-agent: {hub}: No such file or directory"
+
+
+def test_flag_beats_environment_beats_file(settings: Path) -> None:
+    file = ("--config", str(settings))
+    flag = ("--cluster-lease-duration", "from-flag")
+    environment = {"KARMADA_VC_AGENT_CLUSTER_LEASE_DURATION": "from-environment"}
+    assert '"from-flag"' in error_of(run(*file, *flag, **environment))
+    assert '"from-environment"' in error_of(run(*file, **environment))
+    absent = str(settings.with_name("absent"))
+    assert absent in error_of(run(*file, "--karmada-kubeconfig", absent))
+
+
+def test_every_flag_can_be_set_in_the_environment(settings: Path) -> None:
+    for name in ("LOG_LEVEL", "LOG_FORMAT", "LEADER_ELECT_RETRY_PERIOD"):
+        line = error_of(run("--config", str(settings), **{f"KARMADA_VC_AGENT_{name}": "wrong!"}))
+        assert f"--{name.lower().replace('_', '-')}: " in line
+
+
+def test_mistake_in_a_flag_is_one_line(settings: Path) -> None:
+    line = error_of(run("--config", str(settings), "--log-level", "loud"))
+    assert line == (
+        'karmada-vc-agent: flags: --log-level: is "loud", must be one of debug, info, warning, '
+        "error"
+    )
+
+
+def test_reregistering_an_unknown_cluster_is_refused(settings: Path) -> None:
+    line = error_of(run("--config", str(settings), "--reregister", "branch-z"))
+    assert line == (
+        'karmada-vc-agent: flags: --reregister: "branch-z" is no virtual cluster of the settings'
+    )
+
+
+@pytest.mark.parametrize("arguments", [("--no-such-flag",), ("--concurrent-work-syncs", "many")])
+def test_flag_that_click_refuses_exits_with_2(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1].startswith("Error: ")

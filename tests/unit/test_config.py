@@ -1,0 +1,366 @@
+"""AgentConfig: what may be set where, and what every mistake is told as."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.config import (
+    DURATIONS,
+    FLAGS,
+    AgentConfig,
+    ConfigError,
+    camel,
+    format_duration,
+    load_config,
+    parse_duration_s,
+)
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.model.selectors import Requirement
+
+HEAD: dict[str, Any] = {
+    "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",
+    "kind": "AgentConfig",
+}
+BRANCH_A: dict[str, Any] = {
+    "name": "branch-a",
+    "nodeSelector": {"matchLabels": {"branch": "a"}},
+}
+
+
+class File:
+    """A settings file in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "agent.yaml"
+
+    def load(self, overrides: dict[str, Any] | None = None, **settings: Any) -> AgentConfig:
+        settings.setdefault("virtualClusters", [BRANCH_A])
+        self.path.write_text(yaml.safe_dump({**HEAD, **settings}))
+        return load_config(self.path, overrides or {})
+
+    def problem(self, overrides: dict[str, Any] | None = None, **settings: Any) -> str:
+        """Load what must be refused; return the message without the file's name."""
+        with pytest.raises(ConfigError) as raised:
+            self.load(overrides, **settings)
+        text = str(raised.value)
+        assert text.startswith(f"{self.path}: "), text
+        assert "\n" not in text
+        return text.removeprefix(f"{self.path}: ")
+
+    def text(self, content: str) -> str:
+        """Load a file of this text, which must be refused; return the message."""
+        self.path.write_text(content)
+        with pytest.raises(ConfigError) as raised:
+            load_config(self.path, {})
+        return str(raised.value)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> File:
+    return File(tmp_path)
+
+
+def test_minimal_file_gives_the_defaults(file: File) -> None:
+    config = file.load()
+    assert config.virtual_clusters[0].name == "branch-a"
+    assert config.cluster_lease_duration == 40.0
+    assert config.agent_name == "karmada-vc-agent"
+    assert config.forbidden_namespaces == ("kube-*",)
+
+
+def test_every_setting_of_a_virtual_cluster_is_read(file: File) -> None:
+    entry = {
+        "name": "branch-a",
+        "nodeSelector": {
+            "matchLabels": {"branch": "a"},
+            "matchExpressions": [{"key": "zone", "operator": "In", "values": ["x", "y"]}],
+        },
+        "nodeNames": ["n1"],
+        "clusterLabels": {"tier": "edge"},
+        "provider": "acme",
+        "region": "south",
+        "zones": ["s1"],
+        "taints": [{"key": "k", "effect": "NoSchedule"}],
+        "namespaces": "OnDemand",
+        "adoptNamespaces": ["mine"],
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+        "offlineTolerations": True,
+    }
+    (vc,) = file.load(virtualClusters=[entry]).virtual_clusters
+    assert vc.node_selector.match_labels == {"branch": "a"}
+    expected = Requirement("zone", "In", frozenset(("x", "y")))
+    assert vc.node_selector.match_expressions == (expected,)
+    assert (vc.node_names, vc.cluster_labels) == (("n1",), {"tier": "edge"})
+    assert (vc.provider, vc.region, vc.zones) == ("acme", "south", ("s1",))
+    assert (vc.namespaces, vc.adopt_namespaces) == ("OnDemand", ("mine",))
+    assert vc.tolerations == ({"key": "k", "operator": "Exists"},)
+    assert vc.offline_tolerations
+
+
+@pytest.mark.parametrize("setting", FLAGS, ids=lambda setting: str(setting.name))
+def test_every_flag_is_a_setting_of_the_file_in_camel_case(file: File, setting: Any) -> None:
+    samples: dict[type, Any] = {bool: not setting.default, int: 7, float: 0.5, str: "x"}
+    value = samples[type(setting.default)]
+    expected = value
+    if setting.name in DURATIONS:
+        value, expected = ("500ms", 0.5) if "lease" not in setting.name else ("90s", 90.0)
+    if setting.name == "log_level":
+        value = expected = "debug"
+    if setting.name == "log_format":
+        value = expected = "json"
+    if setting.name == "namespace_template":
+        value = expected = "{cluster}-x-{namespace}"
+    if setting.name == "health_probe_bind_address":
+        value = expected = ":1234"
+    assert getattr(file.load(**{camel(setting.name): value}), setting.name) == expected
+
+
+@pytest.mark.parametrize("setting", ["clusterAPIQPS", "cluster_api_qps", "clusterApiQps"])
+def test_setting_written_otherwise_is_unknown(file: File, setting: str) -> None:
+    unknown: dict[str, Any] = {setting: 5}
+    assert f"unknown field `{setting}`" in file.problem(**unknown)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"clusterLeaseDuraton": "40s"}, "unknown field `clusterLeaseDuraton`"),
+        ({"kind": "Other"}, 'kind: is "Other", must be "AgentConfig"'),
+        ({"apiVersion": "v1"}, 'apiVersion: is "v1", must be "config.virtualcluster.kubeedge.io'),
+        ({"virtualClusters": []}, "virtualClusters: is empty"),
+        ({"virtualClusters": "x"}, "virtualClusters: Expected `array`, got `str`"),
+        ({"virtualClusters": [{}]}, "virtualClusters[0]: Object missing required field `name`"),
+        ({"agentName": "No Label"}, 'agentName: "No Label" is no DNS label'),
+        ({"agentNamespace": "-x"}, 'agentNamespace: "-x" is no DNS label'),
+        ({"agentName": ["x"]}, "agentName: Expected"),
+        ({"agentName": 5}, "agentName: is 5, must be a text"),
+        ({"clusterLeaseDuration": "soon"}, 'clusterLeaseDuration: "soon" is no duration'),
+        ({"clusterLeaseDuration": "40"}, 'clusterLeaseDuration: "40" is no duration'),
+        ({"concurrentWorkSyncs": "5"}, "concurrentWorkSyncs: is '5', must be a whole number"),
+        ({"concurrentWorkSyncs": True}, "concurrentWorkSyncs: is True, must be a whole number"),
+        ({"concurrentWorkSyncs": 0}, "concurrentWorkSyncs: must be at least 1"),
+        ({"leaderElect": "yes"}, "leaderElect: is 'yes', must be true or false"),
+        ({"logLevel": "loud"}, 'logLevel: is "loud", must be one of debug, info, warning, error'),
+        ({"logFormat": "xml"}, 'logFormat: is "xml", must be one of text, json'),
+        ({"clusterLeaseRenewIntervalFraction": 1}, "clusterLeaseRenewIntervalFraction: must be"),
+        ({"leaderElectRenewDeadline": "15s"}, "leaderElectRenewDeadline: must be less than"),
+        ({"leaderElectRetryPeriod": "0s"}, "leaderElectRetryPeriod: must be more than 0"),
+        ({"clusterLeaseDuration": "0s"}, "clusterLeaseDuration: must be more than 0"),
+        ({"clusterLeaseDuration": -1}, "clusterLeaseDuration: must be more than 0"),
+        ({"clusterStatusUpdateFrequency": 0}, "clusterStatusUpdateFrequency: must be more than 0"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_mistake_is_told_with_its_path(file: File, settings: dict[str, Any], expected: str) -> None:
+    assert file.problem(**settings).startswith((expected, f"{expected} - at")) or (
+        expected in file.problem(**settings)
+    )
+
+
+def cluster(**fields: Any) -> dict[str, Any]:
+    return {**BRANCH_A, **fields}
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (
+            cluster(nodeSelectr={}),
+            "virtualClusters[1]: Object contains unknown field `nodeSelectr`",
+        ),
+        (cluster(name="Branch"), 'virtualClusters[1].name: "Branch" is no Cluster name'),
+        (cluster(name="a.b"), 'virtualClusters[1].name: "a.b" is no Cluster name'),
+        (cluster(name="x" * 49), "virtualClusters[1].name: "),
+        (cluster(name=""), 'virtualClusters[1].name: "" is no Cluster name'),
+        (cluster(name="-a"), 'virtualClusters[1].name: "-a" is no Cluster name'),
+        (cluster(name=7), "virtualClusters[1].name: Expected `str`, got `int`"),
+        ({"name": "b"}, "virtualClusters[1].nodeSelector: selects no nodes"),
+        ({"name": "b", "nodeSelector": {}}, "virtualClusters[1].nodeSelector: selects no nodes"),
+        (
+            {"name": "b", "nodeSelector": {"matchLabels": {}}},
+            "virtualClusters[1].nodeSelector: selects no nodes",
+        ),
+        (
+            {"name": "b", "nodeSelector": {"matchLabels": {"a b": "c"}}},
+            'virtualClusters[1].nodeSelector.matchLabels: "a b" is no label key',
+        ),
+        (
+            {"name": "b", "nodeSelector": {"matchLabels": {"a": "b c"}}},
+            'virtualClusters[1].nodeSelector.matchLabels: "b c" is no label value',
+        ),
+        (
+            {"name": "b", "nodeSelector": {"matchLabels": {"a": True}}},
+            "virtualClusters[1].nodeSelector.matchLabels[...]: Expected `str`, got `bool`",
+        ),
+        (
+            cluster(name="b", namespaces="Sometimes"),
+            'virtualClusters[1].namespaces: is "Sometimes"',
+        ),
+        (cluster(name="b", region="a b"), 'virtualClusters[1].region: "a b" is no label value'),
+        (cluster(name="b", zones=["a b"]), 'virtualClusters[1].zones: "a b" is no label value'),
+        (cluster(name="b", clusterLabels={"/": "x"}), "virtualClusters[1].clusterLabels: "),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_mistake_in_a_virtual_cluster_is_told_with_its_path(
+    file: File, entry: dict[str, Any], expected: str
+) -> None:
+    other = {"name": "other", "nodeSelector": {"matchLabels": {"branch": "other"}}}
+    assert file.problem(virtualClusters=[other, entry]).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ({"key": "a", "operator": "Equals"}, 'operator: is "Equals", must be one of In, NotIn'),
+        ({"key": "a", "operator": "In"}, "values: must not be empty with In"),
+        ({"key": "a", "operator": "Exists", "values": ["x"]}, "values: must be empty with Exists"),
+    ],
+)
+def test_mistake_in_an_expression_is_told_with_its_path(
+    file: File, expression: dict[str, Any], expected: str
+) -> None:
+    entry = {"name": "b", "nodeSelector": {"matchExpressions": [expression]}}
+    path = "virtualClusters[0].nodeSelector.matchExpressions[0]"
+    assert file.problem(virtualClusters=[entry]).startswith(f"{path}.{expected}")
+
+
+def test_name_of_48_characters_is_allowed(file: File) -> None:
+    (vc,) = file.load(virtualClusters=[cluster(name="x" * 48)]).virtual_clusters
+    assert vc.name == "x" * 48
+
+
+def test_two_clusters_of_one_name_are_refused(file: File) -> None:
+    second = cluster(nodeSelector={"matchLabels": {"branch": "b"}})
+    assert file.problem(virtualClusters=[BRANCH_A, second]) == (
+        'virtualClusters[1].name: "branch-a" is used by virtualClusters[0]'
+    )
+
+
+LABELS = {"matchLabels": {"branch": "a"}}
+NARROWER = {"matchLabels": {"branch": "a", "rack": "1"}}
+IN = {"matchExpressions": [{"key": "branch", "operator": "In", "values": ["a", "b"]}]}
+EXISTS = {"matchExpressions": [{"key": "branch", "operator": "Exists"}]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(LABELS, LABELS), (LABELS, NARROWER), (NARROWER, LABELS), (LABELS, IN), (EXISTS, IN)],
+)
+def test_selectors_of_which_one_implies_the_other_are_refused(
+    file: File, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    entries = [{"name": "one", "nodeSelector": first}, {"name": "two", "nodeSelector": second}]
+    assert file.problem(virtualClusters=entries) == (
+        'virtualClusters[1].nodeSelector: "two" and "one" (virtualClusters[0]) select the same '
+        "nodes: one selector implies the other"
+    )
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        {"nodeSelector": {"matchLabels": {"branch": "b"}}},
+        {"nodeSelector": {"matchLabels": {"rack": "1"}}},
+        {"nodeNames": ["n1"]},
+    ],
+)
+def test_selectors_that_may_be_apart_are_allowed(file: File, second: dict[str, Any]) -> None:
+    assert file.load(virtualClusters=[BRANCH_A, {"name": "two", **second}])
+
+
+def test_node_named_by_two_clusters_is_refused(file: File) -> None:
+    entries = [{"name": "one", "nodeNames": ["n1", "n2"]}, {"name": "two", "nodeNames": ["n2"]}]
+    assert '"two" and "one" (virtualClusters[0])' in file.problem(virtualClusters=entries)
+
+
+def test_flag_beats_the_file(file: File) -> None:
+    config = file.load({"cluster_lease_duration": "2m"}, clusterLeaseDuration="1m")
+    assert config.cluster_lease_duration == 120.0
+
+
+def test_absent_flag_leaves_the_file(file: File) -> None:
+    config = file.load({"cluster_lease_duration": None}, clusterLeaseDuration="1m")
+    assert config.cluster_lease_duration == 60.0
+
+
+def test_false_flag_beats_the_file(file: File) -> None:
+    assert file.load({"leader_elect": False}, leaderElect=True).leader_elect is False
+
+
+def test_mistake_in_a_flag_names_the_flag(file: File) -> None:
+    with pytest.raises(ConfigError) as raised:
+        file.load({"cluster_lease_duration": "soon"})
+    assert str(raised.value) == (
+        'flags: --cluster-lease-duration: "soon" is no duration; write for example 40s or 2m'
+    )
+
+
+@pytest.mark.parametrize("value", ["12.5", "12"])
+def test_number_from_a_flag_or_the_environment_is_a_text(file: File, value: str) -> None:
+    assert file.load({"kube_api_qps": value}).kube_api_qps == float(value)
+
+
+def test_number_that_is_none_names_the_flag(file: File) -> None:
+    with pytest.raises(ConfigError, match=r"^flags: --kube-api-qps: is 'many', must be a number$"):
+        file.load({"kube_api_qps": "many"})
+
+
+def test_template_that_cannot_be_used_is_refused_before_anything_is_stored(file: File) -> None:
+    config = file.load(namespaceTemplate="{namespace}")
+    nowhere = Credentials("http://127.0.0.1:1", None, "a test")
+    with pytest.raises(ConfigError) as raised:
+        Agent(config, nowhere, nowhere)
+    assert str(raised.value) == (
+        'settings: namespaceTemplate: "{namespace}" must contain {namespace} and {cluster} '
+        "once each"
+    )
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "absent.yaml"
+    with pytest.raises(ConfigError) as raised:
+        load_config(path, {})
+    assert str(raised.value) == f"{path}: No such file or directory"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "text"])
+def test_file_that_is_no_mapping_is_refused(file: File, content: str) -> None:
+    assert file.text(content) == f"{file.path}: empty, or not a mapping of settings"
+
+
+@pytest.mark.parametrize("content", ["a: [", "\ta: 1", "a: b: c", "\x00"])
+def test_file_that_is_no_yaml_is_refused_in_one_line(file: File, content: str) -> None:
+    text = file.text(content)
+    assert text.startswith(f"{file.path}: not valid YAML: ")
+    assert "\n" not in text
+
+
+def test_settings_without_a_file_lack_virtual_clusters() -> None:
+    with pytest.raises(ConfigError, match=r"^flags: virtualClusters: is empty"):
+        load_config(None, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("40s", 40.0), ("2m", 120.0), ("1h30m", 5400.0), ("500ms", 0.5), ("1.5s", 1.5), ("0s", 0.0)],
+)
+def test_duration_is_read(text: str, seconds: float) -> None:
+    assert parse_duration_s(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "40", "s", "-1s", "1 s", "1s ", "1d", "1s2", "s1", "1.s"])
+def test_duration_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no duration"):
+        parse_duration_s(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(40.0, "40s"), (120.0, "2m"), (0.005, "5ms"), (90.0, "90s")]
+)
+def test_duration_is_written_as_people_do_and_read_back(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+    assert parse_duration_s(text) == pytest.approx(seconds)
