@@ -3,8 +3,9 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from bench import works
 from bench.process import AgentProcess, Memory
@@ -94,7 +95,8 @@ class Bench:
     async def _single(self, contestant: Contestant, manifest: Object) -> None:
         subject = (contestant.cluster, manifest["metadata"]["name"])
         is_deployment = manifest["kind"] == "Deployment"
-        created = await self._create(contestant.cluster, manifest)
+        await self._create(contestant.cluster, manifest)
+        created = await self._watcher.wait([subject], Milestone.ON_HUB)
         on_host = await self._watcher.wait([subject], Milestone.ON_HOST)
         applied = await self._watcher.wait([subject], Milestone.APPLIED)
         results = contestant.results
@@ -119,15 +121,8 @@ class Bench:
 
     async def create_all(self, jobs: Iterable[tuple[str, Object]]) -> float:
         """Create Works, several at once; return the seconds until the last was answered."""
-        begin, rest = time.monotonic(), iter(list(jobs))
-
-        async def write() -> None:
-            for cluster, manifest in rest:
-                await self._create(cluster, manifest)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(WRITERS):
-                group.create_task(write())
+        begin = time.monotonic()
+        await _in_turns(self._create(cluster, manifest) for cluster, manifest in jobs)
         return time.monotonic() - begin
 
     async def one_work_each(self, clusters: list[str]) -> float:
@@ -144,16 +139,30 @@ class Bench:
         listed = (await self._hub.get(path))["items"]
         names = [item["metadata"]["name"] for item in listed]
         ours = [name for name in names if name.startswith(("single-", "burst-"))]
-        await asyncio.gather(*(self._hub.delete(f"{path}/{name}") for name in ours))
+        await _in_turns(self._hub.delete(f"{path}/{name}") for name in ours)
         await self._watcher.wait([(cluster, name) for name in ours], Milestone.GONE)
 
-    async def _create(self, cluster: str, manifest: Object) -> float:
+    async def _create(self, cluster: str, manifest: Object) -> None:
         body = works.work(cluster, manifest)
         await self._hub.request("POST", work_path(execution_namespace(cluster)), body=body)
-        return time.monotonic()
+        # The answer, or the watch if it was faster.
+        self._watcher.mark((cluster, manifest["metadata"]["name"]), Milestone.ON_HUB)
 
     def _new_name(self, prefix: str) -> str:
         return f"{prefix}-{next(self._numbers)}"
+
+
+async def _in_turns(calls: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """Await calls, WRITERS at once: a request that waits for a connection could time out."""
+    rest = iter(calls)
+
+    async def work() -> None:
+        for call in rest:
+            await call
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(WRITERS):
+            group.create_task(work())
 
 
 async def wait_quiet(agent: AgentProcess) -> float:

@@ -24,7 +24,11 @@ _LATENCIES: tuple[tuple[str, Figure], ...] = (
     ("Deployment Work -> Healthy, p50, ms", lambda r: median(r.deployment.healthy_ms)),
 )
 _BURSTS: tuple[tuple[str, Figure], ...] = (
-    ("burst, s", lambda r: median([b.seconds for b in r.bursts])),
+    ("burst, until all are Applied, s", lambda r: median([b.seconds for b in r.bursts])),
+    (
+        "burst, until the hub has taken all Works, s",
+        lambda r: median([b.posting_s for b in r.bursts]),
+    ),
     ("burst, Works a second", lambda r: median([b.works_a_second for b in r.bursts])),
     ("burst, CPU ms a Work", lambda r: median([b.cpu_ms_a_work for b in r.bursts])),
 )

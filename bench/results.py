@@ -8,7 +8,7 @@ from bench.process import Memory
 
 @dataclass(slots=True)
 class Singles:
-    """Milliseconds from the answer to the POST of a Work, one sample for each Work."""
+    """Milliseconds since the hub was seen to have a Work, one sample for each Work."""
 
     on_host_ms: list[float] = field(default_factory=list)
     applied_ms: list[float] = field(default_factory=list)

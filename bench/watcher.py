@@ -22,6 +22,7 @@ Subject = tuple[str, str]
 class Milestone(Enum):
     """What is waited for."""
 
+    ON_HUB = "on hub"
     ON_HOST = "on host"
     APPLIED = "applied"
     HEALTHY = "healthy"
@@ -74,7 +75,7 @@ class Watcher:
         self._waiting: list[tuple[set[tuple[Subject, Milestone]], asyncio.Event]] = []
 
     async def wait(
-        self, subjects: Iterable[Subject], milestone: Milestone, timeout_s: float = 180.0
+        self, subjects: Iterable[Subject], milestone: Milestone, timeout_s: float = 600.0
     ) -> float:
         """Wait until all reached a milestone; return when the last did. Raises TimeoutError."""
         wanted = [(subject, milestone) for subject in subjects]
@@ -100,13 +101,14 @@ class Watcher:
                 event = decoder.decode(line)
                 of_work = event.object.metadata
                 subject = (cluster_of_execution_namespace(of_work.namespace) or "", of_work.name)
+                self.mark(subject, Milestone.ON_HUB)
                 if event.type == "DELETED":
-                    self._mark(subject, Milestone.GONE)
+                    self.mark(subject, Milestone.GONE)
                 status = event.object.status
                 if any(c.type == "Applied" and c.status == "True" for c in status.conditions):
-                    self._mark(subject, Milestone.APPLIED)
+                    self.mark(subject, Milestone.APPLIED)
                 if any(entry.health == "Healthy" for entry in status.manifest_statuses):
-                    self._mark(subject, Milestone.HEALTHY)
+                    self.mark(subject, Milestone.HEALTHY)
 
     async def watch_objects(self, host: ApiClient, path: str, cluster: str) -> None:
         """Follow objects of the host that belong to Works of a cluster until cancelled."""
@@ -114,9 +116,10 @@ class Watcher:
         while True:
             async for line in host.watch(path, {}):
                 event = decoder.decode(line)
-                self._mark((cluster, event.object.metadata.name), Milestone.ON_HOST)
+                self.mark((cluster, event.object.metadata.name), Milestone.ON_HOST)
 
-    def _mark(self, subject: Subject, milestone: Milestone) -> None:
+    def mark(self, subject: Subject, milestone: Milestone) -> None:
+        """Note that a subject reached a milestone now, unless it did before."""
         key = (subject, milestone)
         if key in self._seen:
             return

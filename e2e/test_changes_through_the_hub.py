@@ -7,7 +7,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import eventually, wait_gone
 
 POD_SPEC_PATHS = {"CronJob": ("spec", "jobTemplate", "spec", "template", "spec")}
 POD_SPEC_PATH = ("spec", "template", "spec")
@@ -22,7 +22,7 @@ def test_changed_content_of_a_config_map_reaches_every_cluster(lab: Lab) -> None
         lab.on_host(template, group)
     lab.hub.patch(path_of(template), {"data": {"key": "new", "gone": None}})
     for group in groups:
-        eventually(lambda group=group: _has_data(lab, template, group, {"key": "new"}))
+        lab.wait_data(template, group, key="new")
 
 
 def test_a_new_image_and_more_replicas_reach_the_pods(lab: Lab) -> None:
@@ -30,14 +30,14 @@ def test_a_new_image_and_more_replicas_reach_the_pods(lab: Lab) -> None:
     lab.serve(group)
     template = objects.deployment(lab.namespace(), replicas=1)
     lab.propagate([template], group)
-    eventually(lambda: _runs(lab, template, group, objects.IMAGE, 1))
+    eventually(_runs, lab, template, group, objects.IMAGE, 1)
     container = {"name": "app", "image": "registry.example/app:2"}
     pods = {"template": {"spec": {"containers": [container]}}}
     lab.hub.patch(path_of(template), {"spec": {"replicas": 3, **pods}})
-    eventually(lambda: _runs(lab, template, group, "registry.example/app:2", 3))
-    eventually(lambda: _reports(lab, template, readyReplicas=3, updatedReplicas=3))
+    eventually(_runs, lab, template, group, "registry.example/app:2", 3)
+    lab.wait_status(template, readyReplicas=3, updatedReplicas=3)
     lab.hub.patch(path_of(template), {"spec": {"replicas": 0}})
-    eventually(lambda: _runs(lab, template, group, "registry.example/app:2", 0))
+    eventually(_runs, lab, template, group, "registry.example/app:2", 0)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_a_daemon_set_runs_on_the_nodes_of_its_cluster_only(lab: Lab) -> None:
     lab.serve(group, other)
     template = objects.daemon_set(lab.namespace())
     lab.propagate([template], group)
-    eventually(lambda: _runs_on(lab, template, group, group.nodes))
-    eventually(lambda: _reports(lab, template, desiredNumberScheduled=2, numberReady=2))
+    eventually(_runs_on, lab, template, group, group.nodes)
+    lab.wait_status(template, desiredNumberScheduled=2, numberReady=2)
 
 
 def test_a_finished_job_is_complete_on_the_hub(lab: Lab) -> None:
@@ -74,7 +74,7 @@ def test_a_finished_job_is_complete_on_the_hub(lab: Lab) -> None:
     lab.serve(*groups)
     template = objects.job(lab.namespace())
     lab.propagate([template], *groups)
-    eventually(lambda: _reports(lab, template, succeeded=2))
+    lab.wait_status(template, succeeded=2)
 
 
 def test_a_template_deleted_on_the_hub_goes_from_the_host(lab: Lab) -> None:
@@ -90,7 +90,7 @@ def test_a_template_deleted_on_the_hub_goes_from_the_host(lab: Lab) -> None:
         lab.hub.delete(path_of(template))
     for group in groups:
         for template in templates:
-            eventually(lambda t=template, g=group: _is_gone(lab, lab.host_path(t, g)))
+            wait_gone(lab.host, lab.host_path(template, group))
         assert lab.on_host(kept, group)
 
 
@@ -104,12 +104,8 @@ def test_a_namespace_deleted_on_the_hub_takes_its_host_namespaces_with_it(lab: L
     lab.hub.delete(f"/api/v1/namespaces/{namespace}")
     for group in groups:
         path = f"/api/v1/namespaces/{group.host_namespace(namespace)}"
-        eventually(lambda path=path: _is_gone(lab, path))
+        wait_gone(lab.host, path)
         assert lab.host.get(f"/api/v1/namespaces/{group.host_namespace(other)}")
-
-
-def _has_data(lab: Lab, template: Object, group: Group, data: dict[str, str]) -> None:
-    assert lab.on_host(template, group)["data"] == data
 
 
 def _runs(lab: Lab, template: Object, group: Group, image: str, replicas: int) -> None:
@@ -121,13 +117,3 @@ def _runs(lab: Lab, template: Object, group: Group, image: str, replicas: int) -
 def _runs_on(lab: Lab, template: Object, group: Group, nodes: list[str]) -> None:
     pods = lab.pods(group.host_namespace(template["metadata"]["namespace"]))
     assert sorted(pod["spec"].get("nodeName") or "" for pod in pods) == sorted(nodes)
-
-
-def _reports(lab: Lab, template: Object, **expected: int) -> None:
-    status = lab.hub.get(path_of(template)).get("status") or {}
-    seen = {key: status.get(key) for key in expected}
-    assert seen == expected, status
-
-
-def _is_gone(lab: Lab, path: str) -> None:
-    assert lab.host.find(path) is None, f"{path} is still there"

@@ -3,8 +3,8 @@
 from typing import Any
 
 from e2e.lab import objects
-from e2e.lab.api import Object, path_of
 from e2e.lab.agent import Agent
+from e2e.lab.api import Object
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import eventually
 
@@ -44,7 +44,7 @@ def test_a_deleted_cluster_comes_back_with_reregister(lab: Lab) -> None:
     agent.terminate()
     agent.start("--reregister", deleted.name)
     lab.wait_ready(deleted.name)
-    eventually(lambda: lab.on_host(template, deleted))
+    eventually(lab.on_host, template, deleted)
 
 
 def test_a_deleted_cluster_comes_back_with_changed_settings(lab: Lab) -> None:

@@ -3,7 +3,7 @@
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import condition
 
 CONFIG_MAPS = 120
@@ -20,7 +20,7 @@ def test_an_agent_killed_in_a_burst_ends_right_when_it_is_started_again(lab: Lab
     manifests = [*apps, *maps]
     works = {m["metadata"]["name"]: m for m in manifests}
     paths = {name: lab.create_work(group, name, manifest) for name, manifest in works.items()}
-    eventually(lambda: _has_at_least(lab, namespace, 1))
+    eventually(_has_at_least, lab, namespace, 1)
     agent.kill()
     before = {obj["metadata"]["name"]: obj for obj in _config_maps(lab, namespace)}
 
@@ -36,9 +36,9 @@ def test_an_agent_killed_in_a_burst_ends_right_when_it_is_started_again(lab: Lab
     for work in paths.values():
         if work != deleted:
             lab.wait_applied(work)
-    eventually(lambda: _is_gone(lab, deleted))
+    wait_gone(lab.hub, deleted)
     _assert_nothing_was_made_twice(lab, namespace, before)
-    eventually(lambda: _all_run_once(lab, namespace))
+    eventually(_all_run_once, lab, namespace)
 
 
 def test_what_changed_on_the_hub_while_the_agent_was_dead_is_carried_out(lab: Lab) -> None:
@@ -58,9 +58,8 @@ def test_what_changed_on_the_hub_while_the_agent_was_dead_is_carried_out(lab: La
     agent.start()
     for one in (group, other):
         lab.on_host(made, one)
-        eventually(lambda one=one: _has_data(lab.on_host(changed, one), {"key": "new"}))
-        path = lab.host_path(deleted, one)
-        eventually(lambda path=path: _is_gone_from_host(lab, path))
+        lab.wait_data(changed, one, key="new")
+        wait_gone(lab.host, lab.host_path(deleted, one))
 
 
 def test_objects_that_are_right_are_not_written_again_by_a_restart(lab: Lab) -> None:
@@ -73,7 +72,7 @@ def test_objects_that_are_right_are_not_written_again_by_a_restart(lab: Lab) -> 
         objects.service(namespace),
     ]
     lab.propagate(templates, group)
-    eventually(lambda: _is_available(lab.hub.get(path_of(templates[0]))))
+    lab.wait_status(templates[0], availableReplicas=2)
     for template in templates:
         lab.wait_fully_applied(template)
     before = [_version(lab.on_host(template, group)) for template in templates]
@@ -121,10 +120,6 @@ def _all_run_once(lab: Lab, namespace: str) -> None:
     assert len(running) == DEPLOYMENTS, f"{len(running)} pods run"
 
 
-def _is_available(deployment: Object) -> None:
-    assert deployment["status"].get("availableReplicas") == 2, deployment["status"]
-
-
 def _works_of(lab: Lab, group: Group, namespace: str) -> list[Object]:
     """Return the Works with an object in a namespace; other tests make Works here too."""
     return [
@@ -136,15 +131,3 @@ def _works_of(lab: Lab, group: Group, namespace: str) -> list[Object]:
 
 def _version(obj: Object) -> str:
     return str(obj["metadata"]["resourceVersion"])
-
-
-def _has_data(config_map: Object, data: dict[str, str]) -> None:
-    assert config_map["data"] == data
-
-
-def _is_gone(lab: Lab, path: str) -> None:
-    assert lab.hub.find(path) is None, f"{path} is still there"
-
-
-def _is_gone_from_host(lab: Lab, path: str) -> None:
-    assert lab.host.find(path) is None, f"{path} is still there"

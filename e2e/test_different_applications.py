@@ -1,8 +1,8 @@
 """Different applications to different virtual clusters."""
 
 from e2e.lab import objects
+from e2e.lab.api import Object
 from e2e.lab.lab import Lab
-from e2e.lab.wait import eventually
 
 
 def test_each_cluster_gets_its_own_application_and_not_the_other(lab: Lab) -> None:
@@ -42,14 +42,10 @@ def test_one_template_differs_by_cluster_through_an_override(lab: Lab) -> None:
     lab.hub.create(_override(template, {colour: g.name for colour, g in groups.items()}))
     lab.propagate([template], *groups.values())
     for colour, group in groups.items():
-        eventually(lambda g=group, c=colour: _has_data(lab.on_host(template, g), colour=c))
+        lab.wait_data(template, group, colour=colour)
 
 
-def _has_data(config_map: objects.Object, **data: str) -> None:
-    assert config_map["data"] == data
-
-
-def _override(template: objects.Object, clusters: dict[str, str]) -> objects.Object:
+def _override(template: Object, clusters: dict[str, str]) -> Object:
     rules = [
         {
             "targetCluster": {"clusterNames": [cluster]},

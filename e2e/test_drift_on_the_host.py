@@ -103,7 +103,7 @@ def test_a_host_namespace_deleted_by_hand_returns_with_all_that_was_in_it(lab: L
     lab.host.delete(namespace)
     eventually(lambda: _is_another(lab.host.get(namespace), before))
     for template in templates:
-        eventually(lambda template=template: lab.on_host(template, group))
+        eventually(lab.on_host, template, group)
     after = lab.host.get(namespace)["metadata"]
     assert _own_marks(after) == _own_marks(before["metadata"])
     eventually(lambda: _has_ready(lab.on_host(templates[0], group), 2))

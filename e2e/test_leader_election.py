@@ -2,16 +2,16 @@
 
 from e2e.lab import objects
 from e2e.lab.agent import Agent
-from e2e.lab.api import collection
+from e2e.lab.api import Object, collection
 from e2e.lab.lab import FAST, QUICK_LEASE, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import eventually, within
 
 
 def test_a_standby_takes_over_when_the_leader_is_killed(lab: Lab) -> None:
     group = lab.group("a")
     leader = lab.serve(group, flags=(*FAST, *QUICK_LEASE))
     standby = lab.new_agent(group, flags=(*FAST, *QUICK_LEASE)).start()
-    eventually(lambda: _says(standby, "Standing by"))
+    eventually(_says, standby, "Standing by")
     template = objects.config_map(lab.namespace(), key="1")
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
@@ -19,20 +19,20 @@ def test_a_standby_takes_over_when_the_leader_is_killed(lab: Lab) -> None:
     before = _lease(lab, standby)["spec"]
     leader.kill()
     lab.hub.patch(f"{_maps(template)}/settings", {"data": {"key": "2"}})
-    eventually(lambda: _has_data(lab.on_host(template, group), {"key": "2"}))
+    lab.wait_data(template, group, key="2")
     after = _lease(lab, standby)["spec"]
     assert after["holderIdentity"] != before["holderIdentity"]
     assert after["leaseTransitions"] == before["leaseTransitions"] + 1
-    eventually(lambda: _says(standby, "Serving"))
+    eventually(_says, standby, "Serving")
 
 
 def test_a_leader_told_to_end_hands_over_at_once(lab: Lab) -> None:
     group = lab.group("a")
     leader = lab.serve(group, flags=FAST)
     standby = lab.new_agent(group, flags=FAST).start()
-    eventually(lambda: _says(standby, "Standing by"))
+    eventually(_says, standby, "Standing by")
     leader.terminate()
-    eventually(lambda: _says(standby, "Serving"), timeout_s=12)
+    within(12, _says, standby, "Serving")
     template = objects.config_map(lab.namespace())
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
@@ -43,7 +43,7 @@ def test_a_standby_that_is_told_to_end_leaves_the_leader_alone(lab: Lab) -> None
     group = lab.group("a")
     leader = lab.serve(group, flags=FAST)
     standby = lab.new_agent(group, flags=FAST).start()
-    eventually(lambda: _says(standby, "Standing by"))
+    eventually(_says, standby, "Standing by")
     before = _lease(lab, leader)["spec"]["holderIdentity"]
     standby.terminate()
     template = objects.config_map(lab.namespace())
@@ -52,18 +52,14 @@ def test_a_standby_that_is_told_to_end_leaves_the_leader_alone(lab: Lab) -> None
     assert _lease(lab, leader)["spec"]["holderIdentity"] == before
 
 
-def _lease(lab: Lab, agent: Agent) -> objects.Object:
+def _lease(lab: Lab, agent: Agent) -> Object:
     leases = collection("coordination.k8s.io/v1", "Lease", agent.namespace)
     return lab.host.get(f"{leases}/{agent.name}")
 
 
-def _maps(template: objects.Object) -> str:
+def _maps(template: Object) -> str:
     return collection("v1", "ConfigMap", template["metadata"]["namespace"])
 
 
 def _says(agent: Agent, text: str) -> None:
     assert text in agent.log(), agent.log_tail()
-
-
-def _has_data(config_map: objects.Object, data: dict[str, str]) -> None:
-    assert config_map["data"] == data

@@ -1,8 +1,9 @@
 """A node that two groups select counts for one of them, and both Clusters say so."""
 
 from e2e.lab import objects
+from e2e.lab.api import Object
 from e2e.lab.lab import NODES, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import condition
 
 
@@ -37,9 +38,9 @@ def test_a_node_in_two_groups_is_told_counted_once_and_resolved(lab: Lab) -> Non
     lab.wait_applied(lab.create_work(older, "in-older", in_older))
     replace = {"op": "replace", "path": "/spec/workload/manifests/0/data/key", "value": "2"}
     lab.hub.patch_json(early_work, replace)
-    eventually(lambda: _has_data(lab.on_host(early, younger), {"key": "2"}))
+    lab.wait_data(early, younger, key="2")
     lab.hub.delete(early_work)
-    eventually(lambda: _is_gone(lab, lab.host_path(early, younger)))
+    wait_gone(lab.host, lab.host_path(early, younger))
 
     lab.host.patch(shared, {"metadata": {"labels": dict.fromkeys(younger.selector)}})
     for group in (older, younger):
@@ -62,7 +63,7 @@ def test_nodes_chosen_by_name_or_expression_are_labelled_for_their_cluster(lab: 
     for group in (named, expressed):
         live = lab.on_host(template, group)
         assert live["spec"]["template"]["spec"]["nodeSelector"] == {label: group.name}
-        eventually(lambda group=group: _runs_on_first_node(lab, group, template))
+        eventually(_runs_on_first_node, lab, group, template)
     node = lab.host.get(f"{NODES}/{named.nodes[1]}")
     assert label not in node["metadata"]["labels"]
 
@@ -83,14 +84,6 @@ def _wait_total(lab: Lab, group: Group, nodes: int) -> None:
     eventually(look)
 
 
-def _has_data(config_map: objects.Object, data: dict[str, str]) -> None:
-    assert config_map["data"] == data
-
-
-def _is_gone(lab: Lab, path: str) -> None:
-    assert lab.host.find(path) is None, f"{path} is still there"
-
-
-def _runs_on_first_node(lab: Lab, group: Group, template: objects.Object) -> None:
+def _runs_on_first_node(lab: Lab, group: Group, template: Object) -> None:
     pods = lab.pods(group.host_namespace(template["metadata"]["namespace"]))
     assert [pod["spec"].get("nodeName") for pod in pods] == [group.nodes[0]] * 2

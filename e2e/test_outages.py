@@ -10,7 +10,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import Group, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually
+from e2e.lab.wait import eventually, within
 from e2e.lab.works import condition
 
 SHORT = (
@@ -57,7 +57,7 @@ def test_a_host_that_is_away_is_reported_and_put_right_when_it_is_back(
 
     host_wire.restore()
     lab.wait_ready(group.name)
-    eventually(lambda: lab.host.get(lab.host_path(template, group)), PROMPTLY_S)
+    within(PROMPTLY_S, lab.host.get, lab.host_path(template, group))
     assert agent.is_running()
     agent.terminate()
 
@@ -69,7 +69,7 @@ def test_a_short_gap_of_the_host_is_not_reported(lab: Lab, host_wire: Proxy) -> 
     before = condition(lab.wait_ready(group.name), "Ready")
     namespace = lab.namespace()
     host_wire.cut()
-    eventually(lambda: _says_that_it_waits(agent, host_wire))
+    eventually(_says_that_it_waits, agent, host_wire)
     host_wire.restore()
     template = objects.config_map(namespace)
     lab.propagate([template], group)
@@ -89,17 +89,17 @@ def test_works_made_while_the_hub_was_away_are_applied_soon_after(
     lab.wait_fully_applied(template)
 
     hub_wire.cut()
-    eventually(lambda: _says_that_it_waits(agent, hub_wire))
+    eventually(_says_that_it_waits, agent, hub_wire)
     made = [lab.create_work(group, f"made-{n}", _map(namespace, n)) for n in range(10)]
     lab.hub.patch(path_of(template), {"data": {"key": "2"}})
 
     hub_wire.restore()
     for number in range(10):
         path = lab.host_path(_map(namespace, number), group)
-        eventually(lambda path=path: lab.host.get(path), PROMPTLY_S)
+        within(PROMPTLY_S, lab.host.get, path)
     for work in made:
         lab.wait_applied(work)
-    eventually(lambda: _has_data(lab.on_host(template, group), {"key": "2"}), PROMPTLY_S)
+    lab.wait_data(template, group, key="2")
     lab.wait_ready(group.name)
     agent.terminate()
 
@@ -112,7 +112,7 @@ def test_the_host_is_kept_right_while_the_hub_is_away(lab: Lab, hub_wire: Proxy)
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
     hub_wire.cut()
-    eventually(lambda: _says_that_it_waits(agent, hub_wire))
+    eventually(_says_that_it_waits, agent, hub_wire)
     before = lab.on_host(template, group)
     lab.host.delete(lab.host_path(template, group))
     eventually(lambda: _is_another(lab.host.get(lab.host_path(template, group)), before))
@@ -125,7 +125,7 @@ def test_an_agent_that_starts_without_the_hub_says_so_and_serves_when_it_comes(
     group = lab.group("a")
     hub_wire.cut()
     agent = lab.new_agent(group, flags=SHORT, hub=hub_wire.kubeconfig).start()
-    eventually(lambda: _says_that_it_waits(agent, hub_wire))
+    eventually(_says_that_it_waits, agent, hub_wire)
     hub_wire.restore()
     lab.wait_ready(group.name)
 
@@ -135,7 +135,7 @@ def test_an_agent_ends_when_told_to_although_the_hub_is_away(lab: Lab, hub_wire:
     agent = lab.new_agent(group, flags=SHORT, hub=hub_wire.kubeconfig).start()
     lab.wait_ready(group.name)
     hub_wire.cut()
-    eventually(lambda: _says_that_it_waits(agent, hub_wire))
+    eventually(_says_that_it_waits, agent, hub_wire)
     agent.terminate()
 
 
@@ -144,7 +144,7 @@ def test_an_agent_ends_when_told_to_although_the_host_is_away(lab: Lab, host_wir
     agent = lab.new_agent(group, flags=SHORT, host=host_wire.kubeconfig).start()
     lab.wait_ready(group.name)
     host_wire.cut()
-    eventually(lambda: _says_that_it_waits(agent, host_wire))
+    eventually(_says_that_it_waits, agent, host_wire)
     agent.terminate()
 
 
@@ -165,10 +165,6 @@ def _assert_lease_goes_on(lab: Lab, group: Group) -> None:
 def _says_that_it_waits(agent: Agent, wire: Proxy) -> None:
     lines = [line for line in agent.log().splitlines() if "Waiting for API server" in line]
     assert any(wire.server in line for line in lines), agent.log_tail()
-
-
-def _has_data(config_map: Object, data: dict[str, str]) -> None:
-    assert config_map["data"] == data
 
 
 def _is_another(live: Object, before: Object) -> None:

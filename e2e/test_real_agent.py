@@ -12,9 +12,8 @@ import yaml
 
 from e2e.lab import objects
 from e2e.lab.agent import clean_environment
-from e2e.lab.api import Object, path_of
+from e2e.lab.api import path_of
 from e2e.lab.lab import CLUSTERS, Lab
-from e2e.lab.wait import eventually
 from e2e.lab.works import execution_namespace
 
 
@@ -57,7 +56,7 @@ def test_a_real_agent_and_ours_serve_one_host_side_by_side(lab: Lab, program: st
             lab.wait_ready(group.name)
 
         lab.hub.patch(path_of(template), {"spec": {"replicas": 2}})
-        eventually(lambda: _has_replicas(lab.hub.get(path_of(template)), 4))
+        lab.wait_status(template, readyReplicas=4)
         _assert_serves(lab, whole, name)
         assert "has not been initialized" not in real.log()
 
@@ -110,7 +109,3 @@ def _remove_traces(lab: Lab, cluster: str) -> None:
     for own in (f"{lab.id}-real",):
         lab.host.delete(f"/api/v1/namespaces/{own}")
         lab.hub.delete(f"/api/v1/namespaces/{own}")
-
-
-def _has_replicas(deployment: Object, replicas: int) -> None:
-    assert deployment["status"].get("readyReplicas") == replicas, deployment["status"]

@@ -31,7 +31,7 @@ def test_a_cluster_scoped_kind_is_refused_and_the_rest_of_its_work_goes_on(lab: 
     assert condition(lab.hub.get(work), "Applied")["reason"] == "AppliedFailed"
     lab.on_host(manifest, group)
     assert lab.host.find(path_of(refused)) is None
-    eventually(lambda: _has_event(lab, work, "KindForbidden"))
+    eventually(_has_event, lab, work, "KindForbidden")
 
 
 def test_a_node_selector_of_another_group_is_refused_in_one_cluster_only(lab: Lab) -> None:
@@ -76,7 +76,7 @@ def test_an_object_that_was_there_before_is_left_alone_until_it_goes(lab: Lab) -
     lab.serve(group)
     manifest = objects.config_map(lab.namespace(), key="hub")
     namespace = group.host_namespace(manifest["metadata"]["namespace"])
-    eventually(lambda: lab.host.get(f"/api/v1/namespaces/{namespace}"))
+    eventually(lab.host.get, f"/api/v1/namespaces/{namespace}")
     theirs = lab.host.create(objects.config_map(namespace, key="host"))
     work = lab.create_work(group, "conflict", manifest)
     lab.wait_applied(
@@ -98,7 +98,7 @@ def test_an_object_that_was_there_before_is_taken_over_where_the_policy_says_so(
     lab.serve(group)
     template = objects.config_map(lab.namespace(), key="hub")
     namespace = group.host_namespace(template["metadata"]["namespace"])
-    eventually(lambda: lab.host.get(f"/api/v1/namespaces/{namespace}"))
+    eventually(lab.host.get, f"/api/v1/namespaces/{namespace}")
     theirs = lab.host.create(objects.config_map(namespace, key="host"))
     lab.propagate([template], group, conflictResolution="Overwrite")
     lab.wait_fully_applied(template)

@@ -2,7 +2,6 @@
 
 import uuid
 
-
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import CLUSTERS, Lab
 from e2e.lab.wait import eventually
@@ -33,13 +32,13 @@ def test_each_cluster_has_a_lease_that_is_renewed(lab: Lab) -> None:
     groups = [lab.group("a"), lab.group("b")]
     lab.serve(*groups, flags=("--cluster-lease-renew-interval-fraction", "0.05"))
     for group in groups:
-        lease = eventually(lambda path=f"{LEASES}/{group.name}": lab.hub.get(path))
+        lease = eventually(lab.hub.get, f"{LEASES}/{group.name}")
         assert lease["spec"]["holderIdentity"] == group.name
         assert lease["spec"]["leaseDurationSeconds"] == 40
         owner = lease["metadata"]["ownerReferences"][0]
         assert (owner["kind"], owner["name"]) == ("Cluster", group.name)
         assert owner["uid"] == lab.cluster(group.name)["metadata"]["uid"]
-        eventually(lambda before=lease: _is_later(lab, before))
+        eventually(_is_later, lab, lease)
 
 
 def test_a_cluster_reports_its_own_nodes_only(lab: Lab) -> None:

@@ -1,7 +1,7 @@
 """A virtual cluster that is no longer in the settings is left as it is, and so are the others."""
 
 from e2e.lab import objects
-from e2e.lab.api import Object, collection, path_of
+from e2e.lab.api import collection, path_of
 from e2e.lab.lab import Group, Lab
 from e2e.lab.wait import eventually
 
@@ -16,7 +16,7 @@ def test_a_cluster_taken_out_of_the_settings_keeps_all_it_has_and_the_others_go_
     name = lab.namespace()
     templates = [objects.deployment(name), objects.config_map(name)]
     lab.propagate(templates, kept, removed)
-    eventually(lambda: _is_available(lab.hub.get(path_of(templates[0])), 4))
+    lab.wait_status(templates[0], availableReplicas=4)
     for template in templates:
         lab.wait_fully_applied(template)
     before = {group.name: _versions(lab, group, name) for group in (kept, removed)}
@@ -28,7 +28,7 @@ def test_a_cluster_taken_out_of_the_settings_keeps_all_it_has_and_the_others_go_
     lab.propagate([marker], kept)
     lab.wait_fully_applied(marker)
     lab.hub.patch(path_of(marker), {"data": {"key": "2"}})
-    eventually(lambda: _has_data(lab.on_host(marker, kept), {"key": "2"}))
+    lab.wait_data(marker, kept, key="2")
 
     after = {group.name: _versions(lab, group, name) for group in (kept, removed)}
     assert after[removed.name] == before[removed.name]
@@ -55,7 +55,7 @@ def test_a_cluster_put_back_into_the_settings_is_served_again(lab: Lab) -> None:
     lab.hub.patch(path_of(template), {"data": {"key": "new"}})
     agent.settings["virtualClusters"] = both
     agent.start()
-    eventually(lambda: _has_data(lab.on_host(template, removed), {"key": "new"}))
+    lab.wait_data(template, removed, key="new")
     assert lab.on_host(template, removed)["metadata"]["uid"] == uid
 
 
@@ -75,14 +75,6 @@ def _versions(lab: Lab, group: Group, namespace: str) -> dict[str, tuple[str, st
         key: (obj["metadata"]["uid"], obj["metadata"]["resourceVersion"])
         for key, obj in found.items()
     }
-
-
-def _is_available(deployment: Object, replicas: int) -> None:
-    assert deployment["status"].get("availableReplicas") == replicas, deployment["status"]
-
-
-def _has_data(config_map: Object, data: dict[str, str]) -> None:
-    assert config_map["data"] == data
 
 
 def _is_left_out(log: str, group: Group) -> None:

@@ -29,7 +29,7 @@ def test_a_group_that_is_full_gets_no_more_replicas(lab: Lab) -> None:
     namespace = lab.namespace()
     first = objects.deployment(namespace, "first", replicas=4, cpu="1")
     lab.propagate([first], full)
-    eventually(lambda: _has_no_room(lab, full))
+    eventually(_has_no_room, lab, full)
     second = objects.deployment(namespace, "second", replicas=3, cpu="1")
     lab.propagate([second], full, free, placement=_divided(full, free))
     assert _shares(lab, second, 3) == {free.name: 3}

@@ -1,7 +1,7 @@
 """One Deployment, one policy, two virtual clusters: each on its own nodes."""
 
 from e2e.lab import objects
-from e2e.lab.api import Object, path_of
+from e2e.lab.api import Object
 from e2e.lab.lab import Group, Lab
 from e2e.lab.wait import eventually
 
@@ -17,7 +17,7 @@ def test_a_deployment_lands_in_two_host_namespaces_each_on_its_own_nodes(lab: La
         assert selector == {lab.disk: "ssd", **group.selector}
         assert live["spec"]["template"]["metadata"]["labels"] == {"app": "web"}
         assert live["spec"]["selector"] == {"matchLabels": {"app": "web"}}
-        eventually(lambda group=group: _runs_on_own_nodes(lab, template, group, 3))
+        eventually(_runs_on_own_nodes, lab, template, group, 3)
 
 
 def test_the_hub_sums_what_two_clusters_run(lab: Lab) -> None:
@@ -28,7 +28,7 @@ def test_the_hub_sums_what_two_clusters_run(lab: Lab) -> None:
     binding = lab.wait_fully_applied(template)
     targets = {target["name"] for target in binding["spec"]["clusters"]}
     assert targets == {group.name for group in groups}
-    eventually(lambda: _sums_to(lab.hub.get(path_of(template)), 4))
+    lab.wait_status(template, replicas=4, readyReplicas=4, availableReplicas=4)
     binding = lab.wait_fully_applied(template)
     eventually(lambda: _is_healthy_everywhere(lab.wait_fully_applied(template)))
     names = [item["clusterName"] for item in binding["status"]["aggregatedStatus"]]
@@ -41,7 +41,7 @@ def test_the_namespace_of_each_cluster_pins_pods_that_nobody_rewrote(lab: Lab) -
     name = lab.namespace()
     for group in groups:
         path = f"/api/v1/namespaces/{group.host_namespace(name)}"
-        annotations = eventually(lambda path=path: lab.host.get(path))["metadata"]["annotations"]
+        annotations = eventually(lab.host.get, path)["metadata"]["annotations"]
         wanted = ",".join(f"{key}={value}" for key, value in group.selector.items())
         assert annotations["scheduler.alpha.kubernetes.io/node-selector"] == wanted
 
@@ -58,12 +58,6 @@ def _runs_on_own_nodes(lab: Lab, template: Object, group: Group, replicas: int) 
     namespace = group.host_namespace(template["metadata"]["namespace"])
     nodes = [pod["spec"].get("nodeName") for pod in lab.pods(namespace)]
     assert nodes == [group.nodes[1]] * replicas, f"pods of {group.name} are on {nodes}"
-
-
-def _sums_to(deployment: Object, replicas: int) -> None:
-    status = deployment["status"]
-    seen = {key: status.get(key) for key in ("replicas", "readyReplicas", "availableReplicas")}
-    assert set(seen.values()) == {replicas}, seen
 
 
 def _is_healthy_everywhere(binding: Object) -> None:

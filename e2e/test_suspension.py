@@ -7,7 +7,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import condition
 
 SUSPENDED = {"dispatching": True}
@@ -21,7 +21,7 @@ def test_a_suspended_application_is_dispatched_when_it_is_resumed(lab: Lab) -> N
     namespace = lab.namespace()
     template = objects.config_map(namespace)
     policy = lab.propagate([template], group, suspension=SUSPENDED)
-    work = eventually(lambda: _work_of(lab, template, group))
+    work = eventually(_work_of, lab, template, group)
     dispatching = eventually(lambda: condition(lab.hub.get(path_of(work)), "Dispatching"))
     assert (dispatching["status"], dispatching["reason"]) == ("False", "SuspendDispatching")
     assert dispatching["message"] == "Work dispatching is in a suspended state."
@@ -43,7 +43,7 @@ def test_a_suspended_work_is_neither_updated_nor_repaired(lab: Lab) -> None:
     work = lab.create_work(group, "paused", manifest)
     lab.wait_applied(work)
     lab.hub.patch(work, {"spec": {"suspendDispatching": True}})
-    eventually(lambda: _is_dispatching(lab, work, "False"))
+    eventually(_is_dispatching, lab, work, "False")
     replace = {"op": "replace", "path": "/spec/workload/manifests/0/data/key", "value": "new"}
     lab.hub.patch_json(work, replace)
     path = lab.host_path(manifest, group)
@@ -51,7 +51,7 @@ def test_a_suspended_work_is_neither_updated_nor_repaired(lab: Lab) -> None:
     _apply_another(lab, group, manifest["metadata"]["namespace"])
     assert lab.host.get(path)["data"] == {"key": "edited"}
     lab.hub.patch(work, {"spec": {"suspendDispatching": False}})
-    eventually(lambda: _has_data(lab.host.get(path), {"key": "new"}))
+    lab.wait_data(manifest, group, key="new")
 
 
 def test_a_suspended_work_still_reports_the_status_of_its_objects(lab: Lab) -> None:
@@ -59,11 +59,11 @@ def test_a_suspended_work_still_reports_the_status_of_its_objects(lab: Lab) -> N
     lab.serve(group)
     manifest = objects.deployment(lab.namespace(), replicas=1)
     work = lab.create_work(group, "paused", manifest)
-    eventually(lambda: _reports_ready(lab, work, 1))
+    eventually(_reports_ready, lab, work, 1)
     lab.hub.patch(work, {"spec": {"suspendDispatching": True}})
-    eventually(lambda: _is_dispatching(lab, work, "False"))
+    eventually(_is_dispatching, lab, work, "False")
     lab.host.patch(lab.host_path(manifest, group), {"spec": {"replicas": 2}})
-    eventually(lambda: _reports_ready(lab, work, 2))
+    eventually(_reports_ready, lab, work, 2)
 
 
 @pytest.mark.parametrize("make", [objects.config_map, objects.deployment])
@@ -78,7 +78,7 @@ def test_a_preserved_object_stays_on_the_host_without_marks(
     before = lab.on_host(template, group)
     work = _work_of(lab, template, group)
     lab.hub.delete(path_of(template))
-    eventually(lambda: _is_gone(lab, path_of(work)))
+    wait_gone(lab.hub, path_of(work))
     after = lab.on_host(template, group)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert after.get("data") == before.get("data")
@@ -97,7 +97,7 @@ def test_a_preserved_namespace_stays_and_is_claimed_no_longer(lab: Lab) -> None:
     before = lab.host.get(path)
     try:
         lab.hub.delete(work)
-        eventually(lambda: _is_gone(lab, work))
+        wait_gone(lab.hub, work)
         after = lab.host.get(path)
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         assert "virtualcluster" not in str(after["metadata"].get("labels"))
@@ -130,11 +130,3 @@ def _is_dispatching(lab: Lab, work: str, status: str) -> None:
 def _reports_ready(lab: Lab, work: str, replicas: int) -> None:
     status = lab.hub.get(work)["status"]["manifestStatuses"][0]["status"]
     assert status.get("readyReplicas") == replicas, status
-
-
-def _has_data(config_map: Object, data: dict[str, str]) -> None:
-    assert config_map["data"] == data
-
-
-def _is_gone(lab: Lab, path: str) -> None:
-    assert lab.hub.find(path) is None, f"{path} is still there"

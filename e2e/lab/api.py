@@ -28,7 +28,8 @@ class Api:
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
-        client = config.new_client_from_config(config_file=str(kubeconfig))
+        new_client: Any = config.new_client_from_config  # ships no types
+        client = new_client(config_file=str(kubeconfig))
         self._server = client.configuration.host
         self._pool = client.rest_client.pool_manager
         token = client.configuration.get_api_key_with_prefix("authorization")

@@ -62,7 +62,7 @@ class Lab:
         for _ in range(nodes):
             self.add_node(group, cpu)
         self.clusters.add(group.name)
-        eventually(lambda: self._all_ready(group))
+        eventually(self._all_ready, group)
         return group
 
     def add_node(
@@ -172,7 +172,7 @@ class Lab:
     def create_work(self, group: Group, name: str, *manifests: Object, **spec: bool) -> str:
         """Write a Work by hand; return its path."""
         work = hand_written(group.name, name, *manifests, **spec)
-        eventually(lambda: self.hub.get(f"/api/v1/namespaces/{work['metadata']['namespace']}"))
+        eventually(self.hub.get, f"/api/v1/namespaces/{work['metadata']['namespace']}")
         return path_of(self.hub.create(work))
 
     def works(self, group: Group) -> list[Object]:
@@ -195,11 +195,30 @@ class Lab:
 
     def on_host(self, template: Object, group: Group) -> Object:
         """Wait until an object of the hub is on the host; return the host's."""
-        return eventually(lambda: self.host.get(self.host_path(template, group)))
+        return eventually(self.host.get, self.host_path(template, group))
 
     def host_path(self, template: Object, group: Group) -> str:
         """Return where the host has an object of the hub."""
         return path_of(template, group.host_namespace(template["metadata"]["namespace"]))
+
+    def wait_data(self, config_map: Object, group: Group, **data: str) -> Object:
+        """Wait until a ConfigMap on the host has just this content; return it."""
+
+        def look() -> Object:
+            live = self.host.get(self.host_path(config_map, group))
+            assert live["data"] == data, live["data"]
+            return live
+
+        return eventually(look)
+
+    def wait_status(self, template: Object, **expected: int) -> None:
+        """Wait until the hub has these numbers in the status of a template."""
+
+        def look() -> None:
+            status = self.hub.get(path_of(template)).get("status") or {}
+            assert {key: status.get(key) for key in expected} == expected, status
+
+        eventually(look)
 
     def pods(self, namespace: str) -> list[Object]:
         """Return the pods of a host namespace that are to stay."""

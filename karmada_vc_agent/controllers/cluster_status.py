@@ -147,7 +147,7 @@ class ClusterStatusController:
         vc = self._virtual_clusters[name]
         is_partial = False
         try:
-            served = await self._host.discovery.refresh()
+            served = await self._host.discovery.refresh(self._times.frequency_s / 2)
         except KubeError:
             served, is_partial = self._host.discovery.served, True
         enablements = self._api_enablements(served)

@@ -41,6 +41,9 @@ _log = logging.getLogger(__name__)
 WorkKey = tuple[str, str]
 """Virtual cluster and name of a Work."""
 
+ATTEMPTS = 5
+"""How often a status that met a newer Work is put together again."""
+
 
 class StatusReflector(Protocol):
     """What execution asks of work status."""
@@ -107,12 +110,15 @@ class ExecutionController:
             await self._finalise(vc, work)
             self._forget(key)
             return
-        if is_suspended(work):
-            await self._suspend(vc, work)
-            return
-        if not self._o.clusters.is_ready(cluster):
-            raise NotReadyError(f"cluster({cluster}) not ready")
-        await self._carry_out(key, vc, work)
+        try:
+            if is_suspended(work):
+                await self._suspend(vc, work)
+            elif self._o.clusters.is_ready(cluster):
+                await self._carry_out(key, vc, work)
+            else:
+                raise NotReadyError(f"cluster({cluster}) not ready")
+        except NotFoundError:
+            return  # the Work is gone; the watch is about to say so
 
     def _forget(self, key: WorkKey) -> None:
         self._refused.discard(key)
@@ -219,29 +225,25 @@ class ExecutionController:
         """PUT conditions and entries if anything differs."""
         namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
         is_seen = True
-        while True:
+        for _ in range(ATTEMPTS):
             total = len(manifests_of(work))
             live = work.get("status")
             status = compose_work_status(live, conditions, entries, total, self._o.now())
             if status == (live or {}):
                 return
+            body = {**work, "status": status}
             try:
-                answer = await self._o.hub.replace(
-                    work_path(namespace, name, "status"), {**work, "status": status}
-                )
-            except NotFoundError:
-                return
+                answer = await self._o.hub.replace(work_path(namespace, name, "status"), body)
             except ConflictError:
                 # Somebody changed the Work meanwhile: the status still says what was done.
-                try:
-                    work = await self._o.hub.get(work_path(namespace, name))
-                except NotFoundError:
-                    return
+                work = await self._o.hub.get(work_path(namespace, name))
                 is_seen = False
                 continue
-            if is_seen:  # else the watch has yet to bring what somebody changed
+            if is_seen:
+                # Not after a conflict: the change that was met is still to come by the watch.
                 self._observe(answer)
             return
+        raise RetryError(f"work {namespace}/{name} changes faster than its status is written")
 
     def _observe(self, work: Object) -> None:
         work["metadata"].pop("managedFields", None)
@@ -262,9 +264,14 @@ class ExecutionController:
         patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
         path = work_path(metadata["namespace"], metadata["name"])
         try:
-            self._observe(await self._o.hub.merge_patch(path, patch))
+            answer = await self._o.hub.merge_patch(path, patch)
         except NotFoundError:
             return
+        store = self._o.works.store_of_namespace(metadata["namespace"])
+        if not rest and store is not None:
+            # It is gone now. Its host objects say so before the watch does, and would have
+            # it finalised once more.
+            store.remove(answer)
 
     async def _clean(self, vc: VirtualCluster, work: Object) -> None:
         manifests, clusters = self._o.manifests, self._o.clusters

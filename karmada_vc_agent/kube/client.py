@@ -23,7 +23,9 @@ from karmada_vc_agent.model.objects import Object
 _log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 30.0
-CONNECT_TIMEOUT_S = 10.0
+CONNECTION_WAIT_S = 5.0
+"""For a place in the pool and a connection; less than a lead outlives its renew deadline, so
+that no write that waited here goes out after a standby has taken over."""
 PATIENCE = 3
 """How often one request waits for a server that answers 429 with a time."""
 
@@ -84,7 +86,7 @@ class ApiClient:
                 socket_factory=_keepalive_socket,
                 enable_cleanup_closed=False,
             ),
-            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S),
+            timeout=aiohttp.ClientTimeout(total=timeout_s, connect=CONNECTION_WAIT_S),
             headers=headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             raise_for_status=False,

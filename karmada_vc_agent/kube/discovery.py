@@ -5,6 +5,8 @@ lists, whose versions are then asked one by one.
 """
 
 import asyncio
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,22 +53,30 @@ class ServedApis:
 class Discovery:
     """Remembers what one API server serves."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
+        self._clock = clock
+        self._refreshed_at = float("-inf")
         self._etags: dict[str, str | None] = {}
         self._roots: dict[str, Any] = {}
         self._is_outdated = True
         self._lock = asyncio.Lock()
         self.served = ServedApis([], is_complete=False)
 
-    async def refresh(self) -> ServedApis:
-        """Ask what is served now. Raises KubeError where the server does not answer."""
+    async def refresh(self, max_age_s: float = 0.0) -> ServedApis:
+        """Ask what is served, unless the last answer is younger than `max_age_s`.
+
+        Raises KubeError where the server does not answer.
+        """
         async with self._lock:
+            if self._clock() - self._refreshed_at < max_age_s:
+                return self.served
             for root in ("/api", "/apis"):
                 await self._refresh_root(root)
             if self._is_outdated:
                 self.served = await self._read_roots()
                 self._is_outdated = False
+            self._refreshed_at = self._clock()
             return self.served
 
     async def find(self, gvk: GroupVersionKind) -> Resource | None:

@@ -98,21 +98,23 @@ class EventRecorder:
     async def run(self) -> None:
         """Write queued events until cancelled."""
         while True:
-            record = await self._queue.get()
-            try:
-                await self._write(record)
-            except KubeError as error:
-                self.dropped += 1
-                _log.debug("Dropping event", extra={"reason": str(error)})
+            await self._try_write(await self._queue.get())
 
     async def drain(self, timeout_s: float) -> None:
         """Write what is queued, for as long as `timeout_s` allows."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not self._queue.empty():
-                    await self._write(self._queue.get_nowait())
-        except (KubeError, TimeoutError) as error:
-            _log.debug("Leaving events unwritten", extra={"reason": str(error)})
+                    await self._try_write(self._queue.get_nowait())
+        except TimeoutError:
+            _log.debug("Leaving events unwritten", extra={"count": self._queue.qsize()})
+
+    async def _try_write(self, record: EventRecord) -> None:
+        try:
+            await self._write(record)
+        except KubeError as error:
+            self.dropped += 1
+            _log.debug("Dropping event", extra={"reason": str(error)})
 
     async def _write(self, record: EventRecord) -> None:
         now = self._wall_clock()

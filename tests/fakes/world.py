@@ -4,6 +4,7 @@ Nothing watches: `look()` makes the stores equal to the servers, as reflectors w
 So a test says exactly what is known when.
 """
 
+import itertools
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -83,7 +84,9 @@ class World:
             self.settings,
             lambda name: self.clusters.ours(name) is not None,
         )
-        self.host_discovery = Discovery(self.host_client)
+        # An hour passes between two looks, so that every sync asks anew.
+        hours = itertools.count(step=3600.0)
+        self.host_discovery = Discovery(self.host_client, lambda: next(hours))
         self.hub_discovery = Discovery(self.hub_client)
         self.execution = self._execution()
 

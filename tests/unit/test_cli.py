@@ -123,8 +123,13 @@ def test_reregistering_an_unknown_cluster_is_refused(settings: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("arguments", [("--no-such-flag",), ("--concurrent-work-syncs", "many")])
-def test_flag_that_click_refuses_exits_with_2(arguments: tuple[str, ...]) -> None:
-    result = run(*arguments)
+@pytest.mark.parametrize("flag", ["--concurrent-work-syncs", "--kube-api-qps"])
+def test_number_that_is_none_is_one_line_too(settings: Path, flag: str) -> None:
+    line = error_of(run("--config", str(settings), flag, "many"))
+    assert line.startswith(f"karmada-vc-agent: flags: {flag}: is 'many', must be a ")
+
+
+def test_unknown_flag_exits_with_2_and_is_named() -> None:
+    result = run("--no-such-flag")
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1].startswith("Error: ")
+    assert "--no-such-flag" in result.stderr.splitlines()[-1]

@@ -212,6 +212,32 @@ def test_mistake_in_a_virtual_cluster_is_told_with_its_path(
     assert file.problem(virtualClusters=[other, entry]).startswith(expected)
 
 
+MODEL = {"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "1"}]}
+TAINT = {"key": "edge", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"taints": [{"effect": "NoSchedule"}]}, "taints[0].key: "),
+        ({"taints": [{"key": "k", "effect": "Prefer"}]}, 'taints[0].effect: is "Prefer", must be'),
+        ({"taints": [TAINT, {**TAINT, "value": "x"}]}, "taints[1]: key and effect are used twice"),
+        ({"resourceModels": [{**MODEL, "grade": "0"}]}, "resourceModels[0].grade: must be"),
+        (
+            {"resourceModels": [MODEL, {"grade": 1, "ranges": [{"name": "cpu", "min": "a lot"}]}]},
+            'resourceModels[1].ranges[0].min: "a lot" is no quantity',
+        ),
+        ({"resourceModels": [{"grade": 0, "ranges": ["x"]}]}, "resourceModels[0].ranges[0].min: "),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_mistake_in_taints_and_models_is_told_with_its_path(
+    file: File, fields: dict[str, Any], expected: str
+) -> None:
+    found = file.problem(virtualClusters=[cluster(**fields)])
+    assert found.startswith(f"virtualClusters[0].{expected}")
+
+
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [

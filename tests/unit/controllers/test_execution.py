@@ -283,6 +283,21 @@ async def test_work_changed_by_somebody_else_meanwhile_still_gets_its_status(
     assert annotations_of(world.hub.live(WORK)) == {"a": "b"}
 
 
+async def test_change_that_met_the_status_write_is_still_told_by_the_watch(world: World) -> None:
+    given(world, objects.config_map())
+    world.hub.before("PUT", f"{WORK}/status", lambda: world.hub.mark_deleted(WORK))
+    await carry_out(world)
+    told: list[bool] = []
+
+    def note(old: Object | None, new: Object | None) -> None:
+        if old is not None and new is not None:
+            told.append(old["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"])
+
+    world.work_store.add_handler(note)
+    world.look()
+    assert told == [True]
+
+
 async def test_foreign_conditions_of_a_work_are_kept(world: World) -> None:
     given(world, objects.config_map())
     other = objects.condition("Degraded", "True", "Why", "so")

@@ -43,6 +43,17 @@ async def test_host_objects_go_in_the_background_then_the_work(world: World) -> 
     assert deletion.body["preconditions"] == {"uid": uid}
 
 
+async def test_work_that_went_is_not_finalised_again_before_the_watch_says_so(
+    world: World,
+) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    await world.execution.reconcile(KEY)
+    world.forget_requests()
+    await world.execution.reconcile(KEY)  # because its host object is gone
+    assert world.hub.requests == []
+    assert world.host.requests == []
+
+
 async def test_removing_the_finalizer_leaves_the_workload_as_it_was(world: World) -> None:
     manifest = objects.config_map()
     manifest["data"] = {"z": "1", "a": "ü", "n": "007"}

@@ -1,69 +1,51 @@
-"""InformerSet: reflectors on demand, one for each resource."""
-
-import asyncio
-
-import pytest
+"""InformerSet: what is told of, and what its writer knows already."""
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from tests.fakes import objects
-from tests.fakes.api_server import FakeApiServer
 
-MAPS = GroupVersionKind("", "v1", "ConfigMap")
-BINDINGS = GroupVersionKind("", "v1", "Binding")
+VERBS = frozenset(("get", "list", "watch"))
+CONFIG_MAPS = Resource(GroupVersionKind("", "v1", "ConfigMap"), "configmaps", True, VERBS)
 
 
-async def resource_of(client: ApiClient, gvk: GroupVersionKind) -> Resource:
-    found = await Discovery(client).find(gvk)
-    assert found is not None
-    return found
+def obj(version: int) -> Object:
+    metadata = {"name": "web", "namespace": "edge", "uid": "u1", "resourceVersion": str(version)}
+    return {"kind": "ConfigMap", "metadata": metadata}
 
 
-async def test_store_is_filled_by_selector_and_changes_are_told(
-    host: FakeApiServer, client: ApiClient
-) -> None:
-    ours = objects.config_map("ours")
-    ours["metadata"]["labels"] = {"team": "red"}
-    other = objects.config_map("other")
-    other["metadata"]["labels"] = {}
-    host.seed(ours, other)
-    told: list[str] = []
-
-    def on_change(old: Object | None, new: Object | None) -> None:
-        thing = new or old
-        assert thing is not None
-        told.append(thing["metadata"]["name"])
-
-    informers = InformerSet(client, {"labelSelector": "team"}, on_change)
-    store = informers.store(await resource_of(client, MAPS))
+def new_store(client: ApiClient) -> tuple[Store[Object], list[Object | None]]:
+    """Return a store of the set, and the objects that its listener is told of."""
+    told: list[Object | None] = []
+    informers = InformerSet(client, {}, lambda _, new: told.append(new))
+    store = informers.store(CONFIG_MAPS)
     assert store is not None
-    assert not store.is_synced
-    task = asyncio.ensure_future(informers.run())
-    await asyncio.sleep(1.0)
-    assert store.is_synced
-    assert [obj["metadata"]["name"] for obj in store] == ["ours"] == told
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    return store, told
 
 
-async def test_resource_asked_for_twice_is_watched_once(
-    host: FakeApiServer, client: ApiClient
-) -> None:
-    informers = InformerSet(client, {}, lambda _old, _new: None)
-    resource = await resource_of(client, MAPS)
-    task = asyncio.ensure_future(informers.run())
-    assert informers.store(resource) is informers.store(resource)
-    await asyncio.sleep(1.0)
-    watches = [request for request in host.requests if request.is_watch]
-    assert len(watches) == 1
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+async def test_what_its_writer_has_observed_is_not_told(client: ApiClient) -> None:
+    store, told = new_store(client)
+    store.observe(obj(1))
+    store.apply(obj(1))
+    assert told == []
+
+
+async def test_what_comes_before_its_writer_observes_it_is_told(client: ApiClient) -> None:
+    store, told = new_store(client)
+    store.apply(obj(1))
+    store.observe(obj(1))
+    assert told == [obj(1)]
+
+
+async def test_later_change_and_deletion_are_told(client: ApiClient) -> None:
+    store, told = new_store(client)
+    store.observe(obj(1))
+    store.apply(obj(2))
+    store.remove(obj(3))
+    assert told == [obj(2), None]
 
 
 async def test_resource_that_cannot_be_watched_has_no_store(client: ApiClient) -> None:
-    informers = InformerSet(client, {}, lambda _old, _new: None)
-    assert informers.store(await resource_of(client, BINDINGS)) is None
+    resource = Resource(GroupVersionKind("", "v1", "Binding"), "bindings", True)
+    assert InformerSet(client, {}, lambda _old, _new: None).store(resource) is None
