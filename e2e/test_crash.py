@@ -8,23 +8,30 @@ from e2e.lab.works import condition
 
 CONFIG_MAPS = 120
 DEPLOYMENTS = 20
+SLOW_HOST = ("--cluster-api-qps", "40", "--cluster-api-burst", "10")
+"""So that the burst lasts long enough to be cut in the middle."""
 
 
 def test_an_agent_killed_in_a_burst_ends_right_when_it_is_started_again(lab: Lab) -> None:
     group = lab.group("a", nodes=2)
-    agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE))
+    agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE, *SLOW_HOST))
     name = lab.namespace()
     namespace = group.host_namespace(name)
+    eventually(lab.host.get, f"/api/v1/namespaces/{namespace}")
+    agent.kill()
     maps = [objects.config_map(name, f"map-{n}", key=str(n)) for n in range(CONFIG_MAPS)]
     apps = [objects.deployment(name, f"app-{n}", replicas=1) for n in range(DEPLOYMENTS)]
-    manifests = [*apps, *maps]
-    works = {m["metadata"]["name"]: m for m in manifests}
-    paths = {name: lab.create_work(group, name, manifest) for name, manifest in works.items()}
-    eventually(_has_at_least, lab, namespace, 1)
+    works = {
+        manifest["metadata"]["name"]: lab.create_work(group, manifest["metadata"]["name"], manifest)
+        for manifest in (*apps, *maps)
+    }
+    agent.start()
+    eventually(_has_at_least, lab, namespace, 10)
     agent.kill()
     before = {obj["metadata"]["name"]: obj for obj in _config_maps(lab, namespace)}
+    assert len(before) < CONFIG_MAPS, "the burst was over before the agent was killed"
 
-    updated, deleted = paths["map-0"], paths["map-1"]
+    updated, deleted = works["map-0"], works.pop("map-1")
     value = {"op": "replace", "path": "/spec/workload/manifests/0/data/key", "value": "new"}
     lab.hub.patch_json(updated, value)
     lab.hub.delete(deleted)
@@ -33,9 +40,8 @@ def test_an_agent_killed_in_a_burst_ends_right_when_it_is_started_again(lab: Lab
     expected = {f"map-{n}": {"key": str(n)} for n in range(CONFIG_MAPS) if n != 1}
     expected["map-0"] = {"key": "new"}
     eventually(lambda: _is_exactly(_config_maps(lab, namespace), expected))
-    for work in paths.values():
-        if work != deleted:
-            lab.wait_applied(work)
+    for work in works.values():
+        lab.wait_applied(work)
     wait_gone(lab.hub, deleted)
     _assert_nothing_was_made_twice(lab, namespace, before)
     eventually(_all_run_once, lab, namespace)

@@ -130,22 +130,39 @@ def test_an_agent_that_starts_without_the_hub_says_so_and_serves_when_it_comes(
     lab.wait_ready(group.name)
 
 
-def test_an_agent_ends_when_told_to_although_the_hub_is_away(lab: Lab, hub_wire: Proxy) -> None:
+@pytest.mark.parametrize("side", ["hub", "host"])
+@pytest.mark.parametrize("how", ["cut", "silence"])
+def test_an_agent_ends_when_told_to_although_an_api_server_is_away(
+    lab: Lab, hub_wire: Proxy, host_wire: Proxy, side: str, how: str
+) -> None:
     group = lab.group("a")
-    agent = lab.new_agent(group, flags=SHORT, hub=hub_wire.kubeconfig).start()
+    agent = lab.new_agent(group, flags=SHORT, hub=hub_wire.kubeconfig, host=host_wire.kubeconfig)
+    agent.start()
     lab.wait_ready(group.name)
-    hub_wire.cut()
-    eventually(_says_that_it_waits, agent, hub_wire)
+    wire = {"hub": hub_wire, "host": host_wire}[side]
+    if how == "cut":
+        wire.cut()
+        eventually(_says_that_it_waits, agent, wire)
+    else:
+        wire.silence()
     agent.terminate()
 
 
-def test_an_agent_ends_when_told_to_although_the_host_is_away(lab: Lab, host_wire: Proxy) -> None:
+def test_a_host_that_falls_silent_is_reported_and_served_again(lab: Lab, host_wire: Proxy) -> None:
     group = lab.group("a")
     agent = lab.new_agent(group, flags=SHORT, host=host_wire.kubeconfig).start()
     lab.wait_ready(group.name)
-    host_wire.cut()
-    eventually(_says_that_it_waits, agent, host_wire)
-    agent.terminate()
+    namespace = lab.namespace()
+    host_wire.silence()
+    ready = condition(lab.wait_ready(group.name, "False"), "Ready")
+    assert ready["reason"] == "ClusterNotReachable"
+    template = objects.config_map(namespace)
+    work = lab.create_work(group, "meanwhile", template)
+    host_wire.restore()
+    lab.wait_ready(group.name)
+    lab.wait_applied(work)
+    lab.on_host(template, group)
+    assert agent.is_running()
 
 
 def _map(namespace: str, number: int) -> Object:

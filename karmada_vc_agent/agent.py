@@ -10,6 +10,7 @@ import logging
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from karmada_vc_agent.config import AgentConfig, ConfigError
@@ -25,6 +26,9 @@ from karmada_vc_agent.translation.names import NamespaceTemplate
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+RELEASE_S = 0.8
+"""What giving back the lead may take; a host that does not answer must not hold up the end."""
 
 EVENTS_QPS = 50.0
 EVENTS_BURST = 100
@@ -71,10 +75,12 @@ class Agent:
         """
         clients = self._clients = self._connect()
         try:
-            await _until(stop, self._lead_and_serve(clients, stop))
+            await _until(stop, self._lead_and_serve(clients, stop), self._is_serving)
         finally:
             if self._election is not None:
-                await self._election.release()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(RELEASE_S):
+                        await self._election.release()
             await clients.close()
 
     def _connect(self) -> Clients:
@@ -105,6 +111,9 @@ class Agent:
             ),
             host_urgent=ApiClient("host (urgent)", host, connections=4),
         )
+
+    def _is_serving(self) -> bool:
+        return self._phase == "serving"
 
     async def _lead_and_serve(self, clients: Clients, stop: asyncio.Event) -> None:
         config = self._config
@@ -177,12 +186,14 @@ async def _insist(what: str, call: Callable[[], Awaitable[T]]) -> T:
             pause_s = min(pause_s * 2, 5.0)
 
 
-async def _until(stop: asyncio.Event, work: Awaitable[None]) -> None:
-    """Run `work`; while it has not begun to serve, `stop` cancels it after FINISH_S."""
+async def _until(
+    stop: asyncio.Event, work: Awaitable[None], is_serving: Callable[[], bool]
+) -> None:
+    """Run `work`; `stop` cancels it: at once until it serves, then when its time is over."""
     task = asyncio.ensure_future(work)
     stopped = asyncio.ensure_future(stop.wait())
     await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
-    if not task.done():
+    if not task.done() and is_serving():
         await asyncio.wait((task,), timeout=FINISH_S + LAST_EVENTS_S + 0.5)
     stopped.cancel()
     if not task.done():

@@ -33,6 +33,8 @@ class Proxy:
         self._lock = threading.Lock()
         self._is_closed = threading.Event()
         self._is_cut = False
+        self._flows = threading.Event()
+        self._flows.set()
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -45,6 +47,7 @@ class Proxy:
         trace: TracebackType | None,
     ) -> None:
         self._is_closed.set()
+        self._flows.set()
         self.cut()
 
     def cut(self) -> None:
@@ -56,11 +59,17 @@ class Proxy:
                     connection.shutdown(socket.SHUT_RDWR)
             self._listener.close()
 
+    def silence(self) -> None:
+        """Keep all connections and accept new ones, but let nothing through until `restore`."""
+        self._flows.clear()
+
     def restore(self) -> None:
         """Let connections through again, at the same port."""
+        self._flows.set()
         with self._lock:
-            self._listener = socket.create_server(("127.0.0.1", self._port))
-            self._is_cut = False
+            if self._is_cut:
+                self._listener = socket.create_server(("127.0.0.1", self._port))
+                self._is_cut = False
 
     def _accept(self) -> None:
         while not self._is_closed.is_set():
@@ -79,20 +88,20 @@ class Proxy:
                 if self._is_cut:
                     return
                 self._connections |= both
-            back = threading.Thread(target=_forward, args=(server, client), daemon=True)
+            back = threading.Thread(target=self._forward, args=(server, client), daemon=True)
             back.start()
-            _forward(client, server)
+            self._forward(client, server)
             back.join()
             with self._lock:
                 self._connections -= both
 
-
-def _forward(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while chunk := source.recv(CHUNK):
-            target.sendall(chunk)
-    with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
+    def _forward(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := source.recv(CHUNK):
+                self._flows.wait()
+                target.sendall(chunk)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
 
 
 def _current_cluster(kubeconfig: dict[str, object]) -> dict[str, str]:
