@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import orjson
+from yarl import URL
 
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import TooManyRequestsError, UnreachableError, error_from_answer
@@ -23,9 +24,9 @@ from karmada_vc_agent.model.objects import Object
 _log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 30.0
-CONNECTION_WAIT_S = 5.0
-"""For a place in the pool and a connection; less than a lead outlives its renew deadline, so
-that no write that waited here goes out after a standby has taken over."""
+CONNECT_TIMEOUT_S = 5.0
+WATCH_SILENCE_S = 150.0
+"""A watch without a line is opened anew: servers send a bookmark about every minute."""
 PATIENCE = 3
 """How often one request waits for a server that answers 429 with a time."""
 
@@ -59,8 +60,11 @@ class ApiClient:
         self._limit = TokenBucket(qps, burst, time.monotonic)
         self._may_write = may_write
         self._headers = {"User-Agent": user_agent}
-        self._requests = self._session(connections, REQUEST_TIMEOUT_S)
-        self._watches = self._session(0, None)
+        self._slots = asyncio.Semaphore(connections)
+        request = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S)
+        watch = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=WATCH_SILENCE_S)
+        self._requests = self._session(connections, request)
+        self._watches = self._session(0, watch)
         self._unreachable_since: float | None = None
         self._recovery_listeners: list[Callable[[], None]] = []
 
@@ -73,7 +77,7 @@ class ApiClient:
         """Call `listener` whenever the server answers again after an outage."""
         self._recovery_listeners.append(listener)
 
-    def _session(self, connections: int, timeout_s: float | None) -> aiohttp.ClientSession:
+    def _session(self, connections: int, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
         headers = dict(self._headers)
         if self.credentials.basic_auth:
             password = ":".join(self.credentials.basic_auth).encode()
@@ -86,7 +90,7 @@ class ApiClient:
                 socket_factory=_keepalive_socket,
                 enable_cleanup_closed=False,
             ),
-            timeout=aiohttp.ClientTimeout(total=timeout_s, connect=CONNECTION_WAIT_S),
+            timeout=timeout,
             headers=headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             raise_for_status=False,
@@ -156,19 +160,19 @@ class ApiClient:
         self, method: str, path: str, query: Query | None, body: Any, headers: dict[str, str]
     ) -> tuple[int, bytes, str | None]:
         await self._limit.wait()
-        # Asked after the wait: the lead may have been lost meanwhile.
-        if method != "GET" and not self._may_write():
-            raise UnreachableError(f"{self.name}: not leading, nothing is written")
+        async with self._slots:
+            # Asked after all waiting: the lead may have been lost meanwhile.
+            if method != "GET" and not self._may_write():
+                raise UnreachableError(f"{self.name}: not leading, nothing is written")
+            return await self._exchange(method, path, query, body, headers)
+
+    async def _exchange(
+        self, method: str, path: str, query: Query | None, body: Any, headers: dict[str, str]
+    ) -> tuple[int, bytes, str | None]:
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         try:
             async with self._requests.request(
-                method,
-                self.credentials.server + path,
-                params=query,
-                data=content,
-                headers=self._authorized(headers),
-                server_hostname=self.credentials.server_hostname,
-                proxy=self.credentials.proxy,
+                method, self._url(path), data=content, **self._options(query, headers)
             ) as response:
                 received = await response.read()
                 retry_after = response.headers.get("Retry-After")
@@ -186,18 +190,15 @@ class ApiClient:
 
         Raises ApiError, UnreachableError.
         """
+        options = self._options({**query, "watch": "true"}, {})
+        has_begun = False
         try:
-            async with self._watches.get(
-                self.credentials.server + path,
-                params={**query, "watch": "true"},
-                headers=self._authorized({}),
-                server_hostname=self.credentials.server_hostname,
-                proxy=self.credentials.proxy,
-            ) as response:
+            async with self._watches.get(self._url(path), **options) as response:
                 if response.status >= 400:
                     retry_after = response.headers.get("Retry-After")
                     raise error_from_answer(response.status, await response.read(), retry_after)
                 self._answered()
+                has_begun = True
                 rest = b""
                 async for chunk, _ in response.content.iter_chunks():
                     *lines, rest = (rest + chunk).split(b"\n")
@@ -205,15 +206,29 @@ class ApiClient:
                         if line:
                             yield line
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._lost(error) from error
+            # Proxies cut streams: one that broke off says nothing about the server.
+            raise self._lost(error, is_away=not has_begun) from error
+
+    def _url(self, path: str) -> URL:
+        # As it is: nothing in a path may be folded or decoded on the way.
+        return URL(self.credentials.server + path, encoded=True)
+
+    def _options(self, query: Query | None, headers: dict[str, str]) -> dict[str, Any]:
+        return {
+            "params": query,
+            "headers": self._authorized(headers),
+            "server_hostname": self.credentials.server_hostname,
+            "proxy": self.credentials.proxy,
+        }
 
     def _authorized(self, headers: dict[str, str]) -> dict[str, str]:
         token = self.credentials.token()
         return {**headers, "Authorization": f"Bearer {token}"} if token else headers
 
-    def _lost(self, error: Exception) -> UnreachableError:
+    def _lost(self, error: Exception, *, is_away: bool = True) -> UnreachableError:
+        """Return what to raise; log the beginning of an outage once."""
         cause = str(error) or type(error).__name__
-        if self._unreachable_since is None:
+        if is_away and self._unreachable_since is None:
             self._unreachable_since = time.monotonic()
             _log.warning(
                 "Waiting for API server",

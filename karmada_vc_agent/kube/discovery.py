@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
@@ -31,9 +32,9 @@ class Resource:
         group, version, _ = self.gvk
         parts = ["", "apis", group, version] if group else ["", "api", version]
         if namespace and self.namespaced:
-            parts += ["namespaces", namespace]
+            parts += ["namespaces", quote(namespace, safe="")]
         parts.append(self.plural)
-        parts += [part for part in (name, subresource) if part]
+        parts += [quote(part, safe="") for part in (name, subresource) if part]
         return "/".join(parts)
 
 

@@ -59,19 +59,19 @@ class Reflector(Generic[T]):
             try:
                 if self._version is None:
                     await self._list()
+                if await self._watch():
                     failures = 0
-                await self._watch()
-                failures = 0
-            except ExpiredError:
-                self._version = None
+                    continue
             except KubeError as error:
-                if isinstance(error, NotFoundError):
-                    self._version = None  # not served any more: the list then says so
-                self._complain(error)
-                failures += 1
-                low, high = BACKOFF_S
-                pause_s = min(high, low * 2 ** min(failures, 10))
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+                if isinstance(error, (ExpiredError, NotFoundError)):
+                    self._version = None  # start over with a list
+                if not isinstance(error, ExpiredError):
+                    self._complain(error)
+            # A failure, or a watch that ended before it told anything.
+            failures += 1
+            low, high = BACKOFF_S
+            pause_s = min(high, low * 2 ** min(failures - 1, 10))
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""
@@ -110,7 +110,9 @@ class Reflector(Generic[T]):
         self._complaint = ""
         self._synced.set()
 
-    async def _watch(self) -> None:
+    async def _watch(self) -> bool:
+        """Follow one watch to its end; return whether it told anything, were it a bookmark."""
+        has_told = False
         query = {
             **self._query,
             "resourceVersion": self._version or "",
@@ -119,6 +121,7 @@ class Reflector(Generic[T]):
         }
         async for line in self._client.watch(self.path, query):
             event = self._codec.event(line)
+            has_told = has_told or event.type != "ERROR"
             if event.type == "ERROR":
                 raise _watch_error(event.error)
             if event.obj is not None:
@@ -128,6 +131,7 @@ class Reflector(Generic[T]):
                     self.store.apply(event.obj)
             if event.resource_version:
                 self._version = event.resource_version
+        return has_told
 
 
 def _watch_error(status: bytes) -> ApiError:

@@ -81,6 +81,14 @@ class Store(Generic[T]):
             self._put(key, old, obj)
             self._untold.add(key)
 
+    def accept(self, obj: T) -> None:
+        """Store an object that the server has just answered, and tell the handlers at once."""
+        key = self._codec.key(obj)
+        old = self._objects.get(key)
+        self.observe(obj)
+        if self._objects.get(key) is obj:
+            self._notify(old, obj)
+
     def remove(self, obj: T) -> None:
         """Forget an object whose deletion the watch has shown."""
         key = self._codec.key(obj)
@@ -95,6 +103,9 @@ class Store(Generic[T]):
 
         version: resourceVersion of the list. What was observed and not yet told is told.
         """
+        if _is_at_most(version, self._listed_version) and version != self._listed_version:
+            # The server was restored from a backup: what is known is of another time.
+            self._objects_of_another_time()
         self._listed_version = version
         listed = {self._codec.key(obj): obj for obj in objects}
         for key, old in list(self._objects.items()):
@@ -108,6 +119,11 @@ class Store(Generic[T]):
             if is_new or key in self._untold:
                 self.apply(obj)
         self.is_synced = True
+
+    def _objects_of_another_time(self) -> None:
+        for key, old in list(self._objects.items()):
+            self._drop(key, old)
+            self._notify(old, None)
 
     def _version(self, obj: T) -> str:
         return self._codec.resource_version(obj)
