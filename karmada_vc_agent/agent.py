@@ -1,8 +1,8 @@
 """Builds the clients, takes the lead and runs the service until told to stop.
 
-Five clients: for each side one for the bulk of the work, fenced by the lead, and one lane of
-its own for Leases, Cluster status and probes, which must never queue behind a burst; and one
-for events, which must never be in anybody's way.
+Clients: for each side one for the bulk of the work, fenced by the lead, and lanes of their own
+for Leases, and for Cluster status and probes, which must never queue behind a burst; and one for
+events, which must never be in anybody's way.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from typing import TypeVar
 from karmada_vc_agent.config import AgentConfig, ConfigError
 from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError
@@ -57,6 +58,7 @@ class Agent:
         self._virtual_clusters = {vc.name: vc for vc in config.virtual_clusters}
         self._election: LeaderElection | None = None
         self._clients: Clients | None = None
+        self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._phase = "starting"
 
     def not_ready(self) -> str | None:
@@ -85,10 +87,6 @@ class Agent:
 
     def _connect(self) -> Clients:
         config = self._config
-
-        def is_leading() -> bool:
-            return self._election is None or self._election.is_leading()
-
         hub, host = self._hub_credentials, self._host_credentials
         return Clients(
             hub=ApiClient(
@@ -96,9 +94,10 @@ class Agent:
                 hub,
                 qps=config.kube_api_qps,
                 burst=config.kube_api_burst,
-                may_write=is_leading,
+                may_write=self._is_leading,
             ),
             hub_urgent=ApiClient("hub (urgent)", hub, connections=4),
+            hub_leases=ApiClient("hub (leases)", hub, connections=4),
             hub_events=ApiClient(
                 "hub (events)", hub, qps=EVENTS_QPS, burst=EVENTS_BURST, connections=1
             ),
@@ -107,10 +106,13 @@ class Agent:
                 host,
                 qps=config.cluster_api_qps,
                 burst=config.cluster_api_burst,
-                may_write=is_leading,
+                may_write=self._is_leading,
             ),
             host_urgent=ApiClient("host (urgent)", host, connections=4),
         )
+
+    def _is_leading(self) -> bool:
+        return self._election is None or self._election.is_leading()
 
     def _is_serving(self) -> bool:
         return self._phase == "serving"
@@ -135,8 +137,10 @@ class Agent:
                 await self._election.acquire()
                 lead = group.create_task(self._election.lead(), name="lead")
             await _insist("read the agent's state on the host", state.load)
-            await state.check_template(config.namespace_template)
-            self._report_unserved(state)
+            await _insist(
+                "write the agent's state on the host",
+                lambda: state.check_template(config.namespace_template),
+            )
             service = Service(
                 config,
                 clients,
@@ -144,7 +148,10 @@ class Agent:
                 kube_system["metadata"]["uid"],
                 self._virtual_clusters,
                 self._reregister,
+                Lead(self._identity, self._is_leading),
             )
+            if self._election is not None:
+                self._election.on_regained(service.retry_all)
             self._phase = "serving"
             await service.run(stop)
             if lead is not None:
@@ -157,18 +164,9 @@ class Agent:
             config.leader_elect_renew_deadline,
             config.leader_elect_retry_period,
         )
-        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        return LeaderElection(host, config.agent_namespace, config.agent_name, identity, times)
-
-    def _report_unserved(self, state: AgentState) -> None:
-        for name in state.clusters():
-            if name not in self._virtual_clusters:
-                _log.warning(
-                    "Not serving a virtual cluster that is no longer in the settings; nothing of "
-                    "it is deleted. To remove it: put it back, start the agent, delete its "
-                    "Cluster on the hub and wait until it is gone, then take it out again",
-                    extra={"virtual_cluster": name},
-                )
+        return LeaderElection(
+            host, config.agent_namespace, config.agent_name, self._identity, times
+        )
 
 
 async def _insist(what: str, call: Callable[[], Awaitable[T]]) -> T:

@@ -354,6 +354,12 @@ def _check_numbers(config: AgentConfig, source: str) -> None:
         raise ConfigError(
             source, camel("leader_elect_renew_deadline"), "must be less than the lease duration"
         )
+    if config.leader_elect_retry_period >= config.leader_elect_renew_deadline:
+        raise ConfigError(
+            source, camel("leader_elect_retry_period"), "must be less than the renew deadline"
+        )
+    if config.cluster_lease_duration < 1:
+        raise ConfigError(source, camel("cluster_lease_duration"), "must be at least 1s")
     for name in sorted(DURATIONS - _MAY_BE_ZERO):
         if getattr(config, name) <= 0:
             raise ConfigError(source, camel(name), "must be more than 0")
@@ -424,9 +430,14 @@ def _model_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
             yield f"resourceModels[{index}].grade", "must be a whole number"
         for number, bounds in enumerate(model.get("ranges") or ()):
             for field_name in ("min", "max"):
+                is_fixed = (field_name, index) in (("min", 0), ("max", len(vc.resource_models) - 1))
+                if is_fixed:
+                    continue  # the hub sets them: 0 and no limit
                 try:
-                    quantity.parse(bounds.get(field_name, 0))
-                except (AttributeError, ValueError) as error:
+                    quantity.parse(bounds[field_name])
+                except KeyError:
+                    yield f"resourceModels[{index}].ranges[{number}].{field_name}", "is not set"
+                except (TypeError, ValueError) as error:
                     yield f"resourceModels[{index}].ranges[{number}].{field_name}", str(error)
 
 

@@ -13,6 +13,7 @@ from karmada_vc_agent.config import AgentConfig
 from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
 from karmada_vc_agent.controllers.cluster_status import (
     ClusterStatusController,
+    Gates,
     HostView,
     StatusTimes,
     pod_indexes,
@@ -30,10 +31,13 @@ from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.claims import Claims, claim_of
 from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
+from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.work_watches import WorkWatches
+from karmada_vc_agent.fleet.works import namespaces_used
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.controller import Controller
@@ -46,8 +50,14 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
+from karmada_vc_agent.model.karmada import work_name
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    dig,
+    labels_of,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.translation.names import NamespaceTemplate
@@ -62,6 +72,8 @@ LEASE_RETRY_MAX_S = 5.0
 STATUS_RETRY_MAX_S = 30.0
 NODE_CHANGE_SETTLES_S = 0.2
 """Changes of nodes come in groups; one status write is enough for those of this time."""
+BUSY_WORKS = 16
+"""Works waiting for a worker; events are held back while there are more."""
 FINISH_S = 3.0
 """What is being done may end within this time when the agent is told to stop."""
 LAST_EVENTS_S = 0.5
@@ -73,6 +85,7 @@ class Clients:
 
     hub: ApiClient
     hub_urgent: ApiClient
+    hub_leases: ApiClient
     hub_events: ApiClient
     host: ApiClient
     host_urgent: ApiClient
@@ -82,6 +95,7 @@ class Clients:
         for client in (
             self.hub,
             self.hub_urgent,
+            self.hub_leases,
             self.hub_events,
             self.host,
             self.host_urgent,
@@ -100,8 +114,11 @@ class Service:
         host_uid: str,
         virtual_clusters: dict[str, VirtualCluster],
         reregister: frozenset[str],
+        lead: Lead,
     ) -> None:
         self._config = config
+        self._lead = lead
+        self._state = state
         self._clients = clients
         self._virtual_clusters = virtual_clusters
         self._settings = TranslationSettings(
@@ -139,7 +156,7 @@ class Service:
         ]
         if self._config.enable_cluster_resource_modeling:
             self._reflectors.append(Reflector(host, "/api/v1/pods", pod_codec, self._pods))
-        self._host_discovery = Discovery(host)
+        self._host_discovery = Discovery(self._clients.host_urgent)
         self._hub_discovery = Discovery(hub)
         self._watches = WorkWatches(
             hub, names, self._work_changed, cluster_wide=self._config.works_cluster_wide
@@ -163,7 +180,9 @@ class Service:
         self._leasing: set[str] = set()
         self._ready: dict[str, str | None] = {}
 
-        self._recorder = EventRecorder(clients.hub_events)
+        self._recorder = EventRecorder(
+            clients.hub_events, lambda: len(self._works_queue) > BUSY_WORKS
+        )
         events = WorkEvents(self._recorder)
         self._work_status = WorkStatus(self._enqueue_work, events)
         self._informers = InformerSet(
@@ -179,7 +198,20 @@ class Service:
             lambda name: (
                 self._clusters.ours(name) is not None and not self._clusters.is_deleting(name)
             ),
-            self._is_left,
+        )
+        manifests = Manifests(
+            host_objects,
+            namespaces,
+            self._find_resource,
+            self._around,
+            self._membership.lost_node,
+        )
+        self._finalizer = WorkFinalizer(
+            clients.hub,
+            self._clusters,
+            self._watches.works,
+            manifests,
+            self._status_queue.add,
         )
         self._execution = ExecutionController(
             vcs,
@@ -187,26 +219,20 @@ class Service:
                 hub=clients.hub,
                 clusters=self._clusters,
                 works=self._watches.works,
-                manifests=Manifests(
-                    host_objects,
-                    namespaces,
-                    self._find_resource,
-                    self._around,
-                    self._membership.lost_node,
-                ),
+                manifests=manifests,
+                finalizer=self._finalizer,
                 work_status=self._work_status,
                 events=events,
                 now=_now,
             ),
         )
-        registration = RegistrationController(
-            clients.hub_urgent, self._clusters, state, vcs, reregister
-        )
+        registration = RegistrationController(clients.hub, self._clusters, state, vcs, reregister)
         lease = ClusterLeaseController(
-            clients.hub_urgent,
+            clients.hub_leases,
             self._clusters,
             config.cluster_lease_duration,
             config.cluster_lease_renew_interval_fraction,
+            self._lead,
         )
         membership = MembershipController(clients.host, self._nodes, self._membership, vcs)
         self._controllers: list[Controller[Any]] = [
@@ -248,6 +274,7 @@ class Service:
             view,
             self._virtual_clusters,
             StatusTimes(frequency_s, thresholds),
+            Gates(self._lead.may_report, self._finalizer.is_barred),
             with_resources=config.enable_cluster_resource_modeling,
             on_ready=self._start_lease,
             now=_now,
@@ -279,7 +306,7 @@ class Service:
         self._membership.add_listener(self._nodes_of_cluster_changed)
         self._namespace_store.add_handler(self._namespace_changed)
         for client in (self._clients.hub, self._clients.host):
-            client.on_recovery(self._retry_all)
+            client.on_recovery(self.retry_all)
 
     def _enqueue_work(self, key: tuple[str, str]) -> None:
         if key[0] in self._virtual_clusters:
@@ -293,8 +320,10 @@ class Service:
         work = new or old
         if work is not None:
             self._works_queue.add((cluster, work["metadata"]["name"]))
-        if new is None:
-            self._release_left(cluster)
+        if old is not None and new is None:
+            # The Works of its namespaces may have waited for this one to go.
+            for namespace in namespaces_used(old):
+                self._works_queue.add((cluster, work_name("Namespace", namespace, "")))
 
     def _cluster_changed(self, old: Object | None, new: Object | None) -> None:
         cluster = new or old
@@ -305,32 +334,23 @@ class Service:
         if self._clusters.ours(name) is None:
             self._watches.stop(name)
             self._leasing.discard(name)
+            self._look_at_overlaps()
             return
         self._watches.start(name)
         self._namespace_queue.add((name, DEFAULT_NAMESPACE))
-        self._release_left(name)
         generations = [dig(obj, "metadata", "generation") for obj in (old, new)]
         finalizers = [dig(obj, "metadata", "finalizers") for obj in (old, new)]
         if generations[0] != generations[1] or finalizers[0] != finalizers[1]:
             self._status_queue.add(name)
+        if self._clusters.is_deleting(name):
+            for work in self._watches.works.names(name):
+                self._works_queue.add((name, work))
+        if old is None:
+            self._look_at_overlaps()
         # Not compared with `old`: after our own write that is what we wrote (Store.observe).
         if self._ready.get(name) != _ready_status(new):
             self._ready[name] = _ready_status(new)
             self._retry_cluster(name)
-
-    def _release_left(self, name: str) -> None:
-        """Look at the namespaces of a Cluster that goes; see `_is_left`."""
-        if self._clusters.is_deleting(name):
-            for namespace in self._claims.of(name):
-                self._namespace_queue.add((name, namespace))
-
-    def _is_left(self, name: str) -> bool:
-        """Whether a Cluster goes and all of its Works are gone."""
-        works = self._watches.works.store(name)
-        if not self._clusters.is_deleting(name) or works is None or not works.is_synced:
-            return False
-        own = execution_namespace(name)
-        return not any(work["metadata"]["namespace"] == own for work in works)
 
     def _retry_cluster(self, name: str) -> None:
         self._works_queue.retry_now(lambda key: key[0] == name)
@@ -349,23 +369,35 @@ class Service:
         self._status_queue.add_after(name, NODE_CHANGE_SETTLES_S)
         self._retry_refused(name)
 
+    def _look_at_overlaps(self) -> None:
+        """Look again who owns shared nodes: a Cluster came or went, and with it the older one."""
+        for name in self._virtual_clusters:
+            for node, _ in self._membership.overlaps(name):
+                self._node_queue.add(node)
+                self._nodes_of_cluster_changed(name)
+
     def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
-        claims = {claim_of(obj) for obj in (old, new) if obj is not None} - {None}
         self._work_status.follow(old, new)
-        for claim in claims:
+        before, after = (claim_of(obj) if obj else None for obj in (old, new))
+        for claim in dict.fromkeys((before, after)):
             if claim is not None and claim.cluster in self._virtual_clusters:
                 self._namespace_queue.add((claim.cluster, claim.namespace))
                 if new is None:
                     self._retry_cluster(claim.cluster)
-        for name in self._virtual_clusters:
-            self._retry_refused(name)
+                if before != after:
+                    # Its Work, if there is one, takes over what was claimed on demand.
+                    work = work_name("Namespace", claim.namespace, "")
+                    self._works_queue.add((claim.cluster, work))
+        if old is None or new is None or _names(old) != _names(new):
+            for name in self._virtual_clusters:
+                self._retry_refused(name)
 
     def _retry_refused(self, name: str) -> None:
         for key in self._execution.refused(name):
             self._works_queue.add(key)
 
-    def _retry_all(self) -> None:
-        """After an outage everything is tried at once, not when its back-off ends (trap 35)."""
+    def retry_all(self) -> None:
+        """After an outage try everything at once, not when its back-off ends (trap 35)."""
         for controller in self._controllers:
             controller.queue.retry_now(lambda _: True)
 
@@ -386,6 +418,7 @@ class Service:
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             workers: list[asyncio.Task[None]] = []
             if synced.done():
+                await self._report_unserved()
                 _log.info("Serving", extra={"virtual_clusters": ",".join(self._virtual_clusters)})
                 for name in self._virtual_clusters:
                     self._registration_queue.add(name)
@@ -401,6 +434,21 @@ class Service:
     async def _wait_synced(self) -> None:
         for reflector in self._reflectors:
             await reflector.wait_synced()
+
+    async def _report_unserved(self) -> None:
+        """Warn of virtual clusters that left the settings; forget those that left the hub too."""
+        for name in self._state.clusters():
+            if name in self._virtual_clusters:
+                continue
+            if self._clusters.store.get("", name) is None:
+                await self._state.forget(name)
+                continue
+            _log.warning(
+                "Not serving a virtual cluster that is no longer in the settings; nothing of it is "
+                "deleted. To remove it: put it back, delete its Cluster on the hub, wait until "
+                "that is gone, then take it out again",
+                extra={"virtual_cluster": name},
+            )
 
     async def _finish(self, workers: list[asyncio.Task[None]]) -> None:
         _log.info("Stopping")
@@ -420,6 +468,10 @@ def _ready_status(cluster: Object | None) -> str | None:
         if condition["type"] == "Ready":
             return str(condition["status"])
     return None
+
+
+def _names(obj: Object) -> tuple[Object, Object]:
+    return labels_of(obj), annotations_of(obj)
 
 
 def _now() -> str:

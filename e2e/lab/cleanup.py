@@ -2,10 +2,12 @@
 
 from e2e.lab.api import Api, ApiError, collection
 from e2e.lab.lab import AGENT_LABEL, CLUSTERS, NODES, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import within
 
 NAMESPACES = "/api/v1/namespaces"
 LEASES = collection("coordination.k8s.io/v1", "Lease", "karmada-cluster")
+GONE_S = 180.0
+"""The hub looks at a Cluster that goes every 10 s, and has several things to wait for."""
 _NOT_READY = {
     "type": "Ready",
     "status": "False",
@@ -39,7 +41,7 @@ def wait_gone(lab: Lab) -> None:
             assert found is None, f"Cluster {cluster} is still on the hub"
         assert not _host_namespaces(lab), "host namespaces are left"
 
-    eventually(look)
+    within(GONE_S, look)
 
 
 def _remove_cluster(hub: Api, name: str) -> None:

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
+from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
 from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of
 
 LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{karmada.LEASE_NAMESPACE}/leases"
 JITTER = 0.04
@@ -18,7 +20,9 @@ JITTER = 0.04
 class ClusterLeaseController:
     """Renews Leases from the first time a Cluster was seen Ready until it is gone.
 
-    renewing: asked whether the Lease of a virtual cluster is to be kept.
+    Leases are renewed also while the lead is in doubt, since they must tell the hub of a host
+    that is away. Each renewal notes which process made it: whoever is not certain to lead and
+    meets the note of another knows that a standby has taken over, and is still.
     """
 
     def __init__(
@@ -27,12 +31,14 @@ class ClusterLeaseController:
         clusters: HubClusters,
         duration_s: float,
         renew_fraction: float,
+        lead: Lead,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._hub = hub
         self._clusters = clusters
         self._duration_s = duration_s
         self._interval_s = duration_s * renew_fraction
+        self._lead = lead
         self._now = now
         self._leases: dict[str, Object] = {}
 
@@ -42,10 +48,16 @@ class ClusterLeaseController:
         if cluster is None:
             self._leases.pop(name, None)
             return None
+        if not self._lead.may_report():
+            self._leases.pop(name, None)
+            return Requeue(self._interval_s)
         lease = self._leases.get(name)
         try:
             if lease is None:
                 lease = await self._read_or_create(cluster)
+            self._lead.meet(annotations_of(lease).get(LEASE_HOLDER_ANNOTATION))
+            if not self._lead.may_report():
+                return Requeue(self._interval_s)
             self._leases[name] = await self._hub.replace(
                 f"{LEASES_PATH}/{name}", self._renewed(lease, cluster)
             )
@@ -70,6 +82,10 @@ class ClusterLeaseController:
         """Return the Lease to write; an existing owner is left alone, even an outdated one."""
         name, uid = cluster["metadata"]["name"], cluster["metadata"]["uid"]
         metadata = dict(lease["metadata"])
+        metadata["annotations"] = {
+            **annotations_of(lease),
+            LEASE_HOLDER_ANNOTATION: self._lead.identity,
+        }
         if not metadata.get("ownerReferences"):
             owner = {
                 "apiVersion": karmada.CLUSTER_API,

@@ -73,6 +73,18 @@ class StatusTimes:
     thresholds: Thresholds
 
 
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What else decides on a status.
+
+    may_report: whether the status is this process' to write. is_barred: whether a Cluster goes
+    and its Works can be finalised by the hub alone, which it does once the Cluster is not Ready.
+    """
+
+    may_report: Callable[[], bool]
+    is_barred: Callable[[str], bool]
+
+
 class ClusterStatusController:
     """Keeps the status of each Cluster; sole writer of it.
 
@@ -86,6 +98,7 @@ class ClusterStatusController:
         host: HostView,
         virtual_clusters: Mapping[str, VirtualCluster],
         times: StatusTimes,
+        gates: Gates,
         *,
         with_resources: bool,
         on_ready: Callable[[str], None],
@@ -97,6 +110,7 @@ class ClusterStatusController:
         self._host = host
         self._virtual_clusters = virtual_clusters
         self._times = times
+        self._gates = gates
         self._with_resources = with_resources
         self._on_ready = on_ready
         self._now = now
@@ -113,7 +127,12 @@ class ClusterStatusController:
             return None
         if CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
             return FINALIZER_WAIT
+        if not self._gates.may_report():
+            return Requeue(self._times.frequency_s)
         live = cluster.get("status") or {}
+        if self._gates.is_barred(name):
+            await self._write(cluster, rules.with_conditions(live, [_BARRED], self._now()))
+            return Requeue(self._times.frequency_s)
         http_status = await self._host.probe.status()
         ready = self._damped(name, observed_ready(http_status), live)
         is_ready = ready["status"] == "True"
@@ -242,6 +261,15 @@ class ClusterStatusController:
         except NotFoundError:
             return
         self._clusters.store.observe(ClusterCodec().trim(answer))
+
+
+_BARRED = Condition(
+    type=READY,
+    status="False",
+    reason="ClusterLeaving",
+    message="the host is clean, and the agent has no more rights in the execution namespace",
+)
+"""Written at once, without damping, so that Karmada strips the finalizers (contract 1.9)."""
 
 
 def _node_overlap(status: str, reason: str, message: str) -> Condition:

@@ -17,13 +17,13 @@ from karmada_vc_agent.fleet.host_objects import Applied
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
 from karmada_vc_agent.fleet.manifests import Failure, Manifests
 from karmada_vc_agent.fleet.work_events import WorkEvents
-from karmada_vc_agent.fleet.works import Works, is_preserved, is_suspended, manifests_of, work_path
+from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
+from karmada_vc_agent.fleet.works import Works, is_suspended, manifests_of, work_path
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
-from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
-from karmada_vc_agent.model.objects import Object, dig, gvk_of
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status import work_conditions
 from karmada_vc_agent.status.conditions import Condition
@@ -66,6 +66,7 @@ class Collaborators:
     clusters: HubClusters
     works: Works
     manifests: Manifests
+    finalizer: WorkFinalizer
     work_status: StatusReflector
     events: WorkEvents
     now: Callable[[], str]
@@ -106,23 +107,20 @@ class ExecutionController:
         if vc is None or work is None or self._o.clusters.ours(cluster) is None:
             self._forget(key)
             return
-        if work["metadata"].get("deletionTimestamp"):
-            await self._finalise(vc, work)
-            self._forget(key)
-            return
-        try:
-            if is_suspended(work):
-                await self._suspend(vc, work)
-            elif self._o.clusters.is_ready(cluster):
-                await self._carry_out(key, vc, work)
-            else:
-                raise NotReadyError(f"cluster({cluster}) not ready")
-        except NotFoundError:
-            return  # the Work is gone; the watch is about to say so
+        if self._o.finalizer.is_due(cluster, work):
+            await self._o.finalizer.finalise(vc, work)
+            self._refused.discard(key)
+        elif is_suspended(work):
+            await self._suspend(vc, work)
+        elif self._o.clusters.is_ready(cluster):
+            await self._carry_out(key, vc, work)
+        else:
+            raise NotReadyError(f"cluster({cluster}) not ready")
 
     def _forget(self, key: WorkKey) -> None:
         self._refused.discard(key)
         self._generations.pop(key, None)
+        self._o.finalizer.forget(key)
 
     # --- apply --------------------------------------------------------------------------
 
@@ -234,10 +232,14 @@ class ExecutionController:
             body = {**work, "status": status}
             try:
                 answer = await self._o.hub.replace(work_path(namespace, name, "status"), body)
+            except NotFoundError:
+                return  # the Work is gone; the watch is about to say so
             except ConflictError:
                 # Somebody changed the Work meanwhile: the status still says what was done.
-                work = await self._o.hub.get(work_path(namespace, name))
-                is_seen = False
+                fresh = await self._reread(namespace, name)
+                if fresh is None:
+                    return
+                work, is_seen = fresh, False
                 continue
             if is_seen:
                 # Not after a conflict: the change that was met is still to come by the watch.
@@ -245,60 +247,17 @@ class ExecutionController:
             return
         raise RetryError(f"work {namespace}/{name} changes faster than its status is written")
 
+    async def _reread(self, namespace: str, name: str) -> Object | None:
+        try:
+            return await self._o.hub.get(work_path(namespace, name))
+        except NotFoundError:
+            return None
+
     def _observe(self, work: Object) -> None:
         work["metadata"].pop("managedFields", None)
         store = self._o.works.store_of_namespace(work["metadata"]["namespace"])
         if store is not None:
             store.observe(work)
-
-    # --- delete -------------------------------------------------------------------------
-
-    async def _finalise(self, vc: VirtualCluster, work: Object) -> None:
-        """Remove or release the host objects of a Work that goes, then its finalizer."""
-        metadata = work["metadata"]
-        finalizers = metadata.get("finalizers") or []
-        if EXECUTION_FINALIZER not in finalizers:
-            return
-        await self._clean(vc, work)
-        rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
-        patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
-        path = work_path(metadata["namespace"], metadata["name"])
-        try:
-            answer = await self._o.hub.merge_patch(path, patch)
-        except NotFoundError:
-            return
-        store = self._o.works.store_of_namespace(metadata["namespace"])
-        if not rest and store is not None:
-            # It is gone now. Its host objects say so before the watch does, and would have
-            # it finalised once more.
-            store.remove(answer)
-
-    async def _clean(self, vc: VirtualCluster, work: Object) -> None:
-        manifests, clusters = self._o.manifests, self._o.clusters
-        if is_preserved(work):
-            for manifest in manifests_of(work):
-                await manifests.preserve(vc, manifest, _work_id(work))
-        elif clusters.is_ready(vc.name):
-            for manifest in manifests_of(work):
-                self._wait_for_users(vc, work, manifest)
-                await manifests.remove(vc, manifest, _work_id(work))
-        elif not clusters.is_deleting(vc.name):
-            raise NotReadyError(f"cluster({vc.name}) not ready")
-        else:
-            _log.warning(
-                "Abandoning host objects of a Cluster that goes while the host is away",
-                extra={"virtual_cluster": vc.name, "work": work["metadata"]["name"]},
-            )
-
-    def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:
-        """Raise RetryError while another Work needs the Namespace that is to be deleted."""
-        if gvk_of(manifest).kind != "Namespace" or gvk_of(manifest).group:
-            return
-        namespace = dig(manifest, "metadata", "name") or ""
-        for other in self._o.works.using_namespace(vc.name, namespace):
-            name = other["metadata"]["name"]
-            if name != work["metadata"]["name"]:
-                raise RetryError(f"namespace {namespace} is still used by work {name}")
 
 
 def _work_id(work: Object) -> str:

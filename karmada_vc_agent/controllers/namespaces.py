@@ -58,7 +58,6 @@ class NamespaceController:
         virtual_clusters: Mapping[str, VirtualCluster],
         settings: TranslationSettings,
         is_registered: Callable[[str], bool],
-        is_left: Callable[[str], bool] = lambda _cluster: False,
     ) -> None:
         self._host = host
         self._claims = claims
@@ -66,7 +65,6 @@ class NamespaceController:
         self._virtual_clusters = virtual_clusters
         self._settings = settings
         self._is_registered = is_registered
-        self._is_left = is_left
         self._locks: defaultdict[Pair, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def reconcile(self, pair: Pair) -> None:
@@ -87,10 +85,6 @@ class NamespaceController:
         live = self._claims.store.get("", name)
         if live is None or _is_terminating(live):
             return
-        if self._is_left(cluster):
-            # `default` has no Work whose end would release it, nor has one made on demand.
-            await self.release(vc, namespace, preserve=False)
-            return
         desired = annotations_of(claimed_namespace(vc, namespace, self._settings, ""))
         selector = desired[NODE_SELECTOR_ANNOTATION]
         if annotations_of(live).get(NODE_SELECTOR_ANNOTATION) != selector:
@@ -99,7 +93,7 @@ class NamespaceController:
                 extra={"virtual_cluster": cluster, "namespace": name, "selector": selector},
             )
             patch = {"metadata": {"annotations": {NODE_SELECTOR_ANNOTATION: selector}}}
-            self._claims.store.apply(await self._host.merge_patch(_path(name), patch))
+            self._claims.store.accept(await self._host.merge_patch(_path(name), patch))
 
     async def claim(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
@@ -139,23 +133,11 @@ class NamespaceController:
         if live is not None and labels_of(live).get(karmada.MANAGED_LABEL) != "true":
             # Claimed before its Work came, or adopted: the claim is the permission.
             mark = {"metadata": {"labels": {karmada.MANAGED_LABEL: "true"}}}
-            self._claims.store.apply(await self._host.merge_patch(_path(name), mark))
+            self._claims.store.accept(await self._host.merge_patch(_path(name), mark))
         applied = await self._host_objects.apply(NAMESPACES, desired, check)
         if isinstance(applied, Foreign):
             raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, "another virtual cluster claims it")
         return applied
-
-    async def keep(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None:
-        """Let a namespace outlive its claim, since a preserved object stays in it."""
-        name = self._claims.of(vc.name).get(namespace)
-        live = self._claims.store.get("", name) if name else None
-        if name is None or CREATED_BY_AGENT_ANNOTATION not in annotations_of(live or {}):
-            return
-        patch = {"metadata": {"annotations": {CREATED_BY_AGENT_ANNOTATION: None}}}
-        try:
-            self._claims.store.apply(await self._host.merge_patch(_path(name), patch))
-        except NotFoundError:
-            return
 
     async def release(
         self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool
@@ -201,7 +183,7 @@ class NamespaceController:
                     ) from None
             else:
                 live = await self._adopt(vc, wanted, live)
-        self._claims.store.apply(live)
+        self._claims.store.accept(live)
         return name
 
     async def _adopt(self, vc: VirtualCluster, wanted: Object, live: Object) -> Object:

@@ -20,11 +20,22 @@ REFUSED_RETRY = Requeue(30.0)
 
 
 def settings_digest(vc: VirtualCluster) -> str:
-    """Return a text that changes when any setting of a virtual cluster does."""
-    return digest(_plain(dataclasses.asdict(vc)))
+    """Return a text that changes when any setting of a virtual cluster does.
+
+    Settings at their default do not count, so that a new one in a later version changes nothing.
+    """
+    defaults = VirtualCluster(vc.name)
+    given = {
+        field.name: getattr(vc, field.name)
+        for field in dataclasses.fields(vc)
+        if getattr(vc, field.name) != getattr(defaults, field.name)
+    }
+    return digest(_plain({"name": vc.name, **given}))
 
 
 def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _plain(dataclasses.asdict(value))
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -104,6 +115,7 @@ class RegistrationController:
         if cluster["metadata"].get("deletionTimestamp"):
             return None
         self._said.pop(vc.name, None)
+        self._reregister.discard(vc.name)  # it is there: what comes later is not meant
         settings_changed = record is None or record.settings != settings
         changes = cluster_changes(cluster, vc, settings_changed=settings_changed)
         if changes:

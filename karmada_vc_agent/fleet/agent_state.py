@@ -78,6 +78,13 @@ class AgentState:
         """Store a record; no request where it is stored already."""
         await self._write(_CLUSTER_PREFIX + name, orjson.dumps(asdict(record)).decode())
 
+    async def forget(self, name: str) -> None:
+        """Drop the record of a virtual cluster that exists no more."""
+        key = _CLUSTER_PREFIX + name
+        async with self._lock:
+            await self._client.merge_patch(self._path, {"data": {key: None}})
+            self._values.pop(key, None)
+
     async def _write(self, key: str, value: str) -> None:
         if self._values.get(key) == value:
             return

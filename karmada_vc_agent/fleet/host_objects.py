@@ -14,7 +14,8 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.objects import Object, ObjectKey, key_of
+from karmada_vc_agent.model.domain import is_ours
+from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, key_of
 from karmada_vc_agent.planning.apply_plan import (
     Create,
     Foreign,
@@ -92,6 +93,7 @@ class HostObjects:
                 and known is not None
                 and known.desired == wanted
                 and not needs_update(desired, live, known.version)
+                and _has_our_marks(desired, live)
             )
             if live is not None and is_as_left:
                 return Applied(live, was_written=False)
@@ -187,3 +189,10 @@ class HostObjects:
             return None
         live["metadata"].pop("managedFields", None)
         return live
+
+
+def _has_our_marks(desired: Object, live: Object) -> bool:
+    """Whether our annotations are as we left them; they change neither generation nor labels."""
+    found = annotations_of(live)
+    wanted = annotations_of(desired).items()
+    return all(found.get(key) == value for key, value in wanted if is_ours(key))

@@ -19,6 +19,7 @@ from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.planning.ownership import conflict_text
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import restore_text
+from karmada_vc_agent.translation.shape import malformed
 from karmada_vc_agent.translation.translate import (
     Absorbed,
     HostObject,
@@ -42,8 +43,6 @@ class NamespaceKeeper(Protocol):
     async def apply(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object, check: Check
     ) -> Applied | None: ...
-
-    async def keep(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None: ...
 
     async def release(
         self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool
@@ -85,16 +84,28 @@ class Manifests:
 
         Raises UnreachableError; all else that goes wrong is a Failure with virtual names.
         """
+        problem = malformed(manifest)
+        if problem:
+            return _refused(vc, manifest, Refusal(Code.MANIFEST_INVALID, "", problem))
         gvk = gvk_of(manifest)
-        resource = await self._find_resource(gvk)
-        if resource is None:
-            return Failure(f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"')
         try:
+            resource = await self._find_resource(gvk)
+            if resource is None:
+                return Failure(f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"')
             return await self._apply(vc, manifest, resource, work)
         except RefusedError as error:
             return _refused(vc, manifest, error.refusal)
         except (ApiError, InterpretationError, RetryError) as error:
-            return Failure(restore_text(str(error), self.around(vc, work).claims))
+            return Failure(self._virtual_text(vc, manifest, str(error)))
+
+    def _virtual_text(self, vc: VirtualCluster, manifest: Object, text: str) -> str:
+        """Return an answer of the host with virtual names, also of a namespace not claimed yet."""
+        around = self.around(vc, "")
+        known = dict(around.claims)
+        namespace = VirtualNamespace(manifest["metadata"].get("namespace") or "")
+        if namespace:
+            known.setdefault(namespace, around.names().host_namespace(namespace))
+        return restore_text(text, known)
 
     async def cached(self, vc: VirtualCluster, manifest: Object, work: str) -> Object | None:
         """Return the live object if an informer knows it and it is this Work's."""
@@ -128,13 +139,12 @@ class Manifests:
             namespace = VirtualNamespace(translated.virtual_key.name)
             await self._namespaces.release(vc, namespace, preserve=True)
             return
-        await self._namespaces.keep(vc, VirtualNamespace(translated.virtual_key.namespace))
         await self._host_objects.release(resource, translated.obj)
 
     async def _translate(
         self, vc: VirtualCluster, manifest: Object, work: str
     ) -> tuple[Resource, HostObject] | None:
-        resource = await self._find_resource(gvk_of(manifest))
+        resource = None if malformed(manifest) else await self._find_resource(gvk_of(manifest))
         if resource is None:
             return None
         surroundings = self.around(vc, work)
@@ -159,14 +169,14 @@ class Manifests:
             return await self._namespaces.apply(vc, namespace, translated.obj, check)
         namespace = VirtualNamespace(translated.virtual_key.namespace)
         await self._namespaces.claim(vc, namespace)
-        self._refuse_overlap(vc, resource, translated)
+        await self._refuse_overlap(vc, resource, translated)
         applied = await self._host_objects.apply(resource, translated.obj, check)
         if isinstance(applied, Foreign):
             kind, name = manifest["kind"], manifest["metadata"]["name"]
             return Failure(conflict_text(kind, namespace, name, vc.name))
         return applied
 
-    def _refuse_overlap(
+    async def _refuse_overlap(
         self, vc: VirtualCluster, resource: Resource, translated: HostObject
     ) -> None:
         """Refuse to create anything while an older virtual cluster owns one of our nodes."""
@@ -174,7 +184,7 @@ class Manifests:
         if node is None:
             return
         key = translated.host_key
-        if self._host_objects.cached(resource, key.namespace, key.name) is None:
+        if await self._host_objects.live(resource, key.namespace, key.name) is None:
             detail = f'node "{node}" also belongs to another virtual cluster'
             raise RefusedError(Code.NODE_OVERLAP, "", detail)
 

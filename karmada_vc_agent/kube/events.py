@@ -25,6 +25,8 @@ REMEMBERED = 4096
 BURST_PER_OBJECT = 25
 QPS_PER_OBJECT = 1 / 300
 MESSAGE_MAX_LENGTH = 1024
+HELD_BACK_S, HELD_BACK_AT_MOST = 0.1, 10
+"""While others are busy, an event waits up to a second: one a second is still told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +47,20 @@ class _Written:
 
 
 class EventRecorder:
-    """Writes core/v1 Events; what does not fit into the queue is dropped and counted."""
+    """Writes core/v1 Events; what does not fit into the queue is dropped and counted.
+
+    is_busy: whether the API server has more urgent things to do for us.
+    """
 
     def __init__(
         self,
         client: ApiClient,
+        is_busy: Callable[[], bool] = lambda: False,
         wall_clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
+        self._is_busy = is_busy
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._queue: asyncio.Queue[EventRecord] = asyncio.Queue(QUEUE_LENGTH)
@@ -98,7 +105,12 @@ class EventRecorder:
     async def run(self) -> None:
         """Write queued events until cancelled."""
         while True:
-            await self._try_write(await self._queue.get())
+            record = await self._queue.get()
+            for _ in range(HELD_BACK_AT_MOST):
+                if not self._is_busy():
+                    break
+                await asyncio.sleep(HELD_BACK_S)
+            await self._try_write(record)
 
     async def drain(self, timeout_s: float) -> None:
         """Write what is queued, for as long as `timeout_s` allows."""

@@ -62,6 +62,11 @@ class LeaderElection:
         self._clock = clock
         self._renewed_at: float | None = None
         self._seen: tuple[str, float] | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_regained(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the lead is certain again after it was not."""
+        self._listeners.append(listener)
 
     def is_leading(self) -> bool:
         """Whether the Lease is certainly still ours."""
@@ -93,11 +98,16 @@ class LeaderElection:
         """Renew until cancelled. Raises LeadLostError."""
         while True:
             await asyncio.sleep(self._times.retry_period_s)
+            was_leading = self.is_leading()
             try:
                 holder = await self._try()
             except KubeError as error:
                 _log.debug("Failed to renew the lead", extra={"reason": str(error)})
                 continue
+            if holder == self._identity and not was_leading:
+                _log.info("Leading again", extra={"lease": f"{self._namespace}/{self._name}"})
+                for listener in self._listeners:
+                    listener()
             if holder != self._identity:
                 self._renewed_at = None
                 raise LeadLostError(f"{holder} holds lease {self._namespace}/{self._name} now")

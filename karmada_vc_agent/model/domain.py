@@ -11,6 +11,8 @@ CREATED_BY_AGENT_ANNOTATION = f"{DOMAIN}/created-by-agent"
 ADOPTED_ANNOTATION = f"{DOMAIN}/adopted"
 ALLOW_ADOPTION_ANNOTATION = f"{DOMAIN}/allow-adoption"
 WORK_ANNOTATION = f"{DOMAIN}/work"
+LEASE_HOLDER_ANNOTATION = f"{DOMAIN}/held-by"
+"""On the Lease of a Cluster: which process of the agent renewed it last."""
 REWRITE_DNS_ANNOTATION = f"{DOMAIN}/rewrite-dns"
 
 MEMBERSHIP_LABEL = "node-restriction.kubernetes.io/virtual-cluster"

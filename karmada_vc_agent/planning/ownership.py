@@ -32,11 +32,12 @@ def may_replace(desired: Object, live: Object) -> bool:
 
 
 def may_delete(desired: Object, live: Object) -> bool:
-    """Whether a delete is allowed: managed by Karmada and not another virtual cluster's.
+    """Whether a delete is allowed: managed by Karmada and labelled as this virtual cluster's.
 
-    Source: contract 5.8, trap 23.
+    Karmada asks for the first only. Source: contract 5.8, trap 23.
     """
-    return is_managed(live) and foreign_owner(desired, live) is None
+    owner = labels_of(live).get(domain.CLUSTER_LABEL)
+    return is_managed(live) and owner == labels_of(desired).get(domain.CLUSTER_LABEL)
 
 
 def conflict_text(kind: str, virtual_namespace: str, name: str, cluster: str) -> str:

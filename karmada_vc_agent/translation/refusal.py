@@ -18,12 +18,12 @@ class Code(StrEnum):
     NAMESPACE_NOT_OWNED = "NamespaceNotOwned"
     NAMESPACE_CLAIM_CONFLICT = "NamespaceClaimConflict"
     NAMESPACE_TERMINATING = "NamespaceTerminating"
+    MANIFEST_INVALID = "ManifestInvalid"
     KIND_FORBIDDEN = "KindForbidden"
     SUBJECT_FORBIDDEN = "SubjectForbidden"
     RULE_FORBIDDEN = "RuleForbidden"
     NAME_RESERVED = "NameReserved"
     REFERENCE_FORBIDDEN = "ReferenceForbidden"
-    IMMUTABLE = "Immutable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from karmada_vc_agent.translation.placement import Placement
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.references import NamespaceReferences, Rewriter
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
+from karmada_vc_agent.translation.shape import malformed
 
 _NAMESPACE_GVK = GroupVersionKind("", "v1", "Namespace")
 _SERVER_FIELDS = ("uid", "resourceVersion", "generation", "managedFields", "ownerReferences")
@@ -109,6 +110,9 @@ def translate(
     manifest: as Karmada sent it; not modified. namespaced: the scope of its kind.
     Translating what restore() gives back returns the same again. Source: rewriting-rules 2.
     """
+    problem = malformed(manifest)
+    if problem:
+        return Refusal(Code.MANIFEST_INVALID, "", problem)
     if kind_policy.is_unified_auth(manifest):
         return Absorbed(key_of(manifest))
     draft = _Draft(

@@ -21,6 +21,7 @@ from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, Hub
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.works import Works, namespaces_used
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
@@ -74,6 +75,7 @@ class World:
         self.works = Works(dict.fromkeys(self.virtual_clusters, self.work_store))
         self.informers: dict[str, Store[Object]] = {}
         self.recorder = EventRecorder(self.hub_client)
+        self.barred: list[str] = []
         self.enqueued: list[tuple[str, str]] = []
         self.host_objects = HostObjects(self.host_client, self.store_of)
         self.namespaces = NamespaceController(
@@ -92,17 +94,22 @@ class World:
 
     def _execution(self) -> ExecutionController:
         events = WorkEvents(self.recorder)
+        manifests = Manifests(
+            self.host_objects,
+            self.namespaces,
+            self.find_resource,
+            self.around,
+            self.membership.lost_node,
+        )
+        self.finalizer = WorkFinalizer(
+            self.hub_client, self.clusters, self.works, manifests, self.barred.append
+        )
         others = Collaborators(
             hub=self.hub_client,
             clusters=self.clusters,
             works=self.works,
-            manifests=Manifests(
-                self.host_objects,
-                self.namespaces,
-                self.find_resource,
-                self.around,
-                self.membership.lost_node,
-            ),
+            manifests=manifests,
+            finalizer=self.finalizer,
             work_status=WorkStatus(self.enqueued.append, events),
             events=events,
             now=lambda: NOW,

@@ -1,0 +1,131 @@
+"""What a Work made goes from the host, then its finalizer (contract 5.8, 1.9).
+
+A Cluster that is being deleted takes its execution namespace along, and the rights in there
+may vanish before the Works do. So all its Works are cleaned as soon as the Cluster has its
+deletion mark; when the hub then refuses the finalizers, the Cluster is reported not Ready,
+upon which Karmada strips them itself.
+"""
+
+import logging
+from collections.abc import Callable
+
+from karmada_vc_agent.fleet.hub_clusters import HubClusters
+from karmada_vc_agent.fleet.manifests import Manifests
+from karmada_vc_agent.fleet.works import Works, is_preserved, manifests_of, work_path
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import NotReadyError, RetryError
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
+from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
+from karmada_vc_agent.model.objects import Object, dig, gvk_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+_log = logging.getLogger(__name__)
+
+WorkKey = tuple[str, str]
+
+
+class WorkFinalizer:
+    """Finalises Works; remembers which are cleaned, and whose finalizers the hub refuses.
+
+    on_barred: called with a Cluster that goes and whose finalizers we may not remove.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        clusters: HubClusters,
+        works: Works,
+        manifests: Manifests,
+        on_barred: Callable[[str], None],
+    ) -> None:
+        self._hub = hub
+        self._clusters = clusters
+        self._works = works
+        self._manifests = manifests
+        self._on_barred = on_barred
+        self._cleaned: set[WorkKey] = set()
+        self._barred: set[str] = set()
+
+    def is_due(self, cluster: str, work: Object) -> bool:
+        """Whether a Work goes, by itself or with its Cluster."""
+        has_mark = bool(work["metadata"].get("deletionTimestamp"))
+        return has_mark or self._clusters.is_deleting(cluster)
+
+    def is_barred(self, cluster: str) -> bool:
+        """Whether only the hub can finalise the Works of a Cluster, and the host is clean."""
+        if cluster not in self._barred or not self._clusters.is_deleting(cluster):
+            return False
+        return all((cluster, name) in self._cleaned for name in self._works.names(cluster))
+
+    def forget(self, key: WorkKey) -> None:
+        """Forget a Work that is gone."""
+        self._cleaned.discard(key)
+
+    async def finalise(self, vc: VirtualCluster, work: Object) -> None:
+        """Remove or release what a Work made, then its finalizer. Raises KubeError, RetryError."""
+        metadata = work["metadata"]
+        key = (vc.name, metadata["name"])
+        finalizers = metadata.get("finalizers") or []
+        if EXECUTION_FINALIZER not in finalizers:
+            self._cleaned.add(key)
+            return
+        if key not in self._cleaned:
+            await self._clean(vc, work)
+            self._cleaned.add(key)
+        rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
+        patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
+        try:
+            answer = await self._hub.merge_patch(
+                work_path(metadata["namespace"], metadata["name"]), patch
+            )
+        except NotFoundError:
+            return
+        except ForbiddenError:
+            if self._clusters.is_deleting(vc.name):
+                self._barred.add(vc.name)
+                self._on_barred(vc.name)
+            raise
+        self._note(answer)
+
+    def _note(self, work: Object) -> None:
+        store = self._works.store_of_namespace(work["metadata"]["namespace"])
+        if store is None:
+            return
+        if work["metadata"].get("deletionTimestamp") and not work["metadata"].get("finalizers"):
+            # It is gone now. Its host objects say so before the watch does, and would have
+            # it finalised once more.
+            store.remove(work)
+        else:
+            work["metadata"].pop("managedFields", None)
+            store.observe(work)
+
+    async def _clean(self, vc: VirtualCluster, work: Object) -> None:
+        work_id = f"{work['metadata']['namespace']}/{work['metadata']['name']}"
+        is_up = self._clusters.is_ready(vc.name) or self._clusters.is_deleting(vc.name)
+        if not is_up and not is_preserved(work):
+            raise NotReadyError(f"cluster({vc.name}) not ready")
+        try:
+            for manifest in manifests_of(work):
+                if is_preserved(work):
+                    await self._manifests.preserve(vc, manifest, work_id)
+                else:
+                    self._wait_for_users(vc, work, manifest)
+                    await self._manifests.remove(vc, manifest, work_id)
+        except UnreachableError:
+            if self._clusters.is_ready(vc.name) or not self._clusters.is_deleting(vc.name):
+                raise
+            _log.warning(
+                "Abandoning host objects of a Cluster that goes while the host is away",
+                extra={"virtual_cluster": vc.name, "work": work["metadata"]["name"]},
+            )
+
+    def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:
+        """Raise RetryError while another Work needs the Namespace that is to be deleted."""
+        gvk = gvk_of(manifest)
+        if (gvk.group, gvk.kind) != ("", "Namespace"):
+            return
+        namespace = dig(manifest, "metadata", "name") or ""
+        for other in self._works.using_namespace(vc.name, namespace):
+            name = other["metadata"]["name"]
+            if name != work["metadata"]["name"] and (vc.name, name) not in self._cleaned:
+                raise RetryError(f"namespace {namespace} is still used by work {name}")
