@@ -358,11 +358,11 @@ def _check_numbers(config: AgentConfig, source: str) -> None:
         raise ConfigError(
             source, camel("leader_elect_retry_period"), "must be less than the renew deadline"
         )
-    if config.cluster_lease_duration < 1:
-        raise ConfigError(source, camel("cluster_lease_duration"), "must be at least 1s")
     for name in sorted(DURATIONS - _MAY_BE_ZERO):
         if getattr(config, name) <= 0:
             raise ConfigError(source, camel(name), "must be more than 0")
+    if config.cluster_lease_duration < 1:
+        raise ConfigError(source, camel("cluster_lease_duration"), "must be at least 1s")
     for name in ("concurrent_work_syncs",):
         if getattr(config, name) < 1:
             raise ConfigError(source, camel(name), "must be at least 1")
@@ -425,20 +425,28 @@ def _taint_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
 
 def _model_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     """Yield quantities that are none; the rest of resourceModels is the hub's to judge."""
+    last = len(vc.resource_models) - 1
     for index, model in enumerate(vc.resource_models):
         if not isinstance(model.get("grade", 0), int):
             yield f"resourceModels[{index}].grade", "must be a whole number"
         for number, bounds in enumerate(model.get("ranges") or ()):
-            for field_name in ("min", "max"):
-                is_fixed = (field_name, index) in (("min", 0), ("max", len(vc.resource_models) - 1))
-                if is_fixed:
-                    continue  # the hub sets them: 0 and no limit
-                try:
-                    quantity.parse(bounds[field_name])
-                except KeyError:
-                    yield f"resourceModels[{index}].ranges[{number}].{field_name}", "is not set"
-                except (TypeError, ValueError) as error:
-                    yield f"resourceModels[{index}].ranges[{number}].{field_name}", str(error)
+            where = f"resourceModels[{index}].ranges[{number}]"
+            if not isinstance(bounds, dict):
+                yield f"{where}", "must have name, min and max"
+                continue
+            # What the hub sets itself may be left out: the first minimum, the last maximum.
+            yield f"{where}.min", _quantity_problem(bounds.get("min", 0 if index == 0 else None))
+            yield f"{where}.max", _quantity_problem(bounds.get("max", 0 if index == last else None))
+
+
+def _quantity_problem(value: Any) -> str | None:
+    if value is None:
+        return "is not set"
+    try:
+        quantity.parse(value)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return None
 
 
 def _check_disjoint(clusters: tuple[VirtualCluster, ...], source: str) -> None:

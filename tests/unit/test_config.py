@@ -107,6 +107,8 @@ def test_every_flag_is_a_setting_of_the_file_in_camel_case(file: File, setting: 
     expected = value
     if setting.name in DURATIONS:
         value, expected = ("500ms", 0.5) if "lease" not in setting.name else ("90s", 90.0)
+    if setting.name == "leader_elect_renew_deadline":
+        value, expected = "3s", 3.0
     if setting.name == "log_level":
         value = expected = "debug"
     if setting.name == "log_format":
@@ -227,7 +229,14 @@ TAINT = {"key": "edge", "effect": "NoSchedule"}
             {"resourceModels": [MODEL, {"grade": 1, "ranges": [{"name": "cpu", "min": "a lot"}]}]},
             'resourceModels[1].ranges[0].min: "a lot" is no quantity',
         ),
-        ({"resourceModels": [{"grade": 0, "ranges": ["x"]}]}, "resourceModels[0].ranges[0].min: "),
+        (
+            {"resourceModels": [{"grade": 0, "ranges": [{"name": "cpu"}]}, MODEL]},
+            "resourceModels[0].ranges[0].max: is not set",
+        ),
+        (
+            {"resourceModels": [{"grade": 0, "ranges": ["x"]}]},
+            "resourceModels[0].ranges[0]: must have",
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -6,7 +6,9 @@ import pytest
 
 from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH, ClusterLeaseController
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World
@@ -24,9 +26,12 @@ def clock() -> Clock:
 def controller(world: World, clock: Clock) -> ClusterLeaseController:
     world.register()
     world.look()
-    return ClusterLeaseController(
-        world.hub_client, world.clusters, 40.0, 0.25, lambda: datetime.fromtimestamp(clock(), UTC)
-    )
+    return lease_controller(world, clock, Lead("first", lambda: True))
+
+
+def lease_controller(world: World, clock: Clock, lead: Lead) -> ClusterLeaseController:
+    now = lambda: datetime.fromtimestamp(clock(), UTC)  # noqa: E731 - short
+    return ClusterLeaseController(world.hub_client, world.clusters, 40.0, 0.25, lead, now)
 
 
 def touch(world: World) -> Object:
@@ -151,3 +156,46 @@ async def test_cluster_registered_again_gets_a_fresh_lease(
     await controller.reconcile("branch-a")
     (owner,) = world.hub.live(LEASE)["metadata"]["ownerReferences"]
     assert owner["uid"] == again["metadata"]["uid"]
+
+
+async def test_process_in_doubt_renews_as_long_as_nobody_else_does(
+    world: World, controller: ClusterLeaseController, clock: Clock
+) -> None:
+    await controller.reconcile("branch-a")
+    in_doubt = lease_controller(world, clock, Lead("first", lambda: False))
+    clock.advance(10)
+    await in_doubt.reconcile("branch-a")
+    assert world.hub.live(LEASE)["spec"]["renewTime"] == "2026-01-01T00:00:10.000000Z"
+
+
+async def test_process_in_doubt_stands_back_for_a_standby_that_took_over(
+    world: World, controller: ClusterLeaseController, clock: Clock
+) -> None:
+    is_certain = True
+    lead = Lead("second", lambda: is_certain)
+    doubtful = lease_controller(world, clock, lead)
+    await doubtful.reconcile("branch-a")
+    is_certain = False
+    await controller.reconcile("branch-a")
+    with pytest.raises(ConflictError):
+        await doubtful.reconcile("branch-a")
+    world.forget_requests()
+    await doubtful.reconcile("branch-a")
+    await doubtful.reconcile("branch-a")
+    assert world.hub.writes() == []
+    assert not lead.may_report()
+
+
+async def test_lead_that_is_certain_again_takes_the_lease_back(
+    world: World, controller: ClusterLeaseController, clock: Clock
+) -> None:
+    await controller.reconcile("branch-a")
+    is_certain = False
+    lead = Lead("second", lambda: is_certain)
+    other = lease_controller(world, clock, lead)
+    await other.reconcile("branch-a")
+    assert not lead.may_report()
+    is_certain = True
+    await other.reconcile("branch-a")
+    holder = world.hub.live(LEASE)["metadata"]["annotations"][LEASE_HOLDER_ANNOTATION]
+    assert holder == "second"

@@ -6,6 +6,7 @@ import pytest
 
 from karmada_vc_agent.controllers.cluster_status import (
     ClusterStatusController,
+    Gates,
     HostView,
     StatusTimes,
 )
@@ -33,6 +34,8 @@ class Setting:
         self.world = world
         self.ready: list[str] = []
         self.clock = Clock()
+        self.may_report = True
+        self.barred: set[str] = set()
         view = HostView(
             client=world.host_client,
             probe=HealthProbe(world.host_client, 0.0, self.clock),
@@ -47,6 +50,7 @@ class Setting:
             view,
             world.virtual_clusters,
             StatusTimes(10.0, thresholds),
+            Gates(lambda: self.may_report, lambda name: name in self.barred),
             with_resources=with_resources,
             on_ready=self.ready.append,
             now=lambda: NOW,
@@ -364,3 +368,20 @@ async def test_overlap_is_a_condition_of_both_clusters_until_it_ends() -> None:
         world.host.seed({**node, "metadata": {**node["metadata"], "labels": labels}})
         await setting.sync("branch-a")
         assert setting.condition("NodeOverlap") == ("False", "NodesDisjoint")
+
+
+async def test_nothing_is_written_while_another_process_leads(setting: Setting) -> None:
+    setting.may_report = False
+    assert await setting.sync() == 10.0
+    assert setting.world.hub.writes() == []
+
+
+async def test_leaving_cluster_whose_works_only_the_hub_can_finalise_is_not_ready_at_once(
+    world: World,
+) -> None:
+    damped = Setting(world, DAMPED)
+    world.register(ready="True")
+    await damped.sync()
+    damped.barred.add("branch-a")
+    await damped.sync()
+    assert damped.condition() == ("False", "ClusterLeaving")

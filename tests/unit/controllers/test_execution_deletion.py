@@ -5,6 +5,7 @@ import pytest
 
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
+from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
@@ -19,13 +20,18 @@ SETTINGS = f"{NAMESPACE}/configmaps/settings"
 DEPLOYMENT = "/apis/apps/v1/namespaces/edge-v-branch-a/deployments/web"
 
 
-async def applied_and_deleted(world: World, *manifests: Object, preserve: bool = False) -> None:
-    """Apply a Work, then give it a deletion mark."""
+async def applied(world: World, *manifests: Object, preserve: bool = False) -> None:
+    """Apply a Work."""
     world.register()
     spec = {"preserveResourcesOnDeletion": True} if preserve else {}
     world.hub.seed(objects.work(*manifests, spec=spec))
     world.look()
     await world.execution.reconcile(KEY)
+
+
+async def applied_and_deleted(world: World, *manifests: Object, preserve: bool = False) -> None:
+    """Apply a Work, then give it a deletion mark."""
+    await applied(world, *manifests, preserve=preserve)
     world.hub.mark_deleted(WORK)
     world.look()
     world.forget_requests()
@@ -138,9 +144,36 @@ async def test_objects_are_abandoned_when_the_cluster_goes_while_it_is_not_ready
     world.register(ready="False")
     world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
     world.look()
-    await world.execution.reconcile(KEY)
+    with world.host.down():
+        await world.execution.reconcile(KEY)
     assert world.host.live(SETTINGS)
     assert world.hub.find(WORK) is None
+
+
+async def test_works_of_a_leaving_cluster_are_cleaned_before_they_are_marked(world: World) -> None:
+    await applied(world, objects.config_map())
+    world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is None
+    assert world.hub.live(WORK)["metadata"].get("finalizers") in (None, [])
+
+
+async def test_hub_that_refuses_the_finalizers_of_a_leaving_cluster_is_noted_once_all_is_clean(
+    world: World,
+) -> None:
+    await applied(world, objects.config_map())
+    world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
+    world.look()
+    world.hub.fail(403, "Forbidden", method="PATCH")
+    with pytest.raises(ForbiddenError):
+        await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is None
+    assert world.barred == ["branch-a"]
+    assert world.finalizer.is_barred("branch-a")
+    world.hub.seed(objects.work(objects.config_map("later"), name="later"))
+    world.look()
+    assert not world.finalizer.is_barred("branch-a")
 
 
 async def test_preserved_object_stays_without_any_mark(world: World) -> None:

@@ -26,7 +26,7 @@ def clock() -> Clock:
 def recorder(host: FakeApiServer, client: ApiClient, clock: Clock) -> EventRecorder:
     for name in ("edge", "default"):
         host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    return EventRecorder(client, clock, clock)
+    return EventRecorder(client, wall_clock=clock, monotonic=clock)
 
 
 def thing(name: str = "web", namespace: str = "edge", uid: str = "u1") -> Object:

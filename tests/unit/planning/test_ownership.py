@@ -47,7 +47,7 @@ def test_conflict_resolution_of_the_live_object_does_not_count() -> None:
 @pytest.mark.parametrize(
     ("live_labels", "expected"),
     [
-        ({MANAGED: "true"}, True),
+        ({MANAGED: "true"}, False),
         ({MANAGED: "true", CLUSTER: "vc1"}, True),
         ({MANAGED: "true", CLUSTER: "vc2"}, False),
         ({CLUSTER: "vc1"}, False),

@@ -95,7 +95,7 @@ def test_null_metadata_maps_are_allowed() -> None:
     assert labels == {f"{D}/cluster": "branch-a", f"{D}/namespace": "edge"}
 
 
-@pytest.mark.parametrize("value", ["", None, 7, ["edge"]])
+@pytest.mark.parametrize("value", ["", None])
 def test_namespace_that_is_no_name_is_refused(value: Any) -> None:
     manifest = deployment()
     manifest["metadata"]["namespace"] = value
@@ -104,7 +104,31 @@ def test_namespace_that_is_no_name_is_refused(value: Any) -> None:
 
 def test_manifest_without_metadata_is_refused() -> None:
     refusal = given.refusal({"apiVersion": "v1", "kind": "ConfigMap"})
-    assert refusal.code is Code.NAMESPACE_MISSING
+    assert refusal.code is Code.MANIFEST_INVALID
+    assert refusal.detail == "metadata is not set"
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        ({"name": "../../ops/configmaps/prod"}, "metadata.name '../../ops/configmaps/prod'"),
+        ({"name": ".."}, "metadata.name '..'"),
+        ({"name": "x?dryRun=All"}, "metadata.name 'x?dryRun=All'"),
+        ({"name": "a%2fb"}, "metadata.name 'a%2fb'"),
+        ({"namespace": "../x"}, "metadata.namespace '../x'"),
+        ({"namespace": 7}, "metadata.namespace 7"),
+        ({"name": ["x"]}, "metadata.name ['x']"),
+        ({"name": ""}, "metadata.name is not set"),
+        ({"labels": "x"}, "metadata.labels is no map of texts"),
+        ({"annotations": {"a": 1}}, "metadata.annotations is no map of texts"),
+    ],
+)
+def test_frame_that_is_none_is_refused(change: dict[str, Any], detail: str) -> None:
+    manifest = deployment()
+    manifest["metadata"] |= change
+    refusal = given.refusal(manifest)
+    assert refusal.code is Code.MANIFEST_INVALID
+    assert refusal.detail.startswith(detail)
 
 
 class TestClaimedNamespace:
