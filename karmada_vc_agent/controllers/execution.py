@@ -224,9 +224,10 @@ class ExecutionController:
         namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
         is_seen = True
         for _ in range(ATTEMPTS):
-            total = len(manifests_of(work))
             live = work.get("status")
-            status = compose_work_status(live, conditions, entries, total, self._o.now())
+            status = compose_work_status(
+                live, conditions, entries, manifests_of(work), self._o.now()
+            )
             if status == (live or {}):
                 return
             body = {**work, "status": status}

@@ -5,7 +5,7 @@ never parsed back.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from karmada_vc_agent.kube.store import Store
@@ -42,22 +42,11 @@ class Claims:
         self._agent = agent
         self._by_cluster: dict[str, dict[VirtualNamespace, HostNamespace]] = defaultdict(dict)
         self._doubles: dict[tuple[str, VirtualNamespace], set[HostNamespace]] = {}
-        self._listeners: list[Callable[[str], None]] = []
         host_namespaces.add_handler(self._changed)
-
-    def add_listener(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` with the virtual cluster whose claims changed."""
-        self._listeners.append(listener)
 
     def of(self, cluster: str) -> Mapping[VirtualNamespace, HostNamespace]:
         """Return the claims of one virtual cluster."""
         return self._by_cluster.get(cluster, {})
-
-    def find(self, host_namespace: str) -> Claim | None:
-        """Return who claims a host namespace, if this agent serves the claim."""
-        obj = self.store.get("", host_namespace)
-        claim = claim_of(obj) if obj is not None else None
-        return claim if claim is not None and claim.agent == self._agent else None
 
     def is_doubled(self, cluster: str, namespace: VirtualNamespace) -> bool:
         """Whether two host namespaces claim to be this virtual one."""
@@ -66,15 +55,11 @@ class Claims:
     def _changed(self, old: Object | None, new: Object | None) -> None:
         before = self._own(old)
         after = self._own(new)
-        touched = {claim.cluster for claim in (before, after) if claim}
         if before and old is not None and before != after:
             self._withdraw(before, HostNamespace(old["metadata"]["name"]))
         if after and new is not None:
             # Also where nothing changed: what was observed after a write was not told before.
             self._enter(after, HostNamespace(new["metadata"]["name"]))
-        for cluster in touched:
-            for listener in self._listeners:
-                listener(cluster)
 
     def _own(self, obj: Object | None) -> Claim | None:
         claim = claim_of(obj) if obj is not None else None

@@ -46,28 +46,23 @@ def manifest_status(
     return entry
 
 
-def ordinal_of(manifests: Sequence[Object], key: ObjectKey) -> int | None:
-    """Return the index of the first manifest with this key, None where there is none."""
-    return next((i for i, manifest in enumerate(manifests) if key_of(manifest) == key), None)
-
-
-def replace_entry(
+def merge_entries(
     entries: Sequence[ManifestStatus] | None,
-    entry: ManifestStatus,
-    manifests: Sequence[Object] | None = None,
+    read: Sequence[ManifestStatus],
+    manifests: Sequence[Object],
 ) -> list[ManifestStatus]:
-    """Return the entries with this one in its place, ordered by ordinal.
+    """Return the entries with those just read in their places, ordered by ordinal.
 
-    With `manifests`, entries that name none of them any more are dropped.
+    What could not be read now stays as it was; entries that name no manifest any more go.
     """
-    ordinal = entry["identifier"]["ordinal"]
+    ordinals = {entry["identifier"]["ordinal"] for entry in read}
     kept = [
-        other
-        for other in entries or ()
-        if other["identifier"]["ordinal"] != ordinal
-        and (manifests is None or _names_manifest(other["identifier"], manifests))
+        entry
+        for entry in entries or ()
+        if entry["identifier"]["ordinal"] not in ordinals
+        and _names_manifest(entry["identifier"], manifests)
     ]
-    return sorted([*kept, entry], key=lambda other: other["identifier"]["ordinal"])
+    return sorted([*kept, *read], key=lambda entry: entry["identifier"]["ordinal"])
 
 
 def _identifier(ordinal: int, key: ObjectKey) -> Identifier:

@@ -46,12 +46,6 @@ def observed_ready(http_status: int | None) -> Condition:
     return _ready("True", "ClusterReady", "cluster is healthy and ready to accept workloads")
 
 
-def no_client(error: str) -> Condition:
-    """Return the Ready condition for a host client that could not be made (contract 4.2)."""
-    message = f"failed to create a ClusterClient: {error}"
-    return _ready("False", "StatusCollectionFailed", message)
-
-
 def damp_ready(
     last: Observation | None,
     observed: Condition,

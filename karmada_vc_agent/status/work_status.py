@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.status import work_conditions
 from karmada_vc_agent.status.conditions import Condition, find_condition, set_condition
-from karmada_vc_agent.status.manifest_status import ManifestStatus
+from karmada_vc_agent.status.manifest_status import ManifestStatus, merge_entries
 
 
 def applied_condition(
@@ -32,29 +32,21 @@ def compose_work_status(
     live_status: Object | None,
     conditions: Sequence[Condition],
     entries: Sequence[ManifestStatus],
-    total: int,
+    manifests: Sequence[Object],
     now: str,
 ) -> Object:
     """Return the whole status to PUT: the live one with conditions and entries laid over it.
 
-    entries: what could be read now; an entry of another manifest stays as it was, one beyond
-    the `total` manifests of the Work goes. Conditions of others and unknown fields are kept.
+    entries: what could be read now. Conditions of others and unknown fields are kept.
     """
     status = dict(live_status or {})
     merged = status.get("conditions")
     for condition in conditions:
         merged = set_condition(merged, condition, now)
     status["conditions"] = merged
-    read = {entry["identifier"]["ordinal"] for entry in entries}
-    kept = [
-        entry
-        for entry in status.get("manifestStatuses") or ()
-        if entry["identifier"]["ordinal"] not in read and entry["identifier"]["ordinal"] < total
-    ]
-    if entries or "manifestStatuses" in status:
-        status["manifestStatuses"] = sorted(
-            [*kept, *entries], key=lambda entry: int(entry["identifier"]["ordinal"])
-        )
+    merged_entries = merge_entries(status.get("manifestStatuses"), entries, manifests)
+    if merged_entries or "manifestStatuses" in status:
+        status["manifestStatuses"] = merged_entries
     return status
 
 

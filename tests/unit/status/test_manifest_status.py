@@ -2,7 +2,9 @@
 
 import copy
 
-from karmada_vc_agent.model.objects import Object, key_of
+import pytest
+
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.status import manifest_status as entries
 from karmada_vc_agent.status.manifest_status import ManifestStatus
 
@@ -68,23 +70,6 @@ def test_a_quota_of_another_group_may_have_none() -> None:
     assert "status" not in entries.manifest_status(0, other, None, "Healthy")
 
 
-def test_the_ordinal_is_that_of_the_first_equal_manifest() -> None:
-    manifests = [CONFIG, WEB, ROLE, WEB]
-    assert entries.ordinal_of(manifests, key_of(WEB)) == 1
-    assert entries.ordinal_of(manifests, key_of(ROLE)) == 2
-    assert entries.ordinal_of(manifests, key_of(QUOTA)) is None
-
-
-def test_the_ordinal_needs_an_equal_api_version_kind_namespace_and_name() -> None:
-    others = [
-        _manifest("apps/v1beta1", "Deployment", "edge", "web"),
-        _manifest("apps/v1", "StatefulSet", "edge", "web"),
-        _manifest("apps/v1", "Deployment", "other", "web"),
-        _manifest("apps/v1", "Deployment", "edge", "other"),
-    ]
-    assert entries.ordinal_of(others, key_of(WEB)) is None
-
-
 def _entry(ordinal: int, manifest: Object, health: str = "Healthy") -> ManifestStatus:
     return entries.manifest_status(ordinal, manifest, None, health)
 
@@ -92,31 +77,44 @@ def _entry(ordinal: int, manifest: Object, health: str = "Healthy") -> ManifestS
 def test_an_entry_replaces_the_one_of_its_ordinal() -> None:
     live = [_entry(0, WEB), _entry(1, CONFIG)]
     new = _entry(0, WEB, "Unhealthy")
-    assert entries.replace_entry(live, new) == [new, _entry(1, CONFIG)]
+    assert entries.merge_entries(live, [new], [WEB, CONFIG]) == [new, _entry(1, CONFIG)]
 
 
 def test_entries_are_ordered_by_ordinal() -> None:
     live = [_entry(2, ROLE), _entry(0, WEB)]
-    updated = entries.replace_entry(live, _entry(1, CONFIG))
+    updated = entries.merge_entries(live, [_entry(1, CONFIG)], [WEB, CONFIG, ROLE])
     assert [entry["identifier"]["ordinal"] for entry in updated] == [0, 1, 2]
 
 
 def test_the_first_entry_makes_the_list() -> None:
-    assert entries.replace_entry(None, _entry(0, WEB)) == [_entry(0, WEB)]
+    assert entries.merge_entries(None, [_entry(0, WEB)], [WEB]) == [_entry(0, WEB)]
 
 
 def test_entries_that_name_no_manifest_any_more_are_dropped() -> None:
     live = [_entry(0, WEB), _entry(1, ROLE), _entry(5, QUOTA)]
     manifests = [WEB, CONFIG, QUOTA]
-    assert entries.replace_entry(live, _entry(2, QUOTA), manifests) == [
+    assert entries.merge_entries(live, [_entry(2, QUOTA)], manifests) == [
         _entry(0, WEB),
         _entry(2, QUOTA),
     ]
-    assert len(entries.replace_entry(live, _entry(2, QUOTA))) == 4
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        _manifest("apps/v1beta1", "Deployment", "edge", "web"),
+        _manifest("apps/v1", "StatefulSet", "edge", "web"),
+        _manifest("apps/v1", "Deployment", "other", "web"),
+        _manifest("apps/v1", "Deployment", "edge", "other"),
+    ],
+)
+def test_an_entry_stays_only_with_its_very_manifest(other: Object) -> None:
+    assert entries.merge_entries([_entry(0, WEB)], [], [WEB]) == [_entry(0, WEB)]
+    assert entries.merge_entries([_entry(0, WEB)], [], [other]) == []
 
 
 def test_input_is_not_modified() -> None:
     live = [_entry(1, CONFIG)]
     before = copy.deepcopy(live)
-    entries.replace_entry(live, _entry(0, WEB), [WEB, CONFIG])
+    entries.merge_entries(live, [_entry(0, WEB)], [WEB, CONFIG])
     assert live == before
