@@ -5,6 +5,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.config import AgentConfig, ConfigError
 from karmada_vc_agent.fleet.agent_state import StateError
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials
+from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.telemetry import serve_health, start_logging
 from karmada_vc_agent.translation.names import NamespaceTemplate
@@ -120,6 +121,8 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     try:
         config = settings.load_config(config_path, flags)
         _check_beyond_config(config, reregister)
+        namespace = config.agent_namespace or pod_namespace() or config.agent_name
+        config = replace(config, agent_namespace=namespace)
         hub = find_credentials(config.karmada_kubeconfig, config.karmada_context)
         host = find_credentials(config.kubeconfig, in_cluster_first=True)
     except (ConfigError, KubeconfigError) as error:

@@ -61,7 +61,9 @@ class AgentConfig:
         "Two agents on one host need two names.",
     )
     agent_namespace: str = _setting(
-        "karmada-vc-agent", "Namespace on the host for Lease and state; created if absent."
+        "",
+        "Namespace on the host for Lease and state; created if absent. "
+        "Default: that of the agent's Pod, else the agent's name.",
     )
     namespace_template: str = _setting(
         "{namespace}-v-{cluster}", "Host namespace of a virtual one. Fixed after the first use."
@@ -328,7 +330,8 @@ def _check(config: AgentConfig, source: str) -> None:
         raise ConfigError(source, "virtualClusters", "is empty; name at least one virtual cluster")
     _check_numbers(config, source)
     for name in ("agent_name", "agent_namespace"):
-        if not DNS_LABEL.fullmatch(getattr(config, name)):
+        is_left_open = name == "agent_namespace" and not config.agent_namespace
+        if not is_left_open and not DNS_LABEL.fullmatch(getattr(config, name)):
             raise ConfigError(
                 source, camel(name), f'"{getattr(config, name)}" is no DNS label ({_DNS_LABEL})'
             )

@@ -55,6 +55,14 @@ def _is_in_cluster() -> bool:
     return "KUBERNETES_SERVICE_HOST" in os.environ and (SERVICE_ACCOUNT / "token").exists()
 
 
+def pod_namespace() -> str | None:
+    """Return the namespace of the Pod this runs in, or None outside of a cluster."""
+    try:
+        return (SERVICE_ACCOUNT / "namespace").read_text().strip() or None
+    except OSError:
+        return None
+
+
 def in_cluster_credentials() -> Credentials:
     """Return the account that is mounted into this Pod."""
     host = os.environ["KUBERNETES_SERVICE_HOST"]
