@@ -71,14 +71,20 @@ def _serve_application(lab: Lab, kept: Group, deleted: Group) -> tuple[Agent, Ob
 
 
 def _delete_cluster(lab: Lab, group: Group) -> None:
-    """Delete a Cluster and wait until it and all it had on the host is gone."""
+    """Delete a Cluster and wait until it and all its Works had made on the host is gone.
+
+    `default`, which no Work made, stays as a member's does (docs/adr/0005).
+    """
     lab.hub.delete(f"{CLUSTERS}/{group.name}")
 
     def look() -> None:
         cluster = lab.hub.find(f"{CLUSTERS}/{group.name}")
         assert cluster is None, f"Cluster {group.name} is still there: {cluster['metadata']}"
         left = lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={group.name}")
-        assert not left, [namespace["metadata"]["name"] for namespace in left]
+        names = [namespace["metadata"]["name"] for namespace in left]
+        assert names == [f"default-v-{group.name}"]
+        for kind in ("/apis/apps/v1/deployments", "/api/v1/configmaps"):
+            assert not lab.host.list(kind, f"{CLUSTER_LABEL}={group.name}")
 
     eventually(look)
 
