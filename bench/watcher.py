@@ -7,12 +7,14 @@ of the machine that it measures.
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import Enum
 
 import msgspec
 
 from karmada_vc_agent.fleet.work_watches import ALL_WORKS_PATH
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
 
 Subject = tuple[str, str]
@@ -97,26 +99,30 @@ class Watcher:
         """Follow all Works until cancelled."""
         decoder = msgspec.json.Decoder(_WorkEvent)
         while True:
-            async for line in hub.watch(ALL_WORKS_PATH, {}):
-                event = decoder.decode(line)
-                of_work = event.object.metadata
-                subject = (cluster_of_execution_namespace(of_work.namespace) or "", of_work.name)
-                self.mark(subject, Milestone.ON_HUB)
-                if event.type == "DELETED":
-                    self.mark(subject, Milestone.GONE)
-                status = event.object.status
-                if any(c.type == "Applied" and c.status == "True" for c in status.conditions):
-                    self.mark(subject, Milestone.APPLIED)
-                if any(entry.health == "Healthy" for entry in status.manifest_statuses):
-                    self.mark(subject, Milestone.HEALTHY)
+            # A watch that ends, or that was silent for too long, starts over with what there is.
+            with suppress(UnreachableError):
+                async for line in hub.watch(ALL_WORKS_PATH, {}):
+                    self._note_work(decoder.decode(line))
+
+    def _note_work(self, event: _WorkEvent) -> None:
+        of_work, status = event.object.metadata, event.object.status
+        subject = (cluster_of_execution_namespace(of_work.namespace) or "", of_work.name)
+        self.mark(subject, Milestone.ON_HUB)
+        if event.type == "DELETED":
+            self.mark(subject, Milestone.GONE)
+        if any(c.type == "Applied" and c.status == "True" for c in status.conditions):
+            self.mark(subject, Milestone.APPLIED)
+        if any(entry.health == "Healthy" for entry in status.manifest_statuses):
+            self.mark(subject, Milestone.HEALTHY)
 
     async def watch_objects(self, host: ApiClient, path: str, cluster: str) -> None:
         """Follow objects of the host that belong to Works of a cluster until cancelled."""
         decoder = msgspec.json.Decoder(_ObjectEvent)
         while True:
-            async for line in host.watch(path, {}):
-                event = decoder.decode(line)
-                self.mark((cluster, event.object.metadata.name), Milestone.ON_HOST)
+            with suppress(UnreachableError):
+                async for line in host.watch(path, {}):
+                    event = decoder.decode(line)
+                    self.mark((cluster, event.object.metadata.name), Milestone.ON_HOST)
 
     def mark(self, subject: Subject, milestone: Milestone) -> None:
         """Note that a subject reached a milestone now, unless it did before."""

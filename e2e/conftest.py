@@ -1,6 +1,8 @@
 """Options, and the lab that each test gets."""
 
 import os
+import signal
+import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -28,6 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("KARMADA_AGENT"),
         help="program of a real karmada-agent [env KARMADA_AGENT]",
     )
+
+
+def pytest_configure() -> None:
+    """End as on Ctrl-C when told to end: agents are killed and what was made is removed."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
