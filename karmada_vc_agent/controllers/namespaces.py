@@ -47,7 +47,6 @@ class NamespaceController:
     """Claims host namespaces and keeps the claimed ones as they must be.
 
     is_registered: whether the Cluster of a virtual cluster is on the hub, and is to stay.
-    is_left: whether that Cluster goes and all of its Works are gone.
     """
 
     def __init__(
