@@ -18,7 +18,7 @@ from karmada_vc_agent.fleet.hub_clusters import HubClusters
 from karmada_vc_agent.fleet.manifests import Failure, Manifests
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
-from karmada_vc_agent.fleet.works import Works, is_suspended, manifests_of, work_path
+from karmada_vc_agent.fleet.works import WorkKey, Works, is_suspended, manifests_of, work_path
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
@@ -37,9 +37,6 @@ from karmada_vc_agent.status.work_status import (
 from karmada_vc_agent.translation.translate import Surroundings
 
 _log = logging.getLogger(__name__)
-
-WorkKey = tuple[str, str]
-"""Virtual cluster and name of a Work."""
 
 ATTEMPTS = 5
 """How often a status that met a newer Work is put together again."""

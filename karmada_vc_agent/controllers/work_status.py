@@ -7,6 +7,7 @@ then reconciles that Work: it repairs, and asks `reflect` for the entries it wri
 from collections.abc import Callable
 
 from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.fleet.works import WorkKey
 from karmada_vc_agent.interpretation import interpreter
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
@@ -15,9 +16,6 @@ from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.status.manifest_status import ManifestStatus, manifest_status
 from karmada_vc_agent.translation.restore import restore, restore_text
 from karmada_vc_agent.translation.translate import Surroundings
-
-WorkKey = tuple[str, str]
-"""Virtual cluster and name of a Work."""
 
 UNKNOWN = "Unknown"
 

@@ -117,29 +117,24 @@ class Manifests:
         live = self._host_objects.cached(resource, key.namespace, key.name)
         return live if annotations_of(live or {}).get(WORK_ANNOTATION) == work else None
 
-    async def remove(self, vc: VirtualCluster, manifest: Object, work: str) -> None:
-        """Delete what a manifest made; one that was refused made nothing. Raises KubeError."""
+    async def let_go(
+        self, vc: VirtualCluster, manifest: Object, work: str, *, preserve: bool
+    ) -> None:
+        """Delete what a manifest made, or take all marks off it and leave it.
+
+        One that was refused made nothing. Raises KubeError.
+        """
         found = await self._translate(vc, manifest, work)
         if found is None:
             return
         resource, translated = found
         if translated.host_key.gvk == NAMESPACE:
             namespace = VirtualNamespace(translated.virtual_key.name)
-            await self._namespaces.release(vc, namespace, preserve=False)
+            await self._namespaces.release(vc, namespace, preserve=preserve)
+        elif preserve:
+            await self._host_objects.release(resource, translated.obj)
         else:
             await self._host_objects.remove(resource, translated.obj)
-
-    async def preserve(self, vc: VirtualCluster, manifest: Object, work: str) -> None:
-        """Take all marks off what a manifest made, and leave it. Raises KubeError."""
-        found = await self._translate(vc, manifest, work)
-        if found is None:
-            return
-        resource, translated = found
-        if translated.host_key.gvk == NAMESPACE:
-            namespace = VirtualNamespace(translated.virtual_key.name)
-            await self._namespaces.release(vc, namespace, preserve=True)
-            return
-        await self._host_objects.release(resource, translated.obj)
 
     async def _translate(
         self, vc: VirtualCluster, manifest: Object, work: str

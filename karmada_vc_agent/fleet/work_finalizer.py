@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
 from karmada_vc_agent.fleet.manifests import Manifests
-from karmada_vc_agent.fleet.works import Works, is_preserved, manifests_of, work_path
+from karmada_vc_agent.fleet.works import WorkKey, Works, is_preserved, manifests_of, work_path
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
@@ -20,8 +20,6 @@ from karmada_vc_agent.model.objects import Object, dig, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 _log = logging.getLogger(__name__)
-
-WorkKey = tuple[str, str]
 
 
 class WorkFinalizer:
@@ -106,11 +104,9 @@ class WorkFinalizer:
             raise NotReadyError(f"cluster({vc.name}) not ready")
         try:
             for manifest in manifests_of(work):
-                if is_preserved(work):
-                    await self._manifests.preserve(vc, manifest, work_id)
-                else:
+                if not is_preserved(work):
                     self._wait_for_users(vc, work, manifest)
-                    await self._manifests.remove(vc, manifest, work_id)
+                await self._manifests.let_go(vc, manifest, work_id, preserve=is_preserved(work))
         except UnreachableError:
             if self._clusters.is_ready(vc.name) or not self._clusters.is_deleting(vc.name):
                 raise

@@ -9,6 +9,9 @@ from karmada_vc_agent.model.karmada import (
 )
 from karmada_vc_agent.model.objects import Object, dig
 
+WorkKey = tuple[str, str]
+"""Virtual cluster and name of a Work."""
+
 
 def work_path(namespace: str, name: str = "", subresource: str = "") -> str:
     """Return the URL path of Works, of one, or of its subresource."""
