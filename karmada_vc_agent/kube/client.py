@@ -18,6 +18,7 @@ from yarl import URL
 
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import TooManyRequestsError, UnreachableError, error_from_answer
+from karmada_vc_agent.kube.instruments import NOBODY, ClientInstrument
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.model.objects import Object
 
@@ -66,6 +67,9 @@ class ApiClient:
         self._requests = self._session(connections, request)
         self._watches = self._session(0, watch)
         self._unreachable_since: float | None = None
+        self.answered_at: float | None = None
+        self.lost_at: float | None = None
+        self.instrument: ClientInstrument = NOBODY
         self._recovery_listeners: list[Callable[[], None]] = []
 
     @property
@@ -170,6 +174,7 @@ class ApiClient:
         self, method: str, path: str, query: Query | None, body: Any, headers: dict[str, str]
     ) -> tuple[int, bytes, str | None]:
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        started, code = time.monotonic(), "<error>"
         try:
             async with self._requests.request(
                 method, self._url(path), data=content, **self._options(query, headers)
@@ -178,8 +183,11 @@ class ApiClient:
                 retry_after = response.headers.get("Retry-After")
                 etag = response.headers.get("ETag")
                 status = response.status
+                code = str(status)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._lost(error) from error
+        finally:
+            self.instrument.answered(method, code, time.monotonic() - started)
         self._answered()
         if status >= 400:
             raise error_from_answer(status, received, retry_after)
@@ -192,8 +200,12 @@ class ApiClient:
         """
         options = self._options({**query, "watch": "true"}, {})
         has_begun = False
+        started, code = time.monotonic(), "<error>"
+        self.instrument.watched(path)
         try:
             async with self._watches.get(self._url(path), **options) as response:
+                code = str(response.status)
+                self.instrument.answered("GET", code, time.monotonic() - started)
                 if response.status >= 400:
                     retry_after = response.headers.get("Retry-After")
                     raise error_from_answer(response.status, await response.read(), retry_after)
@@ -206,6 +218,8 @@ class ApiClient:
                         if line:
                             yield line
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if code == "<error>":
+                self.instrument.answered("GET", code, time.monotonic() - started)
             # Proxies cut streams: one that broke off says nothing about the server.
             raise self._lost(error, is_away=not has_begun) from error
 
@@ -228,6 +242,8 @@ class ApiClient:
     def _lost(self, error: Exception, *, is_away: bool = True) -> UnreachableError:
         """Return what to raise; log the beginning of an outage once."""
         cause = str(error) or type(error).__name__
+        if is_away:
+            self.lost_at = time.monotonic()
         if is_away and self._unreachable_since is None:
             self._unreachable_since = time.monotonic()
             _log.warning(
@@ -237,6 +253,7 @@ class ApiClient:
         return UnreachableError(f"{self.name} {self.credentials.server}: {cause}")
 
     def _answered(self) -> None:
+        self.answered_at = time.monotonic()
         if self._unreachable_since is not None:
             away_s = round(time.monotonic() - self._unreachable_since, 1)
             self._unreachable_since = None

@@ -1,7 +1,7 @@
 """Reflectors started on demand, one for each resource somebody asks about."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
@@ -9,6 +9,8 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
+
+Indexes = Mapping[str, Callable[[Object], Iterable[str]]]
 
 _WATCHABLE = frozenset(("list", "watch"))
 
@@ -18,6 +20,7 @@ class InformerSet:
 
     on_change: told of every change in any of them, except of what its own writer has
     observed already: that is as it was left, and to look at it again would find nothing.
+    indexes: those of each store.
     """
 
     def __init__(
@@ -25,10 +28,12 @@ class InformerSet:
         client: ApiClient,
         query: Mapping[str, str],
         on_change: Callable[[Object | None, Object | None], None],
+        indexes: Indexes | None = None,
     ) -> None:
         self._client = client
         self._query = query
         self._on_change = on_change
+        self._indexes = indexes
         self._stores: dict[str, Store[Object]] = {}
         self._reflectors: asyncio.Queue[Reflector[Object]] = asyncio.Queue()
 
@@ -39,11 +44,15 @@ class InformerSet:
         path = resource.path()
         if path not in self._stores:
             codec = RawCodec()
-            store = Store(codec)
+            store = Store(codec, self._indexes)
             store.add_handler(self._changed)
             self._stores[path] = store
             self._reflectors.put_nowait(Reflector(self._client, path, codec, store, self._query))
         return self._stores[path]
+
+    def stores(self) -> list[Store[Object]]:
+        """Return the stores of all resources asked for so far."""
+        return list(self._stores.values())
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None:

@@ -7,8 +7,9 @@ starts over with a list only where the server has forgotten that version (410).
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page
@@ -73,6 +74,11 @@ class Reflector(Generic[T]):
             pause_s = min(high, low * 2 ** min(failures - 1, 10))
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether the first complete list has come."""
+        return self._synced.is_set()
+
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""
         await self._synced.wait()
@@ -88,6 +94,7 @@ class Reflector(Generic[T]):
         )
 
     async def _list(self) -> None:
+        self._client.instrument.listed(self.path)
         objects: list[T] = []
         query = {**self._query, "limit": str(PAGE_SIZE)}
         while True:
@@ -132,6 +139,23 @@ class Reflector(Generic[T]):
             if event.resource_version:
                 self._version = event.resource_version
         return has_told
+
+
+async def wait_all_synced(reflectors: Sequence[Reflector[Any]], timeout_s: float) -> None:
+    """Wait for all first lists; after each `timeout_s` say which are missing, and go on."""
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                for reflector in reflectors:
+                    await reflector.wait_synced()
+                return
+        missing = ",".join(unlisted(reflectors))
+        _log.warning("Waiting for the first lists", extra={"paths": missing})
+
+
+def unlisted(reflectors: Iterable[Reflector[Any]]) -> list[str]:
+    """Return the paths whose first list has not come yet."""
+    return [reflector.path for reflector in reflectors if not reflector.is_synced]
 
 
 def _watch_error(status: bytes) -> ApiError:

@@ -7,9 +7,13 @@ us: virtual clusters) take turns, so that a burst for one does not hold up the o
 import asyncio
 import heapq
 import itertools
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from karmada_vc_agent.kube.instruments import NOBODY, QueueInstrument
+from karmada_vc_agent.kube.rate_limit import TokenBucket
 
 K = TypeVar("K", bound=Hashable)
 
@@ -22,7 +26,8 @@ class WorkQueue(Generic[K]):
     """Keys waiting for a worker.
 
     group_of: whose turn a key counts as. base_delay_s, max_delay_s: the back-off of
-    add_rate_limited, doubling per failure.
+    add_rate_limited, doubling per failure. retries: bounds the retries of all keys together.
+    clock: for what is told of the queue; not the loop's, which stands still within a turn.
     """
 
     def __init__(
@@ -30,12 +35,16 @@ class WorkQueue(Generic[K]):
         group_of: Callable[[K], Hashable],
         base_delay_s: float = 0.005,
         max_delay_s: float = 1000.0,
+        retries: TokenBucket | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._group_of = group_of
         self._base_delay_s = base_delay_s
         self._max_delay_s = max_delay_s
-        self._ready: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
-        self._working: set[K] = set()
+        self._retries = retries
+        self._clock = clock
+        self._ready: OrderedDict[Hashable, OrderedDict[K, float]] = OrderedDict()
+        self._working: dict[K, float] = {}
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
         self._delayed: list[tuple[float, int, K]] = []
@@ -45,6 +54,7 @@ class WorkQueue(Generic[K]):
         self._timer: asyncio.Handle | None = None
         self._timer_due = 0.0
         self._closed = False
+        self.instrument: QueueInstrument = NOBODY
 
     def close(self) -> None:
         """Give out no more keys, so that workers end after the one they are at."""
@@ -55,13 +65,29 @@ class WorkQueue(Generic[K]):
         """Return how many keys are ready."""
         return sum(len(keys) for keys in self._ready.values())
 
+    def waiting(self) -> dict[Hashable, tuple[int, float]]:
+        """Return how many keys of each group are ready, and since how many seconds the first."""
+        now = self._clock()
+        return {
+            group: (len(keys), now - next(iter(keys.values())))
+            for group, keys in self._ready.items()
+        }
+
+    def working_s(self) -> list[float]:
+        """Return how many seconds each key that is worked on has been."""
+        now = self._clock()
+        return [now - started for started in self._working.values()]
+
     def add(self, key: K) -> None:
         """Queue a key now; one that is queued already stays where it is."""
         self._due.pop(key, None)
         if key in self._working:
             self._again.add(key)
             return
-        self._ready.setdefault(self._group_of(key), OrderedDict())[key] = None
+        keys = self._ready.setdefault(self._group_of(key), OrderedDict())
+        if key not in keys:
+            keys[key] = self._clock()
+            self.instrument.added()
         self._wakeup.set()
 
     def add_after(self, key: K, delay_s: float) -> None:
@@ -80,7 +106,11 @@ class WorkQueue(Generic[K]):
         """Queue a key after its back-off, and double that."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        self.add_after(key, min(self._max_delay_s, self._base_delay_s * 2 ** min(failures, 60)))
+        delay_s = min(self._max_delay_s, self._base_delay_s * 2 ** min(failures, 60))
+        if self._retries is not None:
+            delay_s = max(delay_s, self._retries.reserve())
+        self.instrument.retried()
+        self.add_after(key, delay_s)
 
     def forget(self, key: K) -> None:
         """Start the back-off of a key afresh."""
@@ -101,19 +131,23 @@ class WorkQueue(Generic[K]):
             self._promote_due()
             if self._ready:
                 group, keys = next(iter(self._ready.items()))
-                key, _ = keys.popitem(last=False)
+                key, since = keys.popitem(last=False)
                 if keys:
                     self._ready.move_to_end(group)
                 else:
                     del self._ready[group]
-                self._working.add(key)
+                now = self._clock()
+                self._working[key] = now
+                self.instrument.taken(now - since)
                 return key
             self._wakeup.clear()
             await self._wakeup.wait()
 
     def done(self, key: K) -> None:
         """Say that the worker of a key has ended."""
-        self._working.discard(key)
+        started = self._working.pop(key, None)
+        if started is not None:
+            self.instrument.done(self._clock() - started)
         if key in self._again:
             self._again.discard(key)
             self.add(key)

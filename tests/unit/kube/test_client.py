@@ -296,3 +296,50 @@ async def test_token_that_cannot_be_read_makes_the_server_unreachable(
     client = host.client(credentials=Credentials(host.url, None, "a test", token=unreadable))
     with pytest.raises(UnreachableError, match="no such token file"):
         await client.get(NAMESPACES)
+
+
+class Listener:
+    """A ClientInstrument that writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, ...]] = []
+
+    def answered(self, method: str, code: str, took_s: float) -> None:
+        assert took_s >= 0
+        self.heard.append((method, code))
+
+    def listed(self, path: str) -> None:
+        self.heard.append(("list", path))
+
+    def watched(self, path: str) -> None:
+        self.heard.append(("watch", path))
+
+
+async def test_client_tells_of_every_answer_and_of_none(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    listener = client.instrument = Listener()
+    await client.create(NAMESPACES, namespace())
+    with pytest.raises(NotFoundError):
+        await client.get(f"{NAMESPACES}/absent")
+    with host.down(), pytest.raises(UnreachableError):
+        await client.get(NAMESPACES)
+    assert listener.heard == [("POST", "201"), ("GET", "404"), ("GET", "<error>")]
+    assert client.answered_at is not None
+    assert client.lost_at is not None
+    assert client.lost_at >= client.answered_at
+
+
+async def test_client_tells_of_watches_by_how_they_begin(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    listener = client.instrument = Listener()
+    with host.down(), pytest.raises(UnreachableError):
+        async for _ in client.watch(NAMESPACES, {}):
+            pass
+    host.fail(403, "Forbidden")
+    with pytest.raises(ForbiddenError):
+        async for _ in client.watch(NAMESPACES, {}):
+            pass
+    watch = ("watch", NAMESPACES)
+    assert listener.heard == [watch, ("GET", "<error>"), watch, ("GET", "403")]

@@ -160,3 +160,34 @@ async def test_cancelling_the_controller_cancels_its_reconciles() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert sorted(cancelled) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("end", "result"),
+    [
+        (None, "success"),
+        (Requeue(60.0), "requeue_after"),
+        (UnreachableError("away"), "error"),
+        (RetryError("not yet"), "error"),
+        (KeyError("a bug"), "panic"),
+    ],
+)
+async def test_controller_tells_how_each_reconcile_ended(
+    end: Exception | Requeue | None, result: str
+) -> None:
+    heard: list[str] = []
+
+    class Listener:
+        def ended(self, result: str, took_s: float) -> None:
+            assert took_s >= 0
+            heard.append(result)
+
+    queue: WorkQueue[str] = WorkQueue(lambda key: key, 10.0)
+    controller = Controller("test", queue, Script(end), 1)
+    controller.instrument = Listener()
+    queue.add("a")
+    task = asyncio.ensure_future(controller.run())
+    await asyncio.sleep(1.0)
+    queue.close()
+    await task
+    assert heard == [result]

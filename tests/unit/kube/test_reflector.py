@@ -253,3 +253,26 @@ async def test_selector_is_part_of_list_and_watch(host: FakeApiServer, client: A
         assert [obj["metadata"]["name"] for obj in store] == ["mine"]
         host.seed({**labelled, "metadata": {**labelled["metadata"], "labels": {}}})
         await until(lambda: len(store) == 0)
+
+
+async def test_missing_first_lists_are_named_and_waited_for(
+    host: FakeApiServer, client: ApiClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    store: Store[Object] = Store(RawCodec())
+    there = Reflector(client, PATH, RawCodec(), store)
+    late = Reflector(client, "/api/v1/pods", RawCodec(), Store(RawCodec()))
+    released = host.hold("GET", "/api/v1/pods")
+    tasks = [asyncio.ensure_future(reflector.run()) for reflector in (there, late)]
+    waiting = asyncio.ensure_future(module.wait_all_synced([there, late], 20.0))
+    await asyncio.sleep(15.0)
+    assert module.unlisted([there, late]) == ["/api/v1/pods"]
+    assert "Waiting for the first lists" not in caplog.messages
+    await asyncio.sleep(10.0)
+    assert caplog.messages.count("Waiting for the first lists") == 1
+    assert not waiting.done()
+    released.set()
+    await waiting
+    assert module.unlisted([there, late]) == []
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.kube.work_queue import QueueClosedError, WorkQueue
 from tests.fakes.virtual_time import VirtualTimeLoop, let_others_run
 
@@ -334,3 +335,70 @@ def test_delay_that_is_almost_over_can_be_shortened_on_uvloop() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(delay()) == "a"
+
+
+class Listener:
+    """A QueueInstrument that writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def added(self) -> None:
+        self.heard.append("added")
+
+    def retried(self) -> None:
+        self.heard.append("retried")
+
+    def taken(self, waited_s: float) -> None:
+        self.heard.append(f"taken after {waited_s:g}")
+
+    def done(self, worked_s: float) -> None:
+        self.heard.append(f"done in {worked_s:g}")
+
+
+async def test_queue_tells_what_happens_to_its_keys() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key, clock=asyncio.get_running_loop().time)
+    listener = queue.instrument = Listener()
+    queue.add("a")
+    queue.add("a")
+    await asyncio.sleep(2.0)
+    key = await queue.take()
+    assert (queue.waiting(), queue.working_s()) == ({}, [0.0])
+    await asyncio.sleep(3.0)
+    assert queue.working_s() == [3.0]
+    queue.add_rate_limited(key)
+    queue.done(key)
+    assert listener.heard == ["added", "taken after 2", "retried", "done in 3"]
+    assert queue.working_s() == []
+
+
+async def test_queue_tells_how_long_each_group_has_been_waiting() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], clock=asyncio.get_running_loop().time)
+    assert queue.waiting() == {}
+    queue.add("a1")
+    await asyncio.sleep(5.0)
+    queue.add("a2")
+    queue.add("b1")
+    await asyncio.sleep(1.0)
+    assert queue.waiting() == {"a": (2, 6.0), "b": (1, 1.0)}
+
+
+async def test_retries_of_all_keys_share_a_limit() -> None:
+    loop = asyncio.get_running_loop()
+    limit = TokenBucket(1.0, 2, loop.time)
+    queue: WorkQueue[str] = WorkQueue(lambda key: key, 0.001, 10.0, limit)
+    for key in "abcd":
+        queue.add_rate_limited(key)
+    taken = []
+    for _ in range(4):
+        queue.done(await queue.take())
+        taken.append(round(elapsed_s(), 1))
+    assert taken == [0.0, 0.0, 1.0, 2.0]
+
+
+async def test_additions_that_are_no_retries_are_not_limited() -> None:
+    limit = TokenBucket(1.0, 1, asyncio.get_running_loop().time)
+    queue: WorkQueue[str] = WorkQueue(lambda key: key, 0.001, 10.0, limit)
+    for key in "abcd":
+        queue.add(key)
+    assert await work_off(queue) == ["a", "b", "c", "d"]
