@@ -64,6 +64,7 @@ class Lab:
             *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(config)),
             *("--karmada-kubeconfig", str(self.kubeconfig("hub"))),
             *("--kubeconfig", str(self.kubeconfig("host2"))),
+            *("--metrics-bind-address", _free_address()),
             *("--health-probe-bind-address", _free_address()),
         ]
         return running(command, _clean_environment(), self.directory / "our-agent.log")

@@ -7,21 +7,28 @@ events, which must never be in anybody's way.
 
 import asyncio
 import logging
+import platform
 import socket
+import sysconfig
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from importlib import metadata
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from karmada_vc_agent.config import AgentConfig, ConfigError
 from karmada_vc_agent.fleet.agent_state import AgentState
+from karmada_vc_agent.fleet.census import HOST, HUB
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
+from karmada_vc_agent.kube.reachability import Reachability
 from karmada_vc_agent.service import FINISH_S, LAST_EVENTS_S, Clients, Service
+from karmada_vc_agent.telemetry.metrics import ClientMeter, Metrics, Sample
 from karmada_vc_agent.translation.names import NamespaceTemplate
 
 _log = logging.getLogger(__name__)
@@ -31,6 +38,9 @@ T = TypeVar("T")
 RELEASE_S = 0.8
 """What giving back the lead may take; a host that does not answer must not hold up the end."""
 
+STARTING, STANDING_BY, SERVING = "starting", "standing by", "serving"
+ASK_S = 10.0
+"""How often a standby, who has nothing else to say to the hub, asks whether it is there."""
 EVENTS_QPS = 50.0
 EVENTS_BURST = 100
 """Events are told in the background: they must not take the API server from the Works."""
@@ -45,6 +55,7 @@ class Agent:
         hub: Credentials,
         host: Credentials,
         reregister: frozenset[str] = frozenset(),
+        metrics: Metrics | None = None,
     ) -> None:
         try:
             # Before it is stored: after that no other template is accepted.
@@ -58,17 +69,50 @@ class Agent:
         self._virtual_clusters = {vc.name: vc for vc in config.virtual_clusters}
         self._election: LeaderElection | None = None
         self._clients: Clients | None = None
+        self._waits_for = "waits for the API servers"
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        self._phase = "starting"
+        self._phase = STARTING
+        self._service: Service | None = None
+        self._metrics = metrics or Metrics()
+        self._reachability: dict[str, Reachability] = {}
+        self._metrics.add_source(self._samples)
 
-    def not_ready(self) -> str | None:
-        """Say why this agent is not ready, or None; a standby is ready to take over."""
-        if self._phase == "starting" or self._clients is None:
-            return "starting: waiting for the API servers"
-        for client in (self._clients.hub, self._clients.host):
-            if not client.is_reachable:
-                return f"{self._phase}, but the API server of the {client.name} does not answer"
-        return None
+    def readiness(self) -> dict[str, str | None]:
+        """Return what keeps this agent from its work, by part; a standby is ready to take over."""
+        checks: dict[str, str | None] = {
+            server: None
+            if reachability.is_reachable
+            else f"the API server of the {server} does not answer"
+            for server, reachability in self._reachability.items()
+        }
+        checks["phase"] = f"{self._phase}: {self._waits_for}" if self._phase == STARTING else None
+        unlisted = self._service.unlisted() if self._service is not None else []
+        checks["lists"] = (
+            f"waiting for the first list of {', '.join(unlisted)}" if unlisted else None
+        )
+        return checks
+
+    def liveness(self) -> dict[str, str | None]:
+        """Return what is stuck in this process; an API server that is away is not."""
+        if self._service is None or not self._is_leading():
+            return {}
+        return self._service.stuck(self._reachability[HUB].since)
+
+    def _samples(self) -> Iterator[Sample]:
+        yield Sample(
+            "karmada_vc_agent_build_info",
+            (
+                metadata.version("karmada-vc-agent"),
+                platform.python_version(),
+                sysconfig.get_platform(),
+            ),
+            1,
+        )
+        for server, reachability in self._reachability.items():
+            yield Sample("api_server_reachable", (server,), reachability.is_reachable)
+        if self._election is not None:
+            leads = self._election.is_leading()
+            yield Sample("leader_election_master_status", (self._config.agent_name,), leads)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Lead and serve until `stop`.
@@ -76,6 +120,7 @@ class Agent:
         Raises LeadLostError, StateError (both end the process) and bugs.
         """
         clients = self._clients = self._connect()
+        self._measure(clients)
         try:
             await _until(stop, self._lead_and_serve(clients, stop), self._is_serving)
         finally:
@@ -111,11 +156,23 @@ class Agent:
             host_urgent=ApiClient("host (urgent)", host, connections=4),
         )
 
+    def _measure(self, clients: Clients) -> None:
+        """Count the requests of all clients; note which API server answers."""
+        for server, lanes in (
+            (HUB, (clients.hub, clients.hub_urgent, clients.hub_leases, clients.hub_events)),
+            (HOST, (clients.host, clients.host_urgent)),
+        ):
+            address = urlsplit(lanes[0].credentials.server).netloc
+            meter = ClientMeter(self._metrics, server, address)
+            for client in lanes:
+                client.instrument = meter
+            self._reachability[server] = Reachability(lanes)
+
     def _is_leading(self) -> bool:
         return self._election is None or self._election.is_leading()
 
     def _is_serving(self) -> bool:
-        return self._phase == "serving"
+        return self._phase == SERVING
 
     async def _lead_and_serve(self, clients: Clients, stop: asyncio.Event) -> None:
         config = self._config
@@ -133,8 +190,12 @@ class Agent:
             lead: asyncio.Task[None] | None = None
             if config.leader_elect:
                 self._election = self._new_election(clients.host_urgent)
-                self._phase = "standing by"
+                self._phase = STANDING_BY
+                asking = group.create_task(_keep_asking(clients.hub_urgent), name="ask the hub")
                 await self._election.acquire()
+                asking.cancel()
+                self._phase = STARTING
+                self._waits_for = "reads the agent's state on the host"
                 lead = group.create_task(self._election.lead(), name="lead")
             await _insist("read the agent's state on the host", state.load)
             await _insist(
@@ -149,10 +210,12 @@ class Agent:
                 self._virtual_clusters,
                 self._reregister,
                 Lead(self._identity, self._is_leading),
+                self._metrics,
             )
+            self._service = service
             if self._election is not None:
                 self._election.on_regained(service.retry_all)
-            self._phase = "serving"
+            self._phase = SERVING
             await service.run(stop)
             if lead is not None:
                 lead.cancel()
@@ -182,6 +245,13 @@ async def _insist(what: str, call: Callable[[], Awaitable[T]]) -> T:
                 _log.warning("Waiting for API server", extra={"to": what, "reason": said})
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, 5.0)
+
+
+async def _keep_asking(hub: ApiClient) -> None:
+    while True:
+        with suppress(KubeError):
+            await hub.get(CLUSTERS_PATH, {"limit": "1"})
+        await asyncio.sleep(ASK_S)
 
 
 async def _until(

@@ -5,20 +5,25 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from karmada_vc_agent import config as settings
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.config import AgentConfig, ConfigError
 from karmada_vc_agent.fleet.agent_state import StateError
+from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
-from karmada_vc_agent.telemetry import serve_health, start_logging
+from karmada_vc_agent.telemetry.endpoints import health_routes, metrics_routes, serve
+from karmada_vc_agent.telemetry.logs import start_logging
+from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation.names import NamespaceTemplate
 
 _log = logging.getLogger(__name__)
@@ -97,7 +102,9 @@ def _default(setting: Any) -> str:
 
 
 @main.command(
-    epilog=_RUN_EPILOG, context_settings={"auto_envvar_prefix": "KARMADA_VC_AGENT", **_CONTEXT}
+    cls=KarmadaFlags,
+    epilog=_RUN_EPILOG,
+    context_settings={"auto_envvar_prefix": "KARMADA_VC_AGENT", **_CONTEXT},
 )
 @click.option(
     "--config",
@@ -119,7 +126,7 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     KARMADA_VC_AGENT_ and its name. The last one wins: file, environment, flag.
     """
     try:
-        config = settings.load_config(config_path, flags)
+        config = settings.load_config(config_path, flags, _variables())
         _check_beyond_config(config, reregister)
         namespace = config.agent_namespace or pod_namespace() or config.agent_name
         config = replace(config, agent_namespace=namespace)
@@ -130,6 +137,16 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
         sys.exit(EXIT_SETTINGS)
     start_logging(config.log_level, config.log_format)
     sys.exit(_serve(config, hub, host, frozenset(reregister)))
+
+
+def _variables() -> dict[str, str]:
+    """Return parameter -> environment variable, for those that were set there."""
+    context = click.get_current_context()
+    return {
+        name: f"{context.auto_envvar_prefix}_{name.upper()}"
+        for name in context.params
+        if context.get_parameter_source(name) is ParameterSource.ENVIRONMENT
+    }
 
 
 def _check_beyond_config(config: AgentConfig, reregister: tuple[str, ...]) -> None:
@@ -150,8 +167,9 @@ def _serve(
     _log.info("Starting", extra={"hub": hub.server, "host": host.server})
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            agent = Agent(config, hub, host, reregister)
-            runner.run(_run_until_signal(agent, config.health_probe_bind_address))
+            metrics = Metrics()
+            agent = Agent(config, hub, host, reregister, metrics)
+            runner.run(_run_until_signal(agent, config, metrics))
     except (ConfigError, LeadLostError, StateError, BaseExceptionGroup) as error:
         return _exit_code(_innermost(error))
     return 0
@@ -182,18 +200,21 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run_until_signal(agent: Agent, health_address: str) -> None:
+async def _run_until_signal(agent: Agent, config: AgentConfig, metrics: Metrics) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    try:
-        health = await serve_health(health_address, agent.not_ready)
-    except (OSError, ValueError) as error:
-        problem = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise ConfigError("settings", "healthProbeBindAddress", problem) from error
-    try:
+    async with AsyncExitStack() as endpoints:
+        for setting, routes in (
+            ("health_probe_bind_address", health_routes(agent.liveness, agent.readiness)),
+            ("metrics_bind_address", metrics_routes(metrics.text)),
+        ):
+            try:
+                runner = await serve(getattr(config, setting), routes)
+            except (OSError, ValueError) as error:
+                problem = (isinstance(error, OSError) and error.strerror) or str(error)
+                raise ConfigError("settings", settings.camel(setting), problem) from error
+            if runner is not None:
+                endpoints.push_async_callback(runner.cleanup)
         await agent.run(stop)
-    finally:
-        if health is not None:
-            await health.cleanup()

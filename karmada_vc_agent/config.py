@@ -32,6 +32,8 @@ class ConfigError(Exception):
 
     def __init__(self, source: str, path: str, problem: str) -> None:
         super().__init__(f"{source}: {path}: {problem}" if path else f"{source}: {problem}")
+        self.path = path
+        self.problem = problem
 
 
 def _setting(default: Any, text: str) -> Any:
@@ -65,6 +67,9 @@ class AgentConfig:
     )
     cluster_provider: str = _setting("", "Provider of the Clusters that name none themselves.")
     cluster_region: str = _setting("", "Region of the Clusters that name none themselves.")
+    cluster_zones: str = _setting(
+        "", "Zones of the Clusters that name none themselves, separated by commas."
+    )
     cluster_status_update_frequency: float = _setting(
         10.0, "How often the status of each Cluster is computed and, if changed, written."
     )
@@ -89,6 +94,15 @@ class AgentConfig:
         400.0, "Requests a second to the hub, all virtual clusters together; 0 = no limit."
     )
     kube_api_burst: int = _setting(800, "Requests to the hub at once above that rate.")
+    cluster_cache_sync_timeout: float = _setting(
+        120.0, "How long the first lists may take before the agent says which are missing."
+    )
+    resync_period: float = _setting(
+        0.0, "How often every Work is looked at though nothing changed; 0 = never."
+    )
+    concurrent_cluster_syncs: int = _setting(
+        8, "Clusters whose status is computed at once, all virtual clusters together."
+    )
     concurrent_work_syncs: int = _setting(
         32, "Works reconciled at once, all virtual clusters together."
     )
@@ -103,6 +117,11 @@ class AgentConfig:
     leader_elect_retry_period: float = _setting(2.0, "Pause between tries to take or renew it.")
     rate_limiter_base_delay: float = _setting(0.005, "First pause of a Work that failed; doubles.")
     rate_limiter_max_delay: float = _setting(1000.0, "Longest pause of a Work that keeps failing.")
+    rate_limiter_qps: float = _setting(
+        0.0, "Retries of Works a second, all virtual clusters together; 0 = no limit."
+    )
+    rate_limiter_bucket_size: int = _setting(100, "Retries at once above that rate.")
+    metrics_bind_address: str = _setting(":8080", "Address of /metrics; 0 = none.")
     health_probe_bind_address: str = _setting(
         ":10357", "Address of /healthz and /readyz; 0 = none."
     )
@@ -121,9 +140,13 @@ _CHOICES = {
 DURATIONS = frozenset(
     f.name
     for f in FLAGS
-    if f.name.endswith(("_duration", "_threshold", "_frequency", "_deadline", "_period", "_delay"))
+    if f.name.endswith(
+        ("_duration", "_threshold", "_frequency", "_deadline", "_period", "_delay", "_timeout")
+    )
 )
-_MAY_BE_ZERO = frozenset(("cluster_success_threshold", "cluster_failure_threshold"))
+_MAY_BE_ZERO = frozenset(
+    ("cluster_success_threshold", "cluster_failure_threshold", "resync_period")
+)
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -137,7 +160,7 @@ def parse_duration_s(text: str) -> float:
 
 def format_duration(seconds: float) -> str:
     """Write seconds as people do: 40s, 2m, 5ms."""
-    if seconds < 1:
+    if 0 < seconds < 1:
         return f"{seconds * 1000:g}ms"
     return f"{seconds / 60:g}m" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g}s"
 
@@ -195,30 +218,44 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The safe loader, in C where the package has it."""
 
 
-def load_config(path: Path | None, overrides: Mapping[str, Any]) -> AgentConfig:
+def load_config(
+    path: Path | None, overrides: Mapping[str, Any], variables: Mapping[str, str] | None = None
+) -> AgentConfig:
     """Read the file, lay `overrides` (flag name with underscores -> value) over it, check all.
 
+    variables: the environment variable of each override that came from one.
     Raises ConfigError.
     """
+    origins: dict[str, tuple[str, str]] = {}
     settings: dict[str, Any] = {}
     source = str(path) if path else "flags"
     if path:
         settings = _read_file(path)
     for setting in FLAGS:
         if overrides.get(setting.name) is not None:
+            variable = (variables or {}).get(setting.name)
             flag = f"--{setting.name.replace('_', '-')}"
-            settings[setting.name] = _value(setting, overrides[setting.name], "flags", flag)
+            origin = (f"environment {variable}", "") if variable else ("flags", flag)
+            origins[camel(setting.name)] = origin
+            settings[setting.name] = _value(setting, overrides[setting.name], *origin)
     config = AgentConfig(**settings)
+    zones = tuple(zone.strip() for zone in config.cluster_zones.split(",") if zone.strip())
     described = tuple(
         replace(
             vc,
             provider=vc.provider or config.cluster_provider,
             region=vc.region or config.cluster_region,
+            zones=vc.zones or zones,
         )
         for vc in config.virtual_clusters
     )
     config = replace(config, virtual_clusters=described)
-    _check(config, source)
+    try:
+        _check(config, source)
+    except ConfigError as error:
+        if error.path not in origins:
+            raise
+        raise ConfigError(*origins[error.path], error.problem) from None
     return config
 
 
@@ -267,7 +304,7 @@ def _value(setting: Any, given: Any, source: str, path: str) -> Any:
         except ValueError as error:
             raise ConfigError(source, path, str(error)) from error
     wanted = type(setting.default)
-    if wanted in (int, float) and source == "flags":
+    if wanted in (int, float) and source.startswith(("flags", "environment ")):
         with suppress(ValueError):
             given = wanted(given)
     if wanted is float and isinstance(given, int) and not isinstance(given, bool):
@@ -361,7 +398,7 @@ def _check_numbers(config: AgentConfig, source: str) -> None:
             raise ConfigError(source, camel(name), "must be more than 0")
     if config.cluster_lease_duration < 1:
         raise ConfigError(source, camel("cluster_lease_duration"), "must be at least 1s")
-    for name in ("concurrent_work_syncs",):
+    for name in ("concurrent_work_syncs", "concurrent_cluster_syncs", "rate_limiter_bucket_size"):
         if getattr(config, name) < 1:
             raise ConfigError(source, camel(name), "must be at least 1")
 

@@ -5,6 +5,8 @@ Everything is made from AgentConfig here and runs in one task group.
 
 import asyncio
 import logging
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -28,24 +30,36 @@ from karmada_vc_agent.controllers.namespaces import (
 from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.controllers.work_status import WorkStatus
 from karmada_vc_agent.fleet.agent_state import AgentState
+from karmada_vc_agent.fleet.census import (
+    HOST_OBJECT_INDEX,
+    HUB,
+    Census,
+    Counted,
+    StatusMeter,
+    cluster_label,
+    controller_label,
+)
 from karmada_vc_agent.fleet.claims import Claims, claim_of
 from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.fleet.progress import Progress
+from karmada_vc_agent.fleet.resync import resync
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.work_watches import WorkWatches
 from karmada_vc_agent.fleet.works import namespaces_used
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
-from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.kube.controller import Controller, Requeue
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.kube.informers import InformerSet
-from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.reflector import Reflector, unlisted, wait_all_synced
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.core import Node, Pod
@@ -60,12 +74,12 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.readiness import Thresholds
+from karmada_vc_agent.telemetry.metrics import ControllerMeter, Metrics
 from karmada_vc_agent.translation.names import NamespaceTemplate
 from karmada_vc_agent.translation.translate import Surroundings, TranslationSettings
 
 _log = logging.getLogger(__name__)
 
-STATUS_WORKERS = 8
 LEASE_WORKERS = 8
 FEW_WORKERS = 4
 LEASE_RETRY_MAX_S = 5.0
@@ -77,6 +91,7 @@ BUSY_WORKS = 16
 FINISH_S = 3.0
 """What is being done may end within this time when the agent is told to stop."""
 LAST_EVENTS_S = 0.5
+HOST_OBJECT_INDEXES = {HOST_OBJECT_INDEX: cluster_label}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +130,12 @@ class Service:
         virtual_clusters: dict[str, VirtualCluster],
         reregister: frozenset[str],
         lead: Lead,
+        metrics: Metrics,
     ) -> None:
         self._config = config
+        self._metrics = metrics
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lease_progress = Progress()
         self._lead = lead
         self._state = state
         self._clients = clients
@@ -129,6 +148,7 @@ class Service:
         self._read(host_uid)
         self._decide(state, reregister)
         self._connect_handlers()
+        self._count()
 
     # --- what is watched ----------------------------------------------------------------
 
@@ -144,7 +164,7 @@ class Service:
         pod_codec: StructCodec[Pod] = StructCodec(Pod)
         self._pods: Store[Pod] = Store(pod_codec, pod_indexes())
         raw = RawCodec()
-        self._namespace_store: Store[Object] = Store(raw)
+        self._namespace_store: Store[Object] = Store(raw, HOST_OBJECT_INDEXES)
         self._membership = Membership(
             self._config.virtual_clusters, self._nodes, self._clusters.created_at
         )
@@ -168,7 +188,10 @@ class Service:
         """Make the controllers and their queues."""
         config, clients, vcs = self._config, self._clients, self._virtual_clusters
         self._works_queue: WorkQueue[tuple[str, str]] = WorkQueue(
-            lambda key: key[0], config.rate_limiter_base_delay, config.rate_limiter_max_delay
+            lambda key: key[0],
+            config.rate_limiter_base_delay,
+            config.rate_limiter_max_delay,
+            TokenBucket(config.rate_limiter_qps, config.rate_limiter_bucket_size, time.monotonic),
         )
         self._namespace_queue: WorkQueue[tuple[str, Any]] = WorkQueue(
             lambda key: key[0], config.rate_limiter_base_delay, STATUS_RETRY_MAX_S
@@ -186,7 +209,10 @@ class Service:
         events = WorkEvents(self._recorder)
         self._work_status = WorkStatus(self._enqueue_work, events)
         self._informers = InformerSet(
-            clients.host, {"labelSelector": CLUSTER_LABEL}, self._work_status.follow
+            clients.host,
+            {"labelSelector": CLUSTER_LABEL},
+            self._work_status.follow,
+            HOST_OBJECT_INDEXES,
         )
         host_objects = HostObjects(clients.host, self._store_of)
         namespaces = NamespaceController(
@@ -224,8 +250,10 @@ class Service:
                 work_status=self._work_status,
                 events=events,
                 now=_now,
+                measure=self._metrics.work_synced,
             ),
         )
+        self._census = self._new_census()
         registration = RegistrationController(clients.hub, self._clusters, state, vcs, reregister)
         lease = ClusterLeaseController(
             clients.hub_leases,
@@ -233,10 +261,16 @@ class Service:
             config.cluster_lease_duration,
             config.cluster_lease_renew_interval_fraction,
             self._lead,
+            on_renewed=lambda name: self._census.contact(name, HUB),
         )
         membership = MembershipController(clients.host, self._nodes, self._membership, vcs)
         self._controllers: list[Controller[Any]] = [
-            Controller("cluster-lease", self._lease_queue, lease.reconcile, LEASE_WORKERS),
+            Controller(
+                "cluster-lease",
+                self._lease_queue,
+                self._noting_progress(lease.reconcile),
+                LEASE_WORKERS,
+            ),
             Controller(
                 "registration", self._registration_queue, registration.reconcile, FEW_WORKERS
             ),
@@ -244,7 +278,7 @@ class Service:
                 "cluster-status",
                 self._status_queue,
                 self._status_controller().reconcile,
-                STATUS_WORKERS,
+                config.concurrent_cluster_syncs,
             ),
             Controller("namespaces", self._namespace_queue, namespaces.reconcile, FEW_WORKERS),
             Controller("membership", self._node_queue, membership.reconcile, FEW_WORKERS),
@@ -278,6 +312,7 @@ class Service:
             with_resources=config.enable_cluster_resource_modeling,
             on_ready=self._start_lease,
             now=_now,
+            instrument=StatusMeter(self._metrics, self._census),
         )
 
     def _store_of(self, resource: Resource) -> Store[Object] | None:
@@ -334,6 +369,7 @@ class Service:
         if self._clusters.ours(name) is None:
             self._watches.stop(name)
             self._leasing.discard(name)
+            self._lease_progress.forget(name)
             self._look_at_overlaps()
             return
         self._watches.start(name)
@@ -358,6 +394,7 @@ class Service:
     def _start_lease(self, name: str) -> None:
         if name not in self._leasing:
             self._leasing.add(name)
+            self._lease_progress.note(name)
             self._lease_queue.add(name)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
@@ -401,6 +438,62 @@ class Service:
         for controller in self._controllers:
             controller.queue.retry_now(lambda _: True)
 
+    # --- what is told of all this -------------------------------------------------------
+
+    def _new_census(self) -> Census:
+        return Census(
+            self._virtual_clusters,
+            Counted(
+                clusters=self._clusters,
+                works=self._watches.works,
+                membership=self._membership,
+                host_objects=lambda: (self._namespace_store, *self._informers.stores()),
+                refused=self._execution.refusals,
+                controllers=lambda: self._controllers,
+                events_dropped=lambda: self._recorder.dropped,
+            ),
+        )
+
+    def _count(self) -> None:
+        """Let controllers and queues tell what they do."""
+        for controller in self._controllers:
+            meter = ControllerMeter(self._metrics, controller_label(controller))
+            controller.instrument = controller.queue.instrument = meter
+        self._metrics.add_source(self._census.samples)
+
+    def _noting_progress(
+        self, reconcile: Callable[[str], Awaitable[Requeue | None]]
+    ) -> Callable[[str], Awaitable[Requeue | None]]:
+        async def noting(name: str) -> Requeue | None:
+            try:
+                outcome = await reconcile(name)
+            finally:
+                self._lease_progress.note(name)
+            if outcome is None:
+                self._lease_progress.forget(name)
+            return outcome
+
+        return noting
+
+    def unlisted(self) -> list[str]:
+        """Return the paths whose first list has not come yet."""
+        return unlisted(self._reflectors)
+
+    def stuck(self, hub_answers_since: float) -> dict[str, str | None]:
+        """Return the liveness checks of what runs here: name -> None or what is wrong.
+
+        hub_answers_since: monotonic time, infinite while it does not.
+        """
+        ended = [task.get_name() for task in self._tasks if task.done()]
+        limit_s = stuck_after_s(self._config)
+        late = self._lease_progress.late(limit_s, hub_answers_since)
+        return {
+            "tasks": f"ended though nobody told them to: {', '.join(ended)}" if ended else None,
+            "leases": (
+                f"no attempt to renew for {limit_s:g}s, of {', '.join(late)}" if late else None
+            ),
+        }
+
     # --- running ------------------------------------------------------------------------
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -414,7 +507,11 @@ class Service:
             readers.append(group.create_task(self._watches.run(), name="work watches"))
             readers.append(group.create_task(self._recorder.run(), name="events"))
             stopped = group.create_task(stop.wait(), name="stop")
-            synced = group.create_task(self._wait_synced(), name="sync")
+            synced = group.create_task(
+                wait_all_synced(self._reflectors, self._config.cluster_cache_sync_timeout),
+                name="sync",
+            )
+            self._tasks += readers
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             workers: list[asyncio.Task[None]] = []
             if synced.done():
@@ -426,14 +523,20 @@ class Service:
                     group.create_task(controller.run(), name=controller.name)
                     for controller in self._controllers
                 ]
+                self._tasks += workers
+                if self._config.resync_period:
+                    again = resync(
+                        self._config.resync_period,
+                        self._virtual_clusters,
+                        self._watches.works,
+                        self._works_queue.add,
+                    )
+                    readers.append(group.create_task(again, name="resync"))
                 await stopped
+            self._tasks.clear()
             await self._finish(workers)
             for task in (*readers, *workers, synced):
                 task.cancel()
-
-    async def _wait_synced(self) -> None:
-        for reflector in self._reflectors:
-            await reflector.wait_synced()
 
     async def _report_unserved(self) -> None:
         """Warn of virtual clusters that left the settings; forget those that left the hub too."""
@@ -457,6 +560,15 @@ class Service:
         if workers:
             await asyncio.wait(workers, timeout=FINISH_S)
         await self._recorder.drain(LAST_EVENTS_S)
+
+
+def stuck_after_s(config: AgentConfig) -> float:
+    """Return after how long without an attempt at a Lease something must be wrong here.
+
+    Longer than one attempt can take: a minute, or six times the pause between two.
+    """
+    interval_s = config.cluster_lease_duration * config.cluster_lease_renew_interval_fraction
+    return max(60.0, 6 * interval_s)
 
 
 def _name_queue(max_delay_s: float) -> WorkQueue[str]:

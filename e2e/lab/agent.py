@@ -42,7 +42,8 @@ class Agent:
         command = [
             *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(self._config)),
             *("--karmada-kubeconfig", str(hub), "--kubeconfig", str(host)),
-            *("--health-probe-bind-address", "0", *self.flags, *extra_flags),
+            *("--health-probe-bind-address", "0", "--metrics-bind-address", "0"),
+            *(*self.flags, *extra_flags),
         ]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

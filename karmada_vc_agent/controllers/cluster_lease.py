@@ -23,6 +23,7 @@ class ClusterLeaseController:
     Leases are renewed also while the lead is in doubt, since they must tell the hub of a host
     that is away. Each renewal notes which process made it: whoever is not certain to lead and
     meets the note of another knows that a standby has taken over, and is still.
+    on_renewed: told of each virtual cluster whose Lease was renewed.
     """
 
     def __init__(
@@ -33,12 +34,14 @@ class ClusterLeaseController:
         renew_fraction: float,
         lead: Lead,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_renewed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._hub = hub
         self._clusters = clusters
         self._duration_s = duration_s
         self._interval_s = duration_s * renew_fraction
         self._lead = lead
+        self._on_renewed = on_renewed
         self._now = now
         self._leases: dict[str, Object] = {}
 
@@ -64,6 +67,7 @@ class ClusterLeaseController:
         except (ConflictError, NotFoundError):
             self._leases.pop(name, None)
             raise
+        self._on_renewed(name)
         return Requeue(self._interval_s * random.uniform(1, 1 + JITTER))  # noqa: S311 - jitter
 
     async def _read_or_create(self, cluster: Object) -> Object:

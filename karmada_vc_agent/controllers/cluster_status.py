@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from karmada_vc_agent.fleet.claims import Claims
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, digest
@@ -85,6 +86,14 @@ class Gates:
     is_barred: Callable[[str], bool]
 
 
+class StatusInstrument(Protocol):
+    """Hears of each sync: its time in seconds, the status it came to, and HTTP status or None."""
+
+    def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None: ...
+
+    def forget(self, name: str) -> None: ...
+
+
 class ClusterStatusController:
     """Keeps the status of each Cluster; sole writer of it.
 
@@ -104,6 +113,7 @@ class ClusterStatusController:
         on_ready: Callable[[str], None],
         now: Callable[[], str],
         clock: Callable[[], float] = time.monotonic,
+        instrument: StatusInstrument | None = None,
     ) -> None:
         self._hub = hub
         self._clusters = clusters
@@ -115,6 +125,7 @@ class ClusterStatusController:
         self._on_ready = on_ready
         self._now = now
         self._clock = clock
+        self._instrument = instrument
         self._observations: dict[str, Observation] = {}
         self._version = ("", float("-inf"))
         self._enablements: tuple[ServedApis | None, list[Object]] = (None, [])
@@ -124,6 +135,8 @@ class ClusterStatusController:
         cluster = self._clusters.ours(name)
         if cluster is None:
             self._observations.pop(name, None)
+            if self._instrument is not None:
+                self._instrument.forget(name)
             return None
         if CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
             return FINALIZER_WAIT
@@ -133,15 +146,21 @@ class ClusterStatusController:
         if self._gates.is_barred(name):
             await self._write(cluster, rules.with_conditions(live, [_BARRED], self._now()))
             return Requeue(self._times.frequency_s)
+        started = self._clock()
         http_status = await self._host.probe.status()
         ready = self._damped(name, observed_ready(http_status), live)
         is_ready = ready["status"] == "True"
         self._say(name, ready, live)
+        status = live
         if http_status == 200 and is_ready:
             self._on_ready(name)
-            await self._write(cluster, await self._complete(cluster, live, ready))
+            status = await self._complete(cluster, live, ready)
+            await self._write(cluster, status)
         elif is_online(http_status) or not is_ready:
-            await self._write(cluster, rules.with_conditions(live, [ready], self._now()))
+            status = rules.with_conditions(live, [ready], self._now())
+            await self._write(cluster, status)
+        if self._instrument is not None and self._clusters.ours(name) is not None:
+            self._instrument.synced(name, self._clock() - started, status, http_status)
         return Requeue(self._times.frequency_s)
 
     def _say(self, name: str, ready: Condition, live: Object) -> None:

@@ -9,7 +9,8 @@ of one of its objects on the host, a retry. So each Work has one writer and one 
 """
 
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -67,6 +68,8 @@ class Collaborators:
     work_status: StatusReflector
     events: WorkEvents
     now: Callable[[], str]
+    measure: Callable[[str, float], None] = lambda *_: None
+    """Told how each Work ended, success or error, and how many seconds it took."""
 
 
 @dataclass(slots=True)
@@ -74,6 +77,7 @@ class _Outcome:
     """What became of the manifests of one Work."""
 
     errors: list[str] = field(default_factory=list)
+    codes: list[str] = field(default_factory=list)
     entries: list[ManifestStatus] = field(default_factory=list)
     is_final: bool = True
     was_written: bool = False
@@ -90,11 +94,18 @@ class ExecutionController:
         self._virtual_clusters = virtual_clusters
         self._o = others
         self._refused: set[WorkKey] = set()
+        self._codes: dict[WorkKey, tuple[str, ...]] = {}
         self._generations: dict[WorkKey, int] = {}
 
     def refused(self, cluster: str) -> list[WorkKey]:
         """Return the Works that a rule refused; retried when what the rule rests on changes."""
         return [key for key in self._refused if key[0] == cluster]
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Return (virtual cluster, code) of each manifest that a rule refuses now."""
+        for (cluster, _), codes in self._codes.items():
+            for code in codes:
+                yield cluster, code
 
     async def reconcile(self, key: WorkKey) -> None:
         """Make host and status fit one Work."""
@@ -116,6 +127,7 @@ class ExecutionController:
 
     def _forget(self, key: WorkKey) -> None:
         self._refused.discard(key)
+        self._codes.pop(key, None)
         self._generations.pop(key, None)
         self._o.finalizer.forget(key)
 
@@ -123,12 +135,17 @@ class ExecutionController:
 
     async def _carry_out(self, key: WorkKey, vc: VirtualCluster, work: Object) -> None:
         outcome = _Outcome()
+        started = time.monotonic()
         for ordinal, manifest in enumerate(manifests_of(work)):
             result = await self._o.manifests.apply(vc, manifest, _work_id(work))
             if isinstance(result, Failure):
                 self._note_failure(vc, work, manifest, result, outcome)
             elif result is not None:
                 self._note_success(vc, work, ordinal, result, outcome)
+        self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
+        self._codes.pop(key, None)
+        if outcome.codes:
+            self._codes[key] = tuple(outcome.codes)
         is_new = self._generations.get(key) != work["metadata"].get("generation")
         conditions = [
             work_conditions.dispatching(suspended=False),
@@ -162,6 +179,7 @@ class ExecutionController:
         outcome.errors.append(failure.text)
         outcome.is_final &= failure.code is not None
         if failure.code is not None:
+            outcome.codes.append(str(failure.code))
             self._o.events.refused(work, failure.code, failure.text)
         self._o.events.not_applied(manifest, vc.name, failure.text)
 

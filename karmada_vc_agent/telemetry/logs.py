@@ -1,12 +1,9 @@
-"""Logging (one line a message, constant text, then key=value) and health endpoints."""
+"""Logging: one line a message, constant text, then key=value, or JSON."""
 
 import json
 import logging
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
-
-from aiohttp import web
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -50,31 +47,3 @@ def start_logging(level: str, log_format: str) -> None:
     root.setLevel(level.upper())
     if level != "debug":
         logging.getLogger("asyncio").setLevel(logging.ERROR)
-
-
-async def serve_health(address: str, not_ready: Callable[[], str | None]) -> web.AppRunner | None:
-    """Answer /healthz and /readyz on `host:port` or `:port`; "0" = nowhere, None.
-
-    not_ready: says why the agent is not ready, or None; asked at each request. Whoever calls
-    this cleans the runner up. Raises OSError where the address cannot be had, ValueError
-    where it is none.
-    """
-    if address in ("", "0"):
-        return None
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit():
-        raise ValueError(f'"{address}" is no address; write host:port, :port, or 0 for none')
-
-    async def healthz(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
-    async def readyz(_: web.Request) -> web.Response:
-        reason = not_ready()
-        return web.Response(text=reason or "ok", status=503 if reason else 200)
-
-    app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-    await runner.setup()
-    await web.TCPSite(runner, host.strip("[]") or None, int(port)).start()
-    return runner

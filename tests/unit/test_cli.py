@@ -105,7 +105,22 @@ def test_flag_beats_environment_beats_file(settings: Path) -> None:
 def test_every_flag_can_be_set_in_the_environment(settings: Path) -> None:
     for name in ("LOG_LEVEL", "LOG_FORMAT", "LEADER_ELECT_RETRY_PERIOD"):
         line = error_of(run("--config", str(settings), **{f"KARMADA_VC_AGENT_{name}": "wrong!"}))
-        assert f"--{name.lower().replace('_', '-')}: " in line
+        assert line.startswith(f"karmada-vc-agent: environment KARMADA_VC_AGENT_{name}: ")
+
+
+def test_setting_that_fails_a_check_is_named_where_it_was_set(settings: Path) -> None:
+    file = ("--config", str(settings))
+    variable = {"KARMADA_VC_AGENT_CONCURRENT_WORK_SYNCS": "0"}
+    assert error_of(run(*file, **variable)) == (
+        "karmada-vc-agent: environment KARMADA_VC_AGENT_CONCURRENT_WORK_SYNCS: must be at least 1"
+    )
+    assert error_of(run(*file, "--concurrent-work-syncs", "0")) == (
+        "karmada-vc-agent: flags: --concurrent-work-syncs: must be at least 1"
+    )
+    settings.write_text(SETTINGS + "concurrentWorkSyncs: 0\n")
+    assert error_of(run(*file)) == (
+        f"karmada-vc-agent: {settings}: concurrentWorkSyncs: must be at least 1"
+    )
 
 
 def test_mistake_in_a_flag_is_one_line(settings: Path) -> None:

@@ -1,0 +1,90 @@
+"""How the flags of karmada-agent are read here: spelled as there, or told what replaces them.
+
+docs/flags.md has the whole table.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+_NO_GLOG = "logs go to standard error, one line each; see --log-level and --log-format"
+_NO_PROFILE = "there is no profiling endpoint; use a sampling profiler such as py-spy"
+_NO_ACCESS = "Karmada does not get access to the host: the gateway is what it would call"
+
+REPLACED = {
+    "--cluster-name": "name it in the settings file: virtualClusters[].name",
+    "--cluster-namespace": _NO_ACCESS,
+    "--cluster-api-endpoint": _NO_ACCESS,
+    "--proxy-server-address": _NO_ACCESS,
+    "--report-secrets": f"none are reported; {_NO_ACCESS}",
+    "--leader-elect-resource-namespace": (
+        "the Lease is on the host, in the namespace that --agent-namespace names"
+    ),
+    "--enable-pprof": _NO_PROFILE,
+    "--profiling-bind-address": _NO_PROFILE,
+    "--logging-format": "use --log-format",
+    "--v": "use --log-level",
+    "-v": "use --log-level",
+    "--vmodule": "use --log-level",
+    **dict.fromkeys(
+        (
+            "--add-dir-header",
+            "--alsologtostderr",
+            "--log-backtrace-at",
+            "--log-dir",
+            "--log-file",
+            "--log-file-max-size",
+            "--log-flush-frequency",
+            "--log-json-info-buffer-size",
+            "--log-json-split-stream",
+            "--log-text-info-buffer-size",
+            "--log-text-split-stream",
+            "--logtostderr",
+            "--one-output",
+            "--skip-headers",
+            "--skip-log-headers",
+            "--stderrthreshold",
+        ),
+        _NO_GLOG,
+    ),
+}
+"""Flag of karmada-agent that means nothing here -> what to do instead."""
+
+_TRUTH = {
+    **dict.fromkeys(("true", "True", "TRUE", "t", "T", "1"), True),
+    **dict.fromkeys(("false", "False", "FALSE", "f", "F", "0"), False),
+}
+
+
+class KarmadaFlags(click.Command):
+    """A command that takes `--switch=false` too, and knows which flags have gone where."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Translate the arguments before they are parsed. Raises UsageError."""
+        return super().parse_args(ctx, translated(args, _switches(self)))
+
+
+def translated(args: Sequence[str], switches: dict[str, str]) -> list[str]:
+    """Return the arguments with `--switch=false` as the switch's opposite.
+
+    switches: the switch that turns on -> the one that turns off. Raises UsageError for a flag
+    that has been replaced.
+    """
+    found = []
+    for arg in args:
+        flag, equals, value = arg.partition("=")
+        if flag in REPLACED:
+            raise click.UsageError(f"{flag} is a flag of karmada-agent only: {REPLACED[flag]}")
+        if not equals or flag not in switches:
+            found.append(arg)
+        elif value in _TRUTH:
+            found.append(flag if _TRUTH[value] else switches[flag])
+        else:
+            raise click.UsageError(f'{flag} is "{value}", must be true or false')
+    return found
+
+
+def _switches(command: click.Command) -> dict[str, str]:
+    options: list[Any] = [p for p in command.params if isinstance(p, click.Option)]
+    return {o.opts[0]: o.secondary_opts[0] for o in options if o.secondary_opts}

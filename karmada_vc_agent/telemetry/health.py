@@ -1,0 +1,43 @@
+"""/healthz and /readyz as Kubernetes answers them: named checks, each well or with a reason."""
+
+from collections.abc import Callable, Collection, Mapping
+
+Checks = Callable[[], Mapping[str, str | None]]
+"""Returns the checks of now: name -> None where all is well, else what is wrong."""
+
+PING = "ping"
+"""Well whenever an answer comes at all: a stuck event loop gives none."""
+
+
+def answer(
+    endpoint: str,
+    checks: Mapping[str, str | None],
+    *,
+    only: str = "",
+    exclude: Collection[str] = (),
+    verbose: bool = False,
+) -> tuple[int, str]:
+    """Return HTTP status and text: 200 where all checks are well, else 500; 404 for no check.
+
+    only: the one check asked for, as in /healthz/ping. A failure is told in full always:
+    whoever reads it is to know which part it is.
+    """
+    known = {PING: None, **checks}
+    if only:
+        if only not in known:
+            return 404, f"no such check: {only}; there are {', '.join(known)}\n"
+        known = {only: known[only]}
+    left = {name: reason for name, reason in known.items() if name not in exclude}
+    is_well = not any(left.values())
+    if is_well and not verbose:
+        return 200, "ok"
+    lines = [
+        f"[+]{name} excluded: ok" if name not in left else _line(name, reason)
+        for name, reason in known.items()
+    ]
+    lines.append(f"{endpoint} check {'passed' if is_well else 'failed'}")
+    return (200 if is_well else 500), "\n".join(lines) + "\n"
+
+
+def _line(name: str, reason: str | None) -> str:
+    return f"[-]{name} failed: {reason}" if reason else f"[+]{name} ok"

@@ -1,0 +1,169 @@
+"""Metrics: what is told arrives, ends with its virtual cluster, and stands in the docs."""
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.parser import text_string_to_metric_families
+
+from karmada_vc_agent.telemetry.metrics import (
+    ASKED,
+    ClientMeter,
+    ControllerMeter,
+    Metrics,
+    Sample,
+)
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
+ROW = re.compile(r"\| `(\w+)` \| (\w+) \|([^|]*)\|")
+Families = dict[str, tuple[str, tuple[str, ...]]]
+
+
+def documented() -> Families:
+    """Return name -> type and labels, of the table."""
+    rows = ROW.finditer(DOCUMENT.read_text())
+    return {
+        name: (kind, tuple(re.findall(r"`(\w+)`", cells)))
+        for name, kind, cells in (row.groups() for row in rows)
+    }
+
+
+def registered(registry: CollectorRegistry) -> Families:
+    """Return name -> type and labels, of every family that the registry can show."""
+    found: Families = {}
+    for collector in registry._collector_to_names:
+        if isinstance(collector, MetricWrapperBase):
+            suffix = "_total" if collector._type == "counter" else ""
+            kind = str(collector._type)
+            found[collector._name + suffix] = (kind, tuple(collector._labelnames))
+            continue
+        for family in collector.collect():
+            kind = "counter" if family.type == "counter" else family.type
+            name = f"{family.name}_total" if kind == "counter" else family.name
+            labels = ASKED[name].labels if name in ASKED else tuple(family.samples[0].labels)
+            found[name] = (kind, labels)
+    return found
+
+
+def value(metrics: Metrics, name: str, /, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def test_the_table_of_the_docs_is_what_the_registry_shows() -> None:
+    assert documented() == registered(Metrics().registry)
+
+
+def test_names_are_those_of_the_table_when_they_are_read_too() -> None:
+    metrics = Metrics()
+    families = {family.name for family in text_string_to_metric_families(metrics.text().decode())}
+    without_total = {name.removesuffix("_total") for name in documented()}
+    assert families == without_total
+
+
+def test_two_agents_in_one_process_do_not_share_numbers() -> None:
+    first, second = Metrics(), Metrics()
+    first.work_synced("success", 0.1)
+    name = "work_sync_workload_duration_seconds_count"
+    assert value(first, name, result="success") == 1
+    assert value(second, name, result="success") == 0
+
+
+def test_sources_are_asked_each_time() -> None:
+    metrics = Metrics()
+    told = [Sample("virtual_cluster_nodes", ("a",), 3)]
+    metrics.add_source(lambda: told)
+    assert value(metrics, "virtual_cluster_nodes", member_cluster="a") == 3
+    told.clear()
+    assert value(metrics, "virtual_cluster_nodes", member_cluster="a") is None
+
+
+def test_several_sources_fill_one_family() -> None:
+    metrics = Metrics()
+    for server in ("hub", "host"):
+        told = [Sample("api_server_reachable", (server,), 1)]
+        metrics.add_source(told.copy)
+    for server in ("hub", "host"):
+        assert value(metrics, "api_server_reachable", server=server) == 1
+
+
+def test_forgotten_virtual_cluster_has_no_series() -> None:
+    metrics = Metrics()
+    metrics.status_synced("a", 0.02)
+    metrics.status_synced("b", 0.02)
+    metrics.forget("a")
+    metrics.forget("never seen")
+    name = "cluster_sync_status_duration_seconds_count"
+    assert value(metrics, name, member_cluster="a") is None
+    assert value(metrics, name, member_cluster="b") == 1
+
+
+def test_histograms_have_karmadas_buckets() -> None:
+    metrics = Metrics()
+    metrics.status_synced("a", 0.0)
+    text = metrics.text().decode()
+
+    def bounds(name: str, label: str) -> list[float]:
+        found = re.findall(rf'{name}_bucket{{{label},?[^}}]*le="([^"]+)"', text)
+        if not found:
+            found = re.findall(rf'{name}_bucket{{le="([^"]+)",{label}}}', text)
+        return [float(bound) for bound in found[:-1]]
+
+    sync = bounds("cluster_sync_status_duration_seconds", 'member_cluster="a"')
+    assert sync == [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+    workload = bounds("work_sync_workload_duration_seconds", 'result="success"')
+    assert workload == pytest.approx([0.001 * 2**k for k in range(12)])
+
+
+@pytest.mark.parametrize(
+    ("result", "counted", "errors", "panics"),
+    [
+        ("success", "success", 0, 0),
+        ("requeue_after", "requeue_after", 0, 0),
+        ("error", "error", 1, 0),
+        ("panic", "error", 1, 1),
+    ],
+)
+def test_reconcile_is_counted_by_its_result(
+    result: str, counted: str, errors: int, panics: int
+) -> None:
+    metrics = Metrics()
+    ControllerMeter(metrics, "execution-controller").ended(result, 0.2)
+    name = "controller_runtime_reconcile"
+    labels = {"controller": "execution-controller"}
+    assert value(metrics, f"{name}_total", **labels, result=counted) == 1
+    assert value(metrics, f"{name}_errors_total", **labels) == errors
+    assert value(metrics, f"{name}_panics_total", **labels) == panics
+    assert value(metrics, f"{name}_time_seconds_count", **labels) == 1
+
+
+def test_queue_is_counted_under_the_name_of_its_controller() -> None:
+    metrics = Metrics()
+    meter = ControllerMeter(metrics, "x-controller")
+    meter.added()
+    meter.retried()
+    meter.taken(0.5)
+    meter.done(2.0)
+    labels = {"name": "x-controller", "controller": "x-controller"}
+    assert value(metrics, "workqueue_adds_total", **labels) == 1
+    assert value(metrics, "workqueue_retries_total", **labels) == 1
+    assert value(metrics, "workqueue_queue_duration_seconds_sum", **labels) == 0.5
+    assert value(metrics, "workqueue_work_duration_seconds_sum", **labels) == 2.0
+
+
+def test_requests_and_watches_are_counted_by_server() -> None:
+    metrics = Metrics()
+    meter = ClientMeter(metrics, "hub", "hub.example:6443")
+    meter.answered("GET", "200", 0.1)
+    meter.answered("GET", "200", 0.1)
+    meter.answered("PUT", "<error>", 30.0)
+    meter.listed("/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-a/works")
+    meter.watched("/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-b/works")
+    host = {"host": "hub.example:6443"}
+    assert value(metrics, "rest_client_requests_total", code="200", method="GET", **host) == 2
+    assert value(metrics, "rest_client_requests_total", code="<error>", method="PUT", **host) == 1
+    assert value(metrics, "rest_client_request_duration_seconds_sum", verb="PUT", **host) == 30.0
+    works = {"server": "hub", "resource": "works"}
+    assert value(metrics, "watch_lists_total", **works) == 1
+    assert value(metrics, "watch_starts_total", **works) == 1
