@@ -45,7 +45,7 @@ from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, Hub
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
-from karmada_vc_agent.fleet.progress import Progress
+from karmada_vc_agent.fleet.progress import Progress, vital_checks
 from karmada_vc_agent.fleet.resync import resync
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
@@ -484,15 +484,9 @@ class Service:
 
         hub_answers_since: monotonic time, infinite while it does not.
         """
-        ended = [task.get_name() for task in self._tasks if task.done()]
-        limit_s = stuck_after_s(self._config)
-        late = self._lease_progress.late(limit_s, hub_answers_since)
-        return {
-            "tasks": f"ended though nobody told them to: {', '.join(ended)}" if ended else None,
-            "leases": (
-                f"no attempt to renew for {limit_s:g}s, of {', '.join(late)}" if late else None
-            ),
-        }
+        return vital_checks(
+            self._tasks, self._lease_progress, stuck_after_s(self._config), hub_answers_since
+        )
 
     # --- running ------------------------------------------------------------------------
 

@@ -1,7 +1,9 @@
 """When something was last attempted for each virtual cluster: tells stuck from slow."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 class Progress:
@@ -27,3 +29,19 @@ class Progress:
         now = self._clock()
         noted = self._noted.items()
         return sorted(name for name, at in noted if now - max(at, possible_since) > limit_s)
+
+
+def vital_checks(
+    tasks: Iterable[asyncio.Task[Any]], leases: Progress, limit_s: float, hub_answers_since: float
+) -> dict[str, str | None]:
+    """Return the liveness checks: name -> None or what only a restart would mend.
+
+    tasks: those that are to run until told otherwise. leases: attempts to renew, and
+    `limit_s` after which one is overdue; see Progress.late.
+    """
+    ended = ", ".join(task.get_name() for task in tasks if task.done())
+    late = ", ".join(leases.late(limit_s, hub_answers_since))
+    return {
+        "tasks": f"ended though nobody told them to: {ended}" if ended else None,
+        "leases": f"no attempt to renew for {limit_s:g}s, of {late}" if late else None,
+    }

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.fleet.progress import Progress
+from karmada_vc_agent.fleet.progress import Progress, vital_checks
 from karmada_vc_agent.fleet.resync import resync
 from tests.fakes import objects
 from tests.fakes.world import World
@@ -54,3 +54,36 @@ async def test_resync_queues_every_work_each_period(world: World) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_lease_that_hangs_is_told_of_while_the_hub_answers() -> None:
+    loop = asyncio.get_running_loop()
+    progress = Progress(loop.time)
+    started = loop.time()
+
+    async def renew(name: str) -> None:
+        progress.note(name)
+        await asyncio.Event().wait()
+
+    task = loop.create_task(renew("branch-a"), name="cluster-lease")
+    await asyncio.sleep(60.0)
+    assert vital_checks([task], progress, 60.0, started) == {"tasks": None, "leases": None}
+    await asyncio.sleep(1.0)
+    assert vital_checks([task], progress, 60.0, started) == {
+        "tasks": None,
+        "leases": "no attempt to renew for 60s, of branch-a",
+    }
+    assert vital_checks([task], progress, 60.0, float("inf"))["leases"] is None
+    task.cancel()
+
+
+async def test_task_that_ended_by_itself_is_told_of() -> None:
+    async def end() -> None:
+        pass
+
+    task = asyncio.get_running_loop().create_task(end(), name="informers")
+    checks = vital_checks([task], Progress(), 60.0, 0.0)
+    assert checks["tasks"] is None
+    await task
+    checks = vital_checks([task], Progress(), 60.0, 0.0)
+    assert checks["tasks"] == "ended though nobody told them to: informers"
