@@ -94,7 +94,7 @@ class Agent:
 
     def liveness(self) -> dict[str, str | None]:
         """Return what is stuck in this process; an API server that is away is not."""
-        if self._service is None or not self._is_leading():
+        if self._service is None:
             return {}
         return self._service.stuck(self._reachability[HUB].since)
 

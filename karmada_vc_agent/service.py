@@ -559,10 +559,11 @@ class Service:
 def stuck_after_s(config: AgentConfig) -> float:
     """Return after how long without an attempt at a Lease something must be wrong here.
 
-    Longer than one attempt can take: a minute, or six times the pause between two.
+    Longer than one attempt can take with a slow hub, which is a read and a write of up to
+    30 s each: two minutes, or six times the pause between two attempts.
     """
     interval_s = config.cluster_lease_duration * config.cluster_lease_renew_interval_fraction
-    return max(60.0, 6 * interval_s)
+    return max(120.0, 6 * interval_s)
 
 
 def _name_queue(max_delay_s: float) -> WorkQueue[str]:

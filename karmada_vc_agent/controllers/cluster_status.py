@@ -143,10 +143,12 @@ class ClusterStatusController:
         if not self._gates.may_report():
             return Requeue(self._times.frequency_s)
         live = cluster.get("status") or {}
-        if self._gates.is_barred(name):
-            await self._write(cluster, rules.with_conditions(live, [_BARRED], self._now()))
-            return Requeue(self._times.frequency_s)
         started = self._clock()
+        if self._gates.is_barred(name):
+            status = rules.with_conditions(live, [_BARRED], self._now())
+            await self._write(cluster, status)
+            self._tell(name, started, status, None)
+            return Requeue(self._times.frequency_s)
         http_status = await self._host.probe.status()
         ready = self._damped(name, observed_ready(http_status), live)
         is_ready = ready["status"] == "True"
@@ -159,9 +161,13 @@ class ClusterStatusController:
         elif is_online(http_status) or not is_ready:
             status = rules.with_conditions(live, [ready], self._now())
             await self._write(cluster, status)
+        self._tell(name, started, status, http_status)
+        return Requeue(self._times.frequency_s)
+
+    def _tell(self, name: str, started: float, status: Object, http_status: int | None) -> None:
+        # A Cluster that went meanwhile was forgotten already.
         if self._instrument is not None and self._clusters.ours(name) is not None:
             self._instrument.synced(name, self._clock() - started, status, http_status)
-        return Requeue(self._times.frequency_s)
 
     def _say(self, name: str, ready: Condition, live: Object) -> None:
         before = find_condition(live.get("conditions"), READY)

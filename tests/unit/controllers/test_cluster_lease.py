@@ -7,7 +7,7 @@ import pytest
 from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH, ClusterLeaseController
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.fleet.lead import Lead
-from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.kube.errors import ConflictError, NotFoundError, UnreachableError
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.virtual_time import Clock
@@ -57,6 +57,20 @@ async def test_lease_is_made_as_karmada_reads_it(
             "uid": world.hub.live(f"{CLUSTERS_PATH}/branch-a")["metadata"]["uid"],
         }
     ]
+
+
+async def test_only_renewals_that_succeeded_are_told(world: World) -> None:
+    world.register()
+    world.look()
+    told: list[str] = []
+    lead = Lead("first", lambda: True)
+    controller = ClusterLeaseController(
+        world.hub_client, world.clusters, 40.0, 0.25, lead, on_renewed=told.append
+    )
+    await controller.reconcile("branch-a")
+    with world.hub.down(), pytest.raises(UnreachableError):
+        await controller.reconcile("branch-a")
+    assert told == ["branch-a"]
 
 
 async def test_next_renewal_is_due_after_a_quarter_with_little_jitter(

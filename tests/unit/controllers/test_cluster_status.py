@@ -33,6 +33,7 @@ class Setting:
     ) -> None:
         self.world = world
         self.ready: list[str] = []
+        self.told: list[tuple[str, str, int | None]] = []
         self.clock = Clock()
         self.may_report = True
         self.barred: set[str] = set()
@@ -55,7 +56,16 @@ class Setting:
             on_ready=self.ready.append,
             now=lambda: NOW,
             clock=self.clock,
+            instrument=self,
         )
+
+    def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None:
+        assert took_s >= 0
+        ready = next(c for c in status["conditions"] if c["type"] == "Ready")
+        self.told.append((name, ready["status"], http_status))
+
+    def forget(self, name: str) -> None:
+        self.told.append((name, "forgotten", None))
 
     async def sync(self, name: str = "branch-a") -> float | None:
         self.world.look()
@@ -385,3 +395,24 @@ async def test_leaving_cluster_whose_works_only_the_hub_can_finalise_is_not_read
     damped.barred.add("branch-a")
     await damped.sync()
     assert damped.condition() == ("False", "ClusterLeaving")
+
+
+async def test_each_sync_is_told_with_the_status_it_came_to(setting: Setting) -> None:
+    await setting.sync()
+    await setting.sync()
+    setting.world.host.health = {"/readyz": 500}
+    await setting.sync()
+    setting.barred.add("branch-a")
+    await setting.sync()
+    assert setting.told == [
+        ("branch-a", "True", 200),
+        ("branch-a", "True", 200),
+        ("branch-a", "False", 500),
+        ("branch-a", "False", None),
+    ]
+
+
+async def test_cluster_that_is_gone_is_told_as_forgotten(setting: Setting) -> None:
+    setting.world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
+    assert await setting.sync() is None
+    assert setting.told == [("branch-a", "forgotten", None)]
