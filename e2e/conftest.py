@@ -10,6 +10,7 @@ import pytest
 
 from e2e.lab.api import Api
 from e2e.lab.cleanup import clean_up, wait_gone
+from e2e.lab.interpret import Interpreter, cached_program
 from e2e.lab.lab import Lab
 
 TEST_TIMEOUT_S = 300
@@ -29,6 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--karmada-agent",
         default=os.environ.get("KARMADA_AGENT"),
         help="program of a real karmada-agent [env KARMADA_AGENT]",
+    )
+    group.addoption(
+        "--kubectl-karmada",
+        default=os.environ.get("KUBECTL_KARMADA"),
+        help="program of Karmada's kubectl-karmada [env KUBECTL_KARMADA; default: the one "
+        "that hack/control-planes build makes]",
     )
 
 
@@ -59,6 +66,13 @@ def _api(request: pytest.FixtureRequest, name: str) -> Api:
     if not path:
         pytest.fail(f"give --{name}-kubeconfig, or run hack/e2e, which makes control planes")
     return Api(Path(path).absolute())
+
+
+@pytest.fixture(scope="session")
+def interpreter(request: pytest.FixtureRequest) -> Interpreter:
+    """Karmada's own interpreter code; needs no control plane."""
+    program = request.config.getoption("--kubectl-karmada")
+    return Interpreter(Path(program).absolute() if program else cached_program())
 
 
 @pytest.fixture(scope="session")
