@@ -15,6 +15,7 @@ from e2e.lab.lab import Lab
 
 TEST_TIMEOUT_S = 300
 _KUBECONFIGS = {"hub": "HUB_KUBECONFIG", "host": "HOST_KUBECONFIG"}
+_COUNTS = ("comparisons", "differences")
 _LABS = pytest.StashKey[list[Lab]]()
 
 
@@ -111,3 +112,15 @@ def pytest_runtest_makereport(
             for agent in lab.agents:
                 report.sections.append((f"end of the log of agent {agent.name}", agent.log_tail()))
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much the suites compared, from what their tests recorded."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    recorded = [dict(report.user_properties) for report in reports]
+    kinds = [properties for properties in recorded if "comparisons" in properties]
+    if kinds:
+        count, different = (sum(map(int, (k[name] for k in kinds))) for name in _COUNTS)
+        outcome = f"{different} different" if different else "all equal"
+        line = f"{count} comparisons over {len(kinds)} kinds, {outcome}"
+        terminalreporter.write_line(line)

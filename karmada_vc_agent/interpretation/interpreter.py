@@ -1,15 +1,14 @@
 """Ask the interpreter levels what a live object means, in Karmada's order.
 
 The first level with a hook for the exact kind answers; its error ends the search (contract
-7.1). `_LEVELS` is that order; now it holds the native rules alone, a further level is a row
-above them.
+7.1). `_LEVELS` is that order; a further level is a row above them.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from karmada_vc_agent.interpretation import health, reflect
+from karmada_vc_agent.interpretation import health, reflect, third_party
 from karmada_vc_agent.interpretation import retain as retention
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
@@ -31,7 +30,15 @@ class Level:
     health: Mapping[GroupVersionKind, health.HealthRule]
 
 
-_LEVELS = (Level("native", retention.RULES, reflect.RULES, health.RULES),)
+_LEVELS = (
+    Level(
+        "third-party",
+        third_party.RETAIN_RULES,
+        third_party.REFLECT_RULES,
+        third_party.HEALTH_RULES,
+    ),
+    Level("native", retention.RULES, reflect.RULES, health.RULES),
+)
 
 # What a rule meets in an object of unexpected shape, e.g. a manifest whose spec is a text.
 _SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)

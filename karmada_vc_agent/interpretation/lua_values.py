@@ -1,0 +1,192 @@
+"""Objects as Karmada's Lua scripts see them, for rules that answer as a script does.
+
+A script gets tables: a null is absent, in a list too; {} and [] are the same empty table; a
+number is a float. What does not fit is an error at the place where the script trips over it.
+What it returns becomes JSON again, where an empty table has to be guessed (contract 7.7).
+Here a table is a dict, or a list that is not empty.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any
+
+from karmada_vc_agent.model.objects import Object
+
+Path = tuple[str, ...]
+
+_EXACT = 2**53  # floats are exact up to here
+_EXPONENT_FROM = 1e21  # Go prints a float as 1e+21 from here on
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_HEXADECIMAL = re.compile(r"0[xX][+-]?[0-9A-Fa-f]+", re.ASCII)
+_FRACTION = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_INT64 = range(-(2**63), 2**63)
+_PATH_SIGNS = frozenset("|#@*?")  # mean something else to the library that takes fields away
+_LEFT_OUT = object()
+
+
+class LuaError(ValueError):
+    """A script would have failed here."""
+
+
+def to_table(value: Any) -> Any:
+    """Return a JSON value as a script gets it; a copy."""
+    if isinstance(value, dict):
+        return {key: to_table(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [to_table(inner) for inner in value if inner is not None] or {}
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _number(value)
+    return value
+
+
+def _number(value: float) -> float:
+    """Return what is left of a number that was a float on its way; whole ones as int."""
+    try:
+        number = float(value)
+    except OverflowError:
+        raise LuaError("a number is too large") from None
+    if not number.is_integer() or abs(number) >= _EXPONENT_FROM:
+        return number
+    return int(number) if abs(number) <= _EXACT else int(Decimal(repr(number)))
+
+
+def read(value: Any, *path: str) -> Any:
+    """Return a field by its path, None where the last one is absent.
+
+    Raises LuaError where a field on the way is absent or has no fields; a text has them, none
+    of which is ever set.
+    """
+    for depth, key in enumerate(path):
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(value, list | str):
+            value = None
+        else:
+            parent = ".".join(path[:depth]) or "the value"
+            raise LuaError(f"cannot read {key}: {parent} is {describe(value)}, not an object")
+    return value
+
+
+def assign(table: Any, value: Any, *path: str) -> None:
+    """Set a field by its path. Raises LuaError where that has no place for it."""
+    *parents, last = path
+    parent = read(table, *parents)
+    if not isinstance(parent, dict):
+        raise LuaError(
+            f"cannot set {last}: {'.'.join(parents)} is {describe(parent)}, not an object"
+        )
+    parent[last] = value
+
+
+def describe(value: Any) -> str:
+    """Name the type of a value, for messages."""
+    if value is None:
+        return "absent"
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "a list"}
+    return names.get(type(value), "an object")
+
+
+def is_equal(left: Any, right: Any) -> bool:
+    """Tell whether a script finds two values equal; two tables never are."""
+    if isinstance(left, dict | list):
+        return False
+    return type(left) is type(right) and bool(left == right)
+
+
+def is_less(left: Any, right: Any) -> bool:
+    """Compare two numbers or two texts. Raises LuaError for anything else."""
+    numbers = type(left) in (int, float) and type(right) in (int, float)
+    if not numbers and not (isinstance(left, str) and isinstance(right, str)):
+        raise LuaError(f"cannot compare {describe(left)} with {describe(right)}")
+    return bool(left < right)
+
+
+def either(value: Any, default: Any) -> Any:
+    """Return the default for what counts as false: only nothing and false do."""
+    return default if value is None or value is False else value
+
+
+def elements(value: Any) -> list[Any]:
+    """Return the elements of a list; an object has none. Raises LuaError for no table."""
+    if not isinstance(value, dict | list):
+        raise LuaError(f"cannot go through {describe(value)}, it is not a list")
+    return value if isinstance(value, list) else []
+
+
+def counted(value: Any) -> list[Any]:
+    """Return the elements of what a script counts first: an empty text has none either."""
+    return [] if value == "" else elements(value)
+
+
+def to_number(value: Any) -> float | None:
+    """Return what `tonumber` makes of a value, None where it is not numeric."""
+    if not isinstance(value, str):
+        return value if type(value) in (int, float) else None
+    text = value.strip(" \n\t")
+    if _FRACTION.fullmatch(text):
+        number = float(text)
+        return _number(number) if abs(number) != float("inf") else None
+    if _HEXADECIMAL.fullmatch(text):
+        integer = int(text.lower().replace("0x", "", 1), base=16)
+    elif _INTEGER.fullmatch(text):
+        integer = int(text)
+    else:
+        return None
+    return _number(integer) if integer in _INT64 else None
+
+
+def to_json(result: Object, *references: Object) -> Object:
+    """Return a result as JSON.
+
+    references: the objects that the script was given. An empty table is {} where one of them
+    had an empty object at that path, [] where one had an empty list, and left out else; the
+    result as a whole is {} then. Absent fields are left out.
+    Raises LuaError where a field to leave out has a name that Karmada cannot take away.
+    Source: karmada pkg/resourceinterpreter/customized/declarative/luavm/lua_convert.go.
+    """
+    table = to_table(result)
+    converted: Object = {} if table == {} else _Encoder(references).encode(table, ())
+    return converted
+
+
+class _Encoder:
+    """Makes JSON of tables; guesses what an empty one is by what was empty before."""
+
+    def __init__(self, references: Iterable[Object]) -> None:
+        self._objects, self._lists = set[Path](), set[Path]()
+        for reference in references:
+            for path, empty in _empties(reference, ()):
+                (self._objects if isinstance(empty, dict) else self._lists).add(path)
+
+    def encode(self, value: Any, path: Path) -> Any:
+        """Return a value as JSON, or _LEFT_OUT."""
+        if value == {}:
+            return self._encode_empty(path)
+        if isinstance(value, dict):
+            items = ((key, self.encode(inner, (*path, key))) for key, inner in value.items())
+            return {key: inner for key, inner in items if inner is not _LEFT_OUT}
+        if isinstance(value, list):
+            inners = (self.encode(inner, path) for inner in value)
+            return [inner for inner in inners if inner is not _LEFT_OUT]
+        return value
+
+    def _encode_empty(self, path: Path) -> Any:
+        if path in self._objects:
+            return {}
+        if path in self._lists:
+            return []
+        if _PATH_SIGNS.intersection("".join(path)):
+            raise LuaError(f"cannot leave out the empty {'.'.join(path)}: a sign in its name")
+        return _LEFT_OUT
+
+
+def _empties(value: Any, path: Path) -> Iterator[tuple[Path, Object | list[Any]]]:
+    """Find the empty objects and lists; a place in a list is no part of a path."""
+    inner = value.items() if isinstance(value, dict) else ((None, v) for v in value)
+    for key, child in inner:
+        at = path if key is None else (*path, key)
+        if child in ({}, []):
+            yield at, child
+        elif isinstance(child, dict | list):
+            yield from _empties(child, at)
