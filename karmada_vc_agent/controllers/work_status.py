@@ -14,7 +14,12 @@ from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
 from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.status.manifest_status import ManifestStatus, manifest_status
-from karmada_vc_agent.translation.restore import restore, restore_text
+from karmada_vc_agent.translation.restore import (
+    names_of,
+    restore,
+    restore_text,
+    restore_texts,
+)
 from karmada_vc_agent.translation.translate import Surroundings
 
 UNKNOWN = "Unknown"
@@ -56,21 +61,19 @@ class WorkStatus:
 
         manifest: the original of the Work. live: the host object.
         """
-        virtual = restore(live, surroundings)
+        virtual, names = restore(live, surroundings), names_of(live, surroundings)
         before = _entry(work, ordinal)
         try:
             status = interpreter.reflect_status(virtual)
         except InterpretationError as error:
-            self._events.reflected(work, manifest, str(error))
+            self._events.reflected(work, manifest, restore_text(str(error), names))
             return error
         error_text = None
         try:
             health: str = interpreter.interpret_health(virtual)
         except InterpretationError as error:
-            health, error_text = UNKNOWN, str(error)
-        if status is not None:
-            status = _restore_texts(status, surroundings)
-        entry = manifest_status(ordinal, manifest, status, health)
+            health, error_text = UNKNOWN, restore_text(str(error), names)
+        entry = manifest_status(ordinal, manifest, restore_texts(status, names), health)
         if entry != before:
             self._events.reflected(work, manifest, None)
             self._events.interpreted(work, manifest, health, error_text)
@@ -83,20 +86,3 @@ def _entry(work: Object, ordinal: int) -> Object | None:
             found: Object = entry
             return found
     return None
-
-
-def _restore_texts(value: object, surroundings: Surroundings) -> Object:
-    """Return a status in which no message names a host namespace."""
-
-    def walk(part: object) -> object:
-        if isinstance(part, str):
-            return restore_text(part, surroundings.claims) if "-" in part else part
-        if isinstance(part, dict):
-            return {key: walk(inner) for key, inner in part.items()}
-        if isinstance(part, list):
-            return [walk(inner) for inner in part]
-        return part
-
-    walked = walk(value)
-    assert isinstance(walked, dict)  # noqa: S101 - a status is an object
-    return walked

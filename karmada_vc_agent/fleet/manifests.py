@@ -18,7 +18,7 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamesp
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.planning.ownership import conflict_text
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
-from karmada_vc_agent.translation.restore import restore_text
+from karmada_vc_agent.translation.restore import names_of, restore_text
 from karmada_vc_agent.translation.shape import malformed
 from karmada_vc_agent.translation.translate import (
     Absorbed,
@@ -87,7 +87,7 @@ class Manifests:
         problem = malformed(manifest)
         if problem:
             return _refused(vc, manifest, Refusal(Code.MANIFEST_INVALID, "", problem))
-        gvk = gvk_of(manifest)
+        gvk, resource = gvk_of(manifest), None
         try:
             resource = await self._find_resource(gvk)
             if resource is None:
@@ -96,16 +96,19 @@ class Manifests:
         except RefusedError as error:
             return _refused(vc, manifest, error.refusal)
         except (ApiError, InterpretationError, RetryError) as error:
-            return Failure(self._virtual_text(vc, manifest, str(error)))
+            return Failure(self._virtual_text(vc, manifest, resource, str(error)))
 
-    def _virtual_text(self, vc: VirtualCluster, manifest: Object, text: str) -> str:
-        """Return an answer of the host with virtual names, also of a namespace not claimed yet."""
+    def _virtual_text(
+        self, vc: VirtualCluster, manifest: Object, resource: Resource | None, text: str
+    ) -> str:
+        """Return an answer of the host with virtual names, also of what is not claimed yet."""
         around = self.around(vc, "")
-        known = dict(around.claims)
-        namespace = VirtualNamespace(manifest["metadata"].get("namespace") or "")
-        if namespace:
-            known.setdefault(namespace, around.names().host_namespace(namespace))
-        return restore_text(text, known)
+        names = around.names()
+        if resource is not None:
+            translated = translate(manifest, resource.namespaced, around)
+            if isinstance(translated, HostObject):
+                names = names_of(translated.obj, around)
+        return restore_text(text, names)
 
     async def cached(self, vc: VirtualCluster, manifest: Object, work: str) -> Object | None:
         """Return the live object if an informer knows it and it is this Work's."""

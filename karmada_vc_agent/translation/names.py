@@ -194,8 +194,16 @@ class Names:
 
     def virtual_name(self, name: str) -> str | None:
         """Return the virtual name of a cluster-scoped object; None if it is not of this one."""
-        if name in self.noted:
-            return self.noted[name]
+        return self.noted[name] if name in self.noted else self._guess_name(name)
+
+    def computed_back(self, name: str) -> str | None:
+        """Return the virtual name of what only a computation can have named so, if any does."""
+        if _piece(self.cluster, self.template.piece_length) not in name:
+            return None  # every computed name has that much of the cluster in it
+        namespace = self._guess(name)
+        return namespace if namespace is not None else self._guess_name(name)
+
+    def _guess_name(self, name: str) -> str | None:
         suffix = _NAME_SEPARATOR + self.cluster
         for text in _without_hash(name):
             guess = text.removesuffix(suffix)

@@ -5,7 +5,8 @@ Injected fields (node selector, tolerations, affinity to a node) stay; what was 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
+from typing import Any
 
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import (
@@ -16,7 +17,6 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     labels_of,
 )
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 from karmada_vc_agent.translation import names, rbac, references, services
 from karmada_vc_agent.translation.names import Names, ToVirtual
 from karmada_vc_agent.translation.references import Rewriter
@@ -24,7 +24,7 @@ from karmada_vc_agent.translation.translate import Surroundings
 
 _NAMESPACE_GVK = GroupVersionKind("", "v1", "Namespace")
 _TENANTS = frozenset({domain.REWRITE_DNS_ANNOTATION})
-_NAME_IN_TEXT = re.compile(r"[A-Za-z0-9-]+")
+_NAME_IN_TEXT = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 
 
 def restore(obj: Object, surroundings: Surroundings) -> Object:
@@ -35,7 +35,7 @@ def restore(obj: Object, surroundings: Surroundings) -> Object:
     """
     obj, gvk = copy_object(obj), gvk_of(obj)
     settings, cluster = surroundings.settings, surroundings.vc.name
-    direction = ToVirtual(surroundings.names(_noted(obj)))
+    direction = ToVirtual(names_of(obj, surroundings))
     _restore_namespace(obj, gvk, direction.names)
     Rewriter(
         cluster=cluster,
@@ -50,13 +50,50 @@ def restore(obj: Object, surroundings: Surroundings) -> Object:
     return obj
 
 
-def restore_text(text: str, claims: Mapping[VirtualNamespace, HostNamespace]) -> str:
-    """Return a message of the host with virtual names for all claimed host namespaces.
+def names_of(obj: Object, surroundings: Surroundings) -> Names:
+    """Return the map of names for a host object, with those that translate() noted on it."""
+    return surroundings.names(_noted(obj))
 
-    Only whole names count: a longer name that contains one is another name.
+
+def restore_text(text: str, names: Names) -> str:
+    """Return a text of the host with the names that its virtual cluster knows.
+
+    Names of host namespaces and of cluster-scoped objects, claimed, noted or computed. Only
+    whole names count: a longer name that contains one is another name.
     """
-    virtual_by_host: dict[str, str] = {host: virtual for virtual, host in claims.items()}
-    return _NAME_IN_TEXT.sub(lambda word: virtual_by_host.get(word[0], word[0]), text)
+    return _text_restorer(names)(text)
+
+
+def restore_texts(value: Any, names: Names) -> Any:
+    """Return a JSON value with restore_text() done to all of its texts, also to keys."""
+    restored = _text_restorer(names)
+
+    def walk(part: Any) -> Any:
+        if isinstance(part, str):
+            return restored(part)
+        if isinstance(part, dict):
+            return {restored(key): walk(inner) for key, inner in part.items()}
+        if isinstance(part, list):
+            return [walk(inner) for inner in part]
+        return part
+
+    return walk(value)
+
+
+def _text_restorer(names: Names) -> Callable[[str], str]:
+    known: dict[str, str] = dict(names.noted)
+    known |= {host: virtual for virtual, host in names.claims.items()}
+
+    def restored(match: re.Match[str]) -> str:
+        word = match[0]
+        if word in known:
+            return known[word]
+        return ".".join(map(name, word.split(".")))  # each label of a DNS name
+
+    def name(word: str) -> str:
+        return known.get(word) or names.computed_back(word) or word
+
+    return lambda text: _NAME_IN_TEXT.sub(restored, text)
 
 
 def _noted(obj: Object) -> dict[str, str]:

@@ -8,15 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.model.objects import Object, copy_object
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 from karmada_vc_agent.translation.restore import restore, restore_text
 from tests.unit.translation import given
 
 D = "virtualcluster.kubeedge.io"
 CLAIMS = {
-    VirtualNamespace("edge"): HostNamespace("edge-v-branch-a"),
-    VirtualNamespace("edge-2"): HostNamespace("edge-v-branch-a-2"),
-    VirtualNamespace("old"): HostNamespace("legacy"),
+    "edge": "edge-v-branch-a",
+    "edge-2": "edge-v-branch-a-2",
+    "old": "legacy",
 }
 
 
@@ -129,20 +128,24 @@ def test_dynamic_volume_keeps_its_name() -> None:
         ("system:serviceaccount:legacy:bot", "system:serviceaccount:old:bot"),
         ("edge-v-branch-a-2 and edge-v-branch-a", "edge-2 and edge"),
         ("edge-v-branch-a-3", "edge-v-branch-a-3"),
-        ("my-edge-v-branch-a", "my-edge-v-branch-a"),
+        ("my-edge-v-branch-a-1", "my-edge-v-branch-a-1"),
+        ('clusterroles "pod-reader-v-branch-a" not found', 'clusterroles "pod-reader" not found'),
+        ("io.example.reader-v-branch-a is gone.", "io.example.reader is gone."),
+        ("waits for edge-v-branch-a.", "waits for edge."),
+        ("later-v-branch-a/web", "later/web"),
         ("Legacy legacy2", "Legacy legacy2"),
         ("edge-v-branch-b", "edge-v-branch-b"),
         ("", ""),
     ],
 )
 def test_text_has_virtual_names(text: str, expected: str) -> None:
-    assert restore_text(text, CLAIMS) == expected
+    assert restore_text(text, given.surroundings(claims=CLAIMS).names()) == expected
 
 
 @settings(deadline=None)
 @for_all(st.text("abv-/. ", max_size=30))
 def test_text_without_claims_stays(text: str) -> None:
-    assert restore_text(text, {}) == text
+    assert restore_text(text, given.surroundings(claims={}).names()) == text
 
 
 def test_notes_of_odd_shape_are_ignored() -> None:

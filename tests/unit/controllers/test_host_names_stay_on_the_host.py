@@ -1,0 +1,168 @@
+"""Whatever the host says of an object, its names for our things do not reach the hub.
+
+Runs over the corpus of translation cases: a host object gets statuses, messages and errors made
+up of host names, and nothing that is written to the hub may have one of them as a whole word.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from karmada_vc_agent.controllers.work_status import WorkStatus
+from karmada_vc_agent.fleet.host_objects import Applied, HostObjects
+from karmada_vc_agent.fleet.manifests import Failure, Manifests
+from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import InvalidError
+from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, copy_object
+from karmada_vc_agent.translation.names import NAMES_ANNOTATION
+from karmada_vc_agent.translation.translate import HostObject, Surroundings, translate
+from tests.unit.translation import given as facts
+
+CASES = Path(__file__).parents[2] / "cases" / "translation"
+WORK: Object = {
+    "apiVersion": "work.karmada.io/v1alpha1",
+    "kind": "Work",
+    "metadata": {"name": "web-1", "namespace": "karmada-es-branch-a"},
+}
+SEPARATORS = [" ", "/", ":", ".", ",", '"', "(", "_", "=", "\n", ". "]
+MORE_THAN_ONE_CASE = settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+class _Recorder(EventRecorder):
+    """Keeps the texts of events."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def record(self, *event: Any, **_: Any) -> None:
+        self.texts.append(event[-1])
+
+
+class _Refusing(HostObjects):
+    """A host that answers each write with an error of this text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    async def live(self, *_: Any) -> None:
+        return None
+
+    async def apply(self, *_: Any) -> Applied:
+        raise InvalidError(422, "Invalid", self._text)
+
+
+class _Namespaces:
+    """Stands for the namespaces controller, with every namespace claimed."""
+
+    async def claim(self, *_: Any) -> None:
+        return None
+
+    async def apply(self, *_: Any) -> Applied | None:
+        raise AssertionError("no case of this test is a Namespace")
+
+    async def release(self, *_: Any, **__: Any) -> None:
+        raise AssertionError("nothing is released here")
+
+
+def _cases() -> Iterator[Any]:
+    """Yield the manifests of the corpus that become host objects, each with its surroundings."""
+    for file in sorted(CASES.glob("*.yaml")):
+        case = yaml.safe_load(file.read_text())["given"]
+        around = facts.surroundings(**case.get("surroundings", {}))
+        translated = translate(case["manifest"], case.get("namespaced", True), around)
+        if isinstance(translated, HostObject):
+            yield pytest.param(case["manifest"], translated.obj, around, id=file.stem)
+
+
+CORPUS = list(_cases())
+
+
+def _host_names(host: Object, around: Surroundings) -> set[str]:
+    """Return names that only the host knows: claimed, noted on the object, and computed."""
+    names = around.names()
+    claimed = dict(around.claims)
+    noted = json.loads(annotations_of(host).get(NAMES_ANNOTATION, "{}"))
+    computed = {names.host_namespace("later"), names.host_name("reader")}
+    virtual = {*claimed, *noted.values()}
+    return {*claimed.values(), *noted, *computed} - virtual
+
+
+def _texts(host_names: set[str]) -> st.SearchStrategy[str]:
+    word = st.sampled_from([*sorted(host_names), "pods", "not found", "edge", "reader"])
+    part = st.tuples(word, st.sampled_from(SEPARATORS)).map("".join)
+    return st.lists(part, min_size=1, max_size=4).map("".join)
+
+
+def _assert_none_of(host_names: set[str], written: str) -> None:
+    for name in host_names:
+        alone = rf"(?<![A-Za-z0-9-]){re.escape(name)}(?![A-Za-z0-9-])"
+        assert not re.search(alone, written), f"host name {name} is in {written!r}"
+
+
+def test_the_corpus_has_objects() -> None:
+    assert len(CORPUS) >= 30
+
+
+@pytest.mark.parametrize(("manifest", "host", "around"), CORPUS)
+def test_a_status_and_its_events_have_no_host_names(
+    manifest: Object, host: Object, around: Surroundings
+) -> None:
+    host_names = _host_names(host, around)
+    texts = _texts(host_names)
+
+    @MORE_THAN_ONE_CASE
+    @given(texts, texts, texts)
+    def check(key: str, text: str, generation: str) -> None:
+        live = copy_object(host)
+        live["status"] = {
+            "message": text,
+            "conditions": [{"type": key, "message": text, "by": {key: [text]}}],
+            key: {key: text},
+        }
+        live["metadata"].setdefault("annotations", {})
+        live["metadata"]["annotations"][karmada.TEMPLATE_GENERATION_ANNOTATION] = generation
+        recorder = _Recorder()
+        work_status = WorkStatus(lambda _: None, WorkEvents(recorder))
+        entry = work_status.reflect(WORK, 0, manifest, live, around)
+        if isinstance(entry, dict):
+            _assert_none_of(host_names, json.dumps(entry, ensure_ascii=False).replace("\\n", " "))
+        assert recorder.texts
+        for message in recorder.texts:
+            _assert_none_of(host_names, message)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "host", "around"), [c for c in CORPUS if c.values[0]["kind"] != "Namespace"]
+)
+async def test_an_answer_of_the_host_comes_without_host_names(
+    manifest: Object, host: Object, around: Surroundings
+) -> None:
+    gvk = GroupVersionKind("", "v1", "Thing")
+    resource = Resource(gvk, "things", namespaced="namespace" in host["metadata"])
+    host_names = _host_names(host, around)
+
+    async def find_resource(_: GroupVersionKind) -> Resource:
+        return resource
+
+    for separator in SEPARATORS:
+        text = separator.join(["a", *sorted(host_names), "b"])
+        manifests = Manifests(
+            *(_Refusing(text), _Namespaces(), find_resource), lambda *_: around, lambda _: None
+        )
+        failure = await manifests.apply(around.vc, manifest, around.work)
+        assert isinstance(failure, Failure)
+        _assert_none_of(host_names, failure.text)
