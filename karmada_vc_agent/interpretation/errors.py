@@ -4,7 +4,7 @@
 class InterpretationError(Exception):
     """A level had a hook for the object and the hook failed; no other level is asked.
 
-    level: `native` (later also `declarative`, `webhook`, `third-party`).
+    level: `declarative`, `webhook`, `third-party` or `native`.
     operation: `Retain`, `InterpretStatus` or `InterpretHealth`.
     """
 
@@ -13,3 +13,11 @@ class InterpretationError(Exception):
         self.level = level
         self.operation = operation
         self.message = message
+
+
+class HookError(Exception):
+    """A script or a webhook failed; `str()` says how, the interpreter adds where."""
+
+
+class OverrunError(HookError):
+    """A script or a webhook used up its time; the next call would too, most likely."""

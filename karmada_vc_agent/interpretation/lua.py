@@ -1,0 +1,279 @@
+"""One script of a ResourceInterpreterCustomization: sandbox and conversions.
+
+Runs inside the helper process (script_runner), never in the agent's own. Each run has a fresh
+virtual machine: no script sees what another left, and its memory ends with it. Source:
+contract 7.7; karmada pkg/resourceinterpreter/customized/declarative/luavm.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+
+import orjson
+from lupa import lua51
+
+from karmada_vc_agent.interpretation import go_text, kube_library
+from karmada_vc_agent.interpretation.errors import HookError
+from karmada_vc_agent.interpretation.lua_environment import ENVIRONMENT
+from karmada_vc_agent.interpretation.operations import (
+    INTERPRET_HEALTH,
+    INTERPRET_STATUS,
+    RETAIN,
+    Operation,
+)
+from karmada_vc_agent.model.objects import Object
+
+MEMORY_BYTES = 64 * 2**20
+"""What the tables of one run may take; an object of the API server's 1.5 MB takes about 15."""
+
+Path = tuple[str, ...]
+
+
+class OutOfMemoryError(HookError):
+    """A script used up its memory; the process that ran it should not go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hook:
+    function: str
+    wanted: str
+
+
+_HOOKS: dict[Operation, _Hook] = {
+    RETAIN: _Hook("Retain", "table"),
+    INTERPRET_STATUS: _Hook("ReflectStatus", "table"),
+    INTERPRET_HEALTH: _Hook("InterpretHealth", "boolean"),
+}
+
+
+def run_script(
+    script: str, operation: Operation, objects: list[Object], now: Callable[[], datetime]
+) -> Any:
+    """Run one script and return the object, the status or the health it answers.
+
+    operation: `Retain` (objects: desired, live), `InterpretStatus` or `InterpretHealth`
+    (objects: live). now: the local time, with its zone. Raises HookError.
+    """
+    hook = _HOOKS[operation]
+    code = script.encode()
+    if code.startswith(b"\x1b"):
+        raise HookError("the script is compiled code, not text")
+    try:
+        machine = _new_machine()
+        prepare: Any = machine.compile(ENVIRONMENT)
+        run: Any = prepare(machine.table_from(_functions(now)))
+        arguments = [machine.table_from(_to_lua(obj), recursive=True) for obj in objects]
+        done, result = run(code, hook.function.encode(), hook.wanted.encode(), *arguments)
+    except lua51.LuaMemoryError as error:
+        raise OutOfMemoryError(f"more than {MEMORY_BYTES >> 20} MiB of memory") from error
+    except (lua51.LuaError, RecursionError) as error:
+        raise HookError(str(error) or type(error).__name__) from error
+    if not done:
+        text = _text(result)
+        raise (OutOfMemoryError if text == "not enough memory" else HookError)(text)
+    if hook.wanted == "boolean":
+        return result
+    return _converted(operation, orjson.loads(_text(result)), objects)
+
+
+def _new_machine() -> Any:
+    return lua51.LuaRuntime(
+        encoding=None,  # bytes: a script may make texts that are not UTF-8
+        register_eval=False,
+        register_builtins=False,
+        unpack_returned_tuples=True,
+        attribute_filter=_refuse_attribute,
+        max_memory=MEMORY_BYTES,
+    )
+
+
+def _refuse_attribute(_obj: object, _name: object, _is_setting: object) -> NoReturn:
+    raise AttributeError("objects of Python have nothing for a script")
+
+
+def _to_lua(value: Any) -> Any:
+    """Return JSON data as Lua has it: bytes, floats, no nulls."""
+    if isinstance(value, dict):
+        return {key.encode(): _to_lua(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_to_lua(item) for item in value if item is not None]
+    if isinstance(value, str):
+        return value.encode()
+    return value if isinstance(value, bool) else float(value)
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")
+
+
+# --- what scripts ask of Python --------------------------------------------------------------
+
+
+def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
+    """Return the functions behind the environment; none of them holds on to the machine."""
+
+    def date(template: bytes, moment: float | None) -> Any:
+        local = now()
+        text = _text(template)
+        if text.startswith("!"):
+            text, local = text.lstrip("!"), local.astimezone(UTC)
+        if moment is not None:
+            local = datetime.fromtimestamp(int(moment), UTC).astimezone(now().tzinfo)
+        if not text.startswith("*t"):
+            return go_text.date_text(text, local).encode()
+        fields = (local.year, local.month, local.day, local.hour, local.minute, local.second)
+        return (True, *map(float, fields), float(local.isoweekday() % 7 + 1))
+
+    return {
+        name.encode(): _never_raising(function)
+        for name, function in (
+            ("now", lambda: float(int(now().timestamp()))),
+            ("time_of", lambda *fields: _time_of(fields, now())),
+            ("date", date),
+            ("lower", lambda text: _text(text).lower().encode()),
+            ("upper", lambda text: _text(text).upper().encode()),
+            ("number_text", lambda number: go_text.number_text(float(number)).encode()),
+            ("format", _format),
+            ("resource_add", _resource_add),
+            ("resource_quantity", _resource_quantity),
+            ("pod_requirements", _pod_requirements),
+            ("pod_dependencies", _pod_dependencies),
+        )
+    }
+
+
+def _never_raising(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with `true` before what it returns, or `false` and what is wrong.
+
+    An exception that reached a script would be an object of Python in its hands.
+    """
+
+    def call(*arguments: Any) -> Any:
+        try:
+            result = function(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script gets a text
+            return False, (str(error) or type(error).__name__).encode()
+        return (True, *result) if isinstance(result, tuple) else (True, result)
+
+    return call
+
+
+def _format(template: bytes, *values: Any) -> bytes:
+    return go_text.format_text(_text(template), [_plain(value) for value in values]).encode()
+
+
+def _plain(value: Any) -> go_text.LuaValue:
+    if isinstance(value, bytes):
+        return _text(value)
+    return value if value is None or isinstance(value, bool) else float(value)
+
+
+def _time_of(fields: Iterable[float], now: datetime) -> float:
+    """Return the time of a date whose parts may be out of range, as Go carries them over."""
+    year, month, day, hour, minute, second = (int(field) for field in fields)
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    if not 1 <= year <= 9999:
+        # Absent parts are -1: the day of year -1 that Go makes of them is before Python's first.
+        # 400 years have the same days; whole cycles are taken out and put back.
+        cycles = (year - 2000) // 400
+        shifted = _time_of((year - 400 * cycles, month, day, hour, minute, second), now)
+        return shifted + cycles * 146097 * 86400.0
+    start = datetime(year, month, 1, tzinfo=now.tzinfo)
+    moment = start + timedelta(days=day - 1, hours=hour, minutes=minute, seconds=second)
+    return float(int(moment.timestamp()))
+
+
+def _resource_add(*quantities: bytes | None) -> bytes:
+    texts = [None if text is None else _text(text) for text in quantities]
+    return kube_library.resource_add(texts).encode()
+
+
+def _resource_quantity(text: bytes | None) -> float:
+    return kube_library.resource_quantity(None if text is None else _text(text))
+
+
+def _pod_requirements(template: bytes) -> bytes:
+    return _literal(kube_library.pod_requirements(_without_empties(template)))
+
+
+def _pod_dependencies(template: bytes, namespace: bytes) -> bytes:
+    return _literal(
+        kube_library.pod_dependencies(_without_empties(template), _text(namespace)) or None
+    )
+
+
+def _without_empties(json: bytes) -> Object:
+    decoded = _settle(orjson.loads(_text(json)), (), frozenset(), frozenset())
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def _literal(value: Any) -> bytes:
+    """Return the Lua program that returns JSON data."""
+    return b"return " + _expression(value).encode("latin-1")
+
+
+def _expression(value: Any) -> str:
+    if value is None:
+        return "nil"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return '"' + "".join(f"\\{byte:03d}" for byte in value.encode()) + '"'
+    if isinstance(value, dict):
+        items = (f"[{_expression(key)}]={_expression(item)}" for key, item in value.items())
+        return "{" + ",".join(items) + "}"
+    if isinstance(value, list):
+        return "{" + ",".join(map(_expression, value)) + "}"
+    return repr(float(value))
+
+
+# --- what scripts return ---------------------------------------------------------------------
+
+
+def _converted(operation: Operation, result: Any, objects: list[Object]) -> Any:
+    """Return a result with its empty tables told apart: maps, lists, or nothing at all."""
+    if result == []:
+        result = {}
+    else:
+        lists: set[Path] = set()
+        maps: set[Path] = set()
+        for reference in objects if operation == RETAIN else ():
+            _note_empties(reference, (), lists, maps)
+        result = _settle(result, (), frozenset(lists), frozenset(maps))
+    if operation == RETAIN and not (isinstance(result, dict) and result.get("kind")):
+        raise HookError("Retain returned no object: it has no kind")
+    if not isinstance(result, dict):
+        raise HookError("ReflectStatus returned a list, not an object")
+    return result
+
+
+def _note_empties(value: Any, path: Path, lists: set[Path], maps: set[Path]) -> None:
+    """Collect the paths, without indices, at which a reference has an empty list or map."""
+    items = value.items() if isinstance(value, dict) else ((None, item) for item in value)
+    for key, item in items:
+        here = path if key is None else (*path, key)
+        if item == []:
+            lists.add(here)
+        elif item == {}:
+            maps.add(here)
+        elif isinstance(item, (dict, list)):
+            _note_empties(item, here, lists, maps)
+
+
+def _settle(value: Any, path: Path, lists: frozenset[Path], maps: frozenset[Path]) -> Any:
+    """Return the value with each empty list inside it as its path says, dropped where none does."""
+    items = value.items() if isinstance(value, dict) else ((None, item) for item in value)
+    settled: list[tuple[Any, Any]] = []
+    for key, item in items:
+        here = path if key is None else (*path, key)
+        if item == []:
+            if here in maps:
+                settled.append((key, {}))
+            elif here in lists:
+                settled.append((key, []))
+        elif isinstance(item, (dict, list)):
+            settled.append((key, _settle(item, here, lists, maps)))
+        else:
+            settled.append((key, item))
+    return dict(settled) if isinstance(value, dict) else [item for _, item in settled]

@@ -1,0 +1,214 @@
+"""Runs Lua scripts in helper processes, each run with a deadline.
+
+A script that does not end is ended with its process; the next one gets a new process. The
+processes start with the first script and end with the agent. Who waits longest is not who is
+served next: scripts take turns, and none holds all processes, so that a slow one of one virtual
+cluster does not keep the others waiting.
+"""
+
+import asyncio
+import os
+import struct
+import sys
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Hashable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from karmada_vc_agent.interpretation.errors import HookError, OverrunError
+from karmada_vc_agent.interpretation.operations import Operation
+from karmada_vc_agent.model.objects import Object
+
+PROCESSES = 3
+DEADLINE_S = 1.0
+"""What one script may take, as with Karmada."""
+START_S = 30.0
+"""What a helper process may take to start; it is Python that starts, on whatever machine."""
+ANSWER_BYTES = 32 * 2**20
+_LENGTH = struct.Struct(">I")
+_HELPER = "karmada_vc_agent.script_helper"
+_ROOT = str(Path(__file__).resolve().parents[1])
+
+
+class ScriptRunner:
+    """A few helper processes, started when they are needed."""
+
+    def __init__(self, processes: int = PROCESSES, deadline_s: float = DEADLINE_S) -> None:
+        self._deadline_s = deadline_s
+        self._slots = FairSlots(processes, max(1, processes - 1))
+        self._idle: list[_Helper] = []
+        self._all: set[_Helper] = set()
+
+    async def run(
+        self, turn: Hashable, script: str, operation: Operation, objects: Sequence[Object]
+    ) -> Any:
+        """Run one script and return the object, the status or the health it answers.
+
+        turn: whose script it is; those of one turn wait for each other first. objects: desired
+        and live for Retain, else live. Raises HookError; OverrunError where its time was over.
+        """
+        async with self._slots.hold(turn):
+            helper = await self._take()
+            frame = {"script": script, "operation": operation, "objects": objects}
+            is_sound = False
+            try:
+                async with asyncio.timeout(self._deadline_s):
+                    answer = await helper.exchange(orjson.dumps(frame))
+                is_sound = True
+            except TimeoutError as error:
+                raise OverrunError(
+                    f"the script did not end within {self._deadline_s:g} s"
+                ) from error
+            except (EOFError, OSError) as error:
+                raise HookError(
+                    "the script ended its process: more memory or deeper recursion than it may use"
+                ) from error
+            finally:
+                if is_sound:
+                    self._idle.append(helper)
+                else:
+                    await self._end(helper)
+        if "error" in answer:
+            raise HookError(answer["error"])
+        return answer["value"]
+
+    async def close(self) -> None:
+        """End all helper processes."""
+        for helper in list(self._all):
+            await self._end(helper)
+        self._idle.clear()
+
+    def process_ids(self) -> list[int]:
+        """Return the ids of the helper processes there are."""
+        return [helper.process_id for helper in self._all]
+
+    async def _take(self) -> "_Helper":
+        while self._idle:
+            helper = self._idle.pop()
+            if helper.is_running:
+                return helper
+            await self._end(helper)
+        helper = await _Helper.start()
+        self._all.add(helper)
+        return helper
+
+    async def _end(self, helper: "_Helper") -> None:
+        self._all.discard(helper)
+        await helper.kill()
+
+
+class _Helper:
+    """One helper process and the frames to and from it."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None  # noqa: S101 - both are pipes
+        assert process.stdout is not None  # noqa: S101
+        self._process = process
+        self._stdin, self._stdout = process.stdin, process.stdout
+        self.process_id = process.pid
+
+    @classmethod
+    async def start(cls) -> "_Helper":
+        """Start a process and wait until it is ready. Raises HookError."""
+        # Its own search path and time zone and nothing else: no credentials of the agent.
+        environment = {"PYTHONPATH": _ROOT, "LC_ALL": "C.UTF-8"}
+        if "TZ" in os.environ:
+            environment["TZ"] = os.environ["TZ"]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-s", "-B", "-m", _HELPER),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=environment,
+            cwd="/",
+        )
+        helper = cls(process)
+        try:
+            async with asyncio.timeout(START_S):
+                await helper._read()
+        except (EOFError, OSError, TimeoutError) as error:
+            await helper.kill()
+            raise HookError("the helper process for scripts does not start") from error
+        except BaseException:
+            await helper.kill()
+            raise
+        return helper
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.returncode is None
+
+    async def exchange(self, frame: bytes) -> dict[str, Any]:
+        """Send a frame and return the answer. Raises EOFError, OSError when the process ended."""
+        self._stdin.write(_LENGTH.pack(len(frame)) + frame)
+        await self._stdin.drain()
+        return await self._read()
+
+    async def _read(self) -> dict[str, Any]:
+        length = _LENGTH.unpack(await self._stdout.readexactly(_LENGTH.size))[0]
+        if length > ANSWER_BYTES:
+            raise EOFError(f"an answer of {length} bytes")
+        answer: dict[str, Any] = orjson.loads(await self._stdout.readexactly(length))
+        return answer
+
+    async def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        self._stdin.close()
+        await self._process.wait()
+
+
+class FairSlots:
+    """So many may run at once, and of one turn fewer; turns alternate among those who wait."""
+
+    def __init__(self, total: int, of_one_turn: int) -> None:
+        self._free = total
+        self._of_one_turn = of_one_turn
+        self._running: Counter[Hashable] = Counter()
+        self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
+
+    @asynccontextmanager
+    async def hold(self, turn: Hashable) -> AsyncIterator[None]:
+        """Wait for a slot and keep it."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(turn, deque()).append(future)
+        self._admit()
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._give_back(turn)
+            raise
+        try:
+            yield
+        finally:
+            self._give_back(turn)
+
+    def _give_back(self, turn: Hashable) -> None:
+        self._free += 1
+        self._running[turn] -= 1
+        if not self._running[turn]:
+            del self._running[turn]
+        self._admit()
+
+    def _admit(self) -> None:
+        """Let in whoever may run, one of each turn after the other."""
+        while self._free:
+            turn = next(
+                (turn for turn in self._waiting if self._running[turn] < self._of_one_turn), None
+            )
+            if turn is None:
+                return
+            futures = self._waiting[turn]
+            future = futures.popleft()
+            if futures:
+                self._waiting.move_to_end(turn)
+            else:
+                del self._waiting[turn]
+            if not future.cancelled():
+                self._free -= 1
+                self._running[turn] += 1
+                future.set_result(None)
