@@ -11,7 +11,6 @@ from karmada_vc_agent.model import quantity
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.quantity import Quantity
 
-_NANO = 10**9
 _BINARY_NAMES = ("memory", "ephemeral-storage")
 _COUNTED_NAMES = ("cpu", "pods", *_BINARY_NAMES)
 _HUGE_PAGES = "hugepages-"
@@ -46,11 +45,7 @@ def resource_quantity(text: str | None) -> float:
     """Return a quantity as a number. Raises ValueError where it is negative or not finite."""
     if text is None:
         return 0.0
-    amount = quantity.parse(text)
-    try:
-        number = amount.nano / _NANO
-    except OverflowError as error:
-        raise ValueError(f'"{text[:80]}" is too large for a number') from error
+    number = quantity.approximate(text)
     if number < 0:
         raise ValueError(f'"{text[:80]}" is negative')
     return number

@@ -19,7 +19,8 @@ local assert, error, next, pairs, pcall, select = assert, error, next, pairs, pc
 local loadstring, rawget, tostring, tonumber = loadstring, rawget, tostring, tonumber
 local type, unpack, xpcall = type, unpack, xpcall
 local concat, floor, huge = table.concat, math.floor, math.huge
-local byte, format, gsub, len = string.byte, string.format, string.gsub, string.len
+local byte, find, format, gsub = string.byte, string.find, string.format, string.gsub
+local len, lower, match, upper = string.len, string.lower, string.match, string.upper
 local globals = _G
 
 collectgarbage("setpause", 120)
@@ -61,6 +62,19 @@ globals.tostring = function(...)
   return tostring(...)
 end
 
+-- As in Karmada: a text without a point is an integer or nothing, so "1e3" is nil.
+globals.tonumber = function(...)
+  local value, base = ...
+  if type(value) == "number" then return value end
+  if type(value) ~= "string" or base ~= nil and base ~= 10 then return tonumber(...) end
+  local text = match(value, "^[ \\n\\t]*(.-)[ \\n\\t]*$")
+  if find(text, ".", 1, true) or find(text, "^[+-]?%d+$")
+    or base == nil and find(text, "^0[xX]%x+$") then
+    return tonumber(text)
+  end
+  return nil
+end
+
 globals.print = function() end
 
 local function limited(value)
@@ -83,8 +97,6 @@ local function guarded_pattern(f)
     return f(text, pattern, ...)
   end
 end
-
-local find, lower, upper = string.find, string.lower, string.upper
 
 local function cased(f, of_unicode)
   return function(text, ...)
@@ -109,7 +121,7 @@ string.find = guarded_pattern(function(text, pattern, ...)
   if pattern == "" then return 1, 0 end
   return find(text, pattern, ...)
 end)
-string.match = guarded_pattern(string.match)
+string.match = guarded_pattern(match)
 string.gmatch = guarded_pattern(string.gmatch)
 string.gfind = string.gmatch
 string.lower = cased(lower, python.lower)

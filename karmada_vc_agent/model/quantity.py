@@ -102,6 +102,29 @@ def milli_units(raw: Raw) -> int:
     return parse(raw).milli
 
 
+def approximate(raw: Raw) -> float:
+    """Parse a quantity and return it as a number, with the error that Kubernetes' own has.
+
+    That multiplies the digits by a power of ten, so 700m is 0.7000000000000001. Raises
+    ValueError where the text is no quantity, or too large for a number.
+    """
+    exact = parse(raw)
+    match = _TEXT.fullmatch(raw if isinstance(raw, str) else repr(raw))
+    assert match is not None  # noqa: S101 - it was parsed
+    part = match["part"] or match["only_part"] or ""
+    digits = int((match["whole"] or "") + part)
+    exponent = int(match["exponent"] or _DECIMAL_EXPONENTS.get(match["decimal"] or "", 0))
+    if match["binary"]:
+        digits *= 1024 ** _BINARY_SUFFIXES.index(match["binary"])
+    power = exponent - len(part)
+    try:
+        if not -9 <= power < 0:
+            return exact.nano / _NANO
+    except OverflowError as error:
+        raise ValueError(f'"{str(raw)[:80]}" is too large for a number') from error
+    return (-digits if match["sign"] == "-" else digits) * float(f"1e{power}")
+
+
 def of_whole(units: int, notation: Notation = "DecimalSI") -> Quantity:
     """Make a quantity of whole units."""
     return Quantity(units * _NANO, notation)

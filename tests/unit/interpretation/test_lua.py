@@ -305,6 +305,8 @@ def test_a_retained_object_without_a_kind_is_an_error() -> None:
         ("tostring(1e-7)", "1e-07"),
         ("tostring(1 / 0)", "+Inf"),
         ("tostring(true)", "true"),
+        ("tonumber('12') + tonumber('0x10') + tonumber('1.5e1')", 43),
+        ("tostring(tonumber('1e2')) .. tostring(tonumber('inf'))", "nilnil"),
         ("string.format('%d of %s', 3.9, 'five')", "3 of five"),
         ("string.format('%5.2f|%-4s|%04d|%+d', 1.005, 'ab', 42, 7)", " 1.00|ab  |0042|+7"),
         ("string.format('%g %g', 0.1, 123456789)", "0.1 1.23456789e+08"),

@@ -156,3 +156,15 @@ def test_text_is_canonical(amount: Quantity) -> None:
 @given(quantities, quantities)
 def test_sum_and_difference_undo_each_other(a: Quantity, b: Quantity) -> None:
     assert (a + b - b).nano == a.nano
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        *[("1500m", 1.5), ("700m", 0.7000000000000001), ("0.35", 0.35000000000000003)],
+        *[("2.675", 2.6750000000000003), ("1.5Gi", 1610612736.0), ("1k", 1000.0)],
+        *[("5n", 5e-09), ("1e3", 1000.0), ("-1", -1.0), ("0.0000000001", 1e-09), ("0", 0.0)],
+    ],
+)
+def test_a_quantity_as_a_number_has_the_error_of_kubernetes(text: str, number: float) -> None:
+    assert quantity.approximate(text) == number
