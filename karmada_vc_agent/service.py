@@ -42,6 +42,7 @@ from karmada_vc_agent.fleet.census import (
 from karmada_vc_agent.fleet.claims import Claims, claim_of
 from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
+from karmada_vc_agent.fleet.interpreter_rules import Concerns, InterpreterRules
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
@@ -51,6 +52,7 @@ from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.work_watches import WorkWatches
 from karmada_vc_agent.fleet.works import namespaces_used
+from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.controller import Controller, Requeue
@@ -73,6 +75,7 @@ from karmada_vc_agent.model.objects import (
     labels_of,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.script_runner import ScriptRunner
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.telemetry.metrics import ControllerMeter, Metrics
 from karmada_vc_agent.translation.names import NamespaceTemplate
@@ -181,6 +184,8 @@ class Service:
         self._watches = WorkWatches(
             hub, names, self._work_changed, cluster_wide=self._config.works_cluster_wide
         )
+        self._scripts = ScriptRunner()
+        self._interpreter_rules = InterpreterRules(hub, self._scripts.run, self._meaning_changed)
 
     # --- who decides and writes ---------------------------------------------------------
 
@@ -207,14 +212,15 @@ class Service:
             clients.hub_events, lambda: len(self._works_queue) > BUSY_WORKS
         )
         events = WorkEvents(self._recorder)
-        self._work_status = WorkStatus(self._enqueue_work, events)
+        interpreter = Interpreter(self._interpreter_rules.levels, time.monotonic)
+        self._work_status = WorkStatus(self._enqueue_work, events, interpreter)
         self._informers = InformerSet(
             clients.host,
             {"labelSelector": CLUSTER_LABEL},
             self._work_status.follow,
             HOST_OBJECT_INDEXES,
         )
-        host_objects = HostObjects(clients.host, self._store_of)
+        host_objects = HostObjects(clients.host, self._store_of, interpreter)
         namespaces = NamespaceController(
             clients.host,
             self._claims,
@@ -429,6 +435,12 @@ class Service:
             for name in self._virtual_clusters:
                 self._retry_refused(name)
 
+    def _meaning_changed(self, concerns: Concerns) -> None:
+        """Look again at what is applied: the interpreter says something else of it now."""
+        for name in self._virtual_clusters:
+            for work in self._watches.works.with_kind(name, concerns):
+                self._works_queue.add((name, work))
+
     def _retry_refused(self, name: str) -> None:
         for key in self._execution.refused(name):
             self._works_queue.add(key)
@@ -500,11 +512,11 @@ class Service:
             readers.append(group.create_task(self._informers.run(), name="informers"))
             readers.append(group.create_task(self._watches.run(), name="work watches"))
             readers.append(group.create_task(self._recorder.run(), name="events"))
-            stopped = group.create_task(stop.wait(), name="stop")
-            synced = group.create_task(
-                wait_all_synced(self._reflectors, self._config.cluster_cache_sync_timeout),
-                name="sync",
+            readers.append(
+                group.create_task(self._interpreter_rules.run(), name="interpreter rules")
             )
+            stopped = group.create_task(stop.wait(), name="stop")
+            synced = group.create_task(self._wait_synced(), name="sync")
             self._tasks += readers
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             workers: list[asyncio.Task[None]] = []
@@ -529,8 +541,14 @@ class Service:
                 await stopped
             self._tasks.clear()
             await self._finish(workers)
+            await self._scripts.close()
+            await self._interpreter_rules.close()
             for task in (*readers, *workers, synced):
                 task.cancel()
+
+    async def _wait_synced(self) -> None:
+        await wait_all_synced(self._reflectors, self._config.cluster_cache_sync_timeout)
+        await self._interpreter_rules.wait_answered()
 
     async def _report_unserved(self) -> None:
         """Warn of virtual clusters that left the settings; forget those that left the hub too."""

@@ -20,7 +20,6 @@ from karmada_vc_agent.fleet.manifests import Failure, Manifests
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.works import WorkKey, Works, is_suspended, manifests_of, work_path
-from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
@@ -28,7 +27,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status import work_conditions
 from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.manifest_status import ManifestStatus
+from karmada_vc_agent.status.manifest_status import ManifestStatus, Reflection
 from karmada_vc_agent.status.work_status import (
     applied_condition,
     applied_of,
@@ -46,14 +45,14 @@ ATTEMPTS = 5
 class StatusReflector(Protocol):
     """What execution asks of work status."""
 
-    def reflect(
+    async def reflect(
         self,
         work: Object,
         ordinal: int,
         manifest: Object,
         live: Object,
         surroundings: Surroundings,
-    ) -> ManifestStatus | InterpretationError: ...
+    ) -> Reflection: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class ExecutionController:
             if isinstance(result, Failure):
                 self._note_failure(vc, work, manifest, result, outcome)
             elif result is not None:
-                self._note_success(vc, work, ordinal, result, outcome)
+                await self._note_success(vc, work, ordinal, result, outcome)
         self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
         self._codes.pop(key, None)
         if outcome.codes:
@@ -183,22 +182,22 @@ class ExecutionController:
             self._o.events.refused(work, failure.code, failure.text)
         self._o.events.not_applied(manifest, vc.name, failure.text)
 
-    def _note_success(
+    async def _note_success(
         self, vc: VirtualCluster, work: Object, ordinal: int, applied: Applied, outcome: _Outcome
     ) -> None:
         outcome.was_written |= applied.was_written
         outcome.was_recreated |= applied.was_recreated
-        entry = self._reflect(vc, work, ordinal, applied.live)
-        if isinstance(entry, InterpretationError):
-            outcome.unreadable = str(entry)
-        else:
-            outcome.entries.append(entry)
+        await self._reflect(vc, work, ordinal, applied.live, outcome)
 
-    def _reflect(
-        self, vc: VirtualCluster, work: Object, ordinal: int, live: Object
-    ) -> ManifestStatus | InterpretationError:
+    async def _reflect(
+        self, vc: VirtualCluster, work: Object, ordinal: int, live: Object, outcome: _Outcome
+    ) -> None:
         around = self._o.manifests.around(vc, _work_id(work))
-        return self._o.work_status.reflect(work, ordinal, manifests_of(work)[ordinal], live, around)
+        manifest = manifests_of(work)[ordinal]
+        reflection = await self._o.work_status.reflect(work, ordinal, manifest, live, around)
+        outcome.unreadable = reflection.problem or outcome.unreadable
+        if reflection.entry is not None:
+            outcome.entries.append(reflection.entry)
 
     def _tell(self, vc: VirtualCluster, work: Object, outcome: _Outcome, *, is_new: bool) -> None:
         self._tell_dispatching(work, work_conditions.dispatching(suspended=False))
@@ -219,16 +218,16 @@ class ExecutionController:
 
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but go on reporting what is there (contract 5.3, 6.2)."""
-        entries: list[ManifestStatus] = []
+        outcome = _Outcome()
         for ordinal, manifest in enumerate(manifests_of(work)):
             live = await self._o.manifests.cached(vc, manifest, _work_id(work))
             if live is not None:
-                entry = self._reflect(vc, work, ordinal, live)
-                if not isinstance(entry, InterpretationError):
-                    entries.append(entry)
+                await self._reflect(vc, work, ordinal, live, outcome)
         condition = work_conditions.dispatching(suspended=True)
         self._tell_dispatching(work, condition)
-        await self._write_status(work, [condition], entries)
+        await self._write_status(work, [condition], outcome.entries)
+        if outcome.unreadable:
+            raise RetryError(outcome.unreadable)
 
     # --- status -------------------------------------------------------------------------
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.works import WorkKey
-from karmada_vc_agent.interpretation import interpreter
 from karmada_vc_agent.interpretation.errors import InterpretationError
+from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
 from karmada_vc_agent.model.objects import Object, annotations_of
-from karmada_vc_agent.status.manifest_status import ManifestStatus, manifest_status
+from karmada_vc_agent.status.manifest_status import Reflection, manifest_status
 from karmada_vc_agent.translation.restore import (
     names_of,
     restore,
@@ -35,9 +35,15 @@ def owning_work(obj: Object) -> WorkKey | None:
 class WorkStatus:
     """Feeds host changes to the queue of Works, and reflects live objects."""
 
-    def __init__(self, enqueue: Callable[[WorkKey], None], events: WorkEvents) -> None:
+    def __init__(
+        self,
+        enqueue: Callable[[WorkKey], None],
+        events: WorkEvents,
+        interpreter: Interpreter = BUILT_IN,
+    ) -> None:
         self._enqueue = enqueue
         self._events = events
+        self._interpreter = interpreter
 
     def follow(self, old: Object | None, new: Object | None) -> None:
         """Queue the Work of a host object that was added, changed or deleted.
@@ -49,35 +55,38 @@ class WorkStatus:
             assert owner is not None  # noqa: S101 - for the type checker
             self._enqueue(owner)
 
-    def reflect(
+    async def reflect(
         self,
         work: Object,
         ordinal: int,
         manifest: Object,
         live: Object,
         surroundings: Surroundings,
-    ) -> ManifestStatus | InterpretationError:
-        """Return the entry for one manifest; an error where its status cannot be read.
+    ) -> Reflection:
+        """Return the entry for one manifest.
 
-        manifest: the original of the Work. live: the host object.
+        manifest: the original of the Work. live: the host object. Where its health cannot be
+        interpreted, the entry says `Unknown` and the problem is to be tried again.
         """
+        cluster = surroundings.vc.name
         virtual, names = restore(live, surroundings), names_of(live, surroundings)
         before = _entry(work, ordinal)
         try:
-            status = interpreter.reflect_status(virtual)
+            status = await self._interpreter.reflect_status(cluster, virtual)
         except InterpretationError as error:
-            self._events.reflected(work, manifest, restore_text(str(error), names))
-            return error
-        error_text = None
+            problem = restore_text(str(error), names)
+            self._events.reflected(work, manifest, problem)
+            return Reflection(None, problem)
+        problem = ""
         try:
-            health: str = interpreter.interpret_health(virtual)
+            health: str = await self._interpreter.interpret_health(cluster, virtual)
         except InterpretationError as error:
-            health, error_text = UNKNOWN, restore_text(str(error), names)
+            health, problem = UNKNOWN, restore_text(str(error), names)
         entry = manifest_status(ordinal, manifest, restore_texts(status, names), health)
         if entry != before:
             self._events.reflected(work, manifest, None)
-            self._events.interpreted(work, manifest, health, error_text)
-        return entry
+            self._events.interpreted(work, manifest, health, problem or None)
+        return Reflection(entry, problem)
 
 
 def _entry(work: Object, ordinal: int) -> Object | None:

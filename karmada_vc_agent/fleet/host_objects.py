@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from karmada_vc_agent.fleet.hub_clusters import digest
-from karmada_vc_agent.interpretation import interpreter
+from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.domain import is_ours
-from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, key_of
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, is_ours
+from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, key_of, labels_of
 from karmada_vc_agent.planning.apply_plan import (
     Create,
     Foreign,
@@ -57,10 +57,14 @@ class HostObjects:
     """
 
     def __init__(
-        self, host: ApiClient, store_of: Callable[[Resource], Store[Object] | None]
+        self,
+        host: ApiClient,
+        store_of: Callable[[Resource], Store[Object] | None],
+        interpreter: Interpreter = BUILT_IN,
     ) -> None:
         self._host = host
         self._store_of = store_of
+        self._interpreter = interpreter
         self._memory: dict[ObjectKey, _Memory] = {}
 
     async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
@@ -134,14 +138,15 @@ class HostObjects:
     async def release(self, resource: Resource, desired: Object) -> Foreign | None:
         """Take our and Karmada's marks off the live object and leave it; missing is fine.
 
-        Karmada blocks for ever on a missing one (contract 5.8); we do not.
+        Karmada blocks for ever on a missing one (contract 5.8); we do not. Raises KubeError,
+        InterpretationError.
         """
         key = key_of(desired)
         for _ in range(ATTEMPTS):
             live = await self._get(resource, key.namespace, key.name)
             if live is None:
                 return None
-            match plan_release(desired, live, interpreter.retain):
+            match await plan_release(desired, live, self._retain):
                 case Foreign() as foreign:
                     return foreign
                 case Keep():
@@ -162,7 +167,7 @@ class HostObjects:
         self, resource: Resource, desired: Object, live: Object | None, check: Check
     ) -> Applied | Foreign:
         namespace = desired["metadata"].get("namespace") or ""
-        match plan_apply(desired, live, interpreter.retain):
+        match await plan_apply(desired, live, self._retain):
             case Create(obj):
                 answer = await self._host.create(resource.path(namespace), check(obj, None))
             case Replace(obj):
@@ -175,6 +180,10 @@ class HostObjects:
                 return Applied(live, was_written=False)
         self._observe(resource, answer)
         return Applied(answer, was_written=True)
+
+    async def _retain(self, desired: Object, live: Object) -> Object:
+        cluster = labels_of(desired).get(CLUSTER_LABEL, "")
+        return await self._interpreter.retain(cluster, desired, live)
 
     def _observe(self, resource: Resource, answer: Object) -> None:
         answer["metadata"].pop("managedFields", None)

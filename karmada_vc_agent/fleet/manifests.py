@@ -125,7 +125,8 @@ class Manifests:
     ) -> None:
         """Delete what a manifest made, or take all marks off it and leave it.
 
-        One that was refused made nothing. Raises KubeError.
+        One that was refused made nothing. Raises KubeError, and RetryError where the
+        interpreter cannot say what stays.
         """
         found = await self._translate(vc, manifest, work)
         if found is None:
@@ -135,7 +136,10 @@ class Manifests:
             namespace = VirtualNamespace(translated.virtual_key.name)
             await self._namespaces.release(vc, namespace, preserve=preserve)
         elif preserve:
-            await self._host_objects.release(resource, translated.obj)
+            try:
+                await self._host_objects.release(resource, translated.obj)
+            except InterpretationError as error:
+                raise RetryError(self._virtual_text(vc, manifest, str(error))) from error
         else:
             await self._host_objects.remove(resource, translated.obj)
 

@@ -1,13 +1,13 @@
 """The Works of all virtual clusters, read together whatever watches they came by."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import (
     cluster_of_execution_namespace,
     execution_namespace,
 )
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
 
 WorkKey = tuple[str, str]
 """Virtual cluster and name of a Work."""
@@ -70,6 +70,16 @@ class Works:
         namespace = execution_namespace(cluster)
         found = (work["metadata"] for work in store or ())
         return [meta["name"] for meta in found if meta["namespace"] == namespace]
+
+    def with_kind(self, cluster: str, concerns: Callable[[GroupVersionKind], bool]) -> list[str]:
+        """Return the names of the Works with a manifest of a kind that `concerns`."""
+        namespace = execution_namespace(cluster)
+        return [
+            work["metadata"]["name"]
+            for work in self._stores.get(cluster) or ()
+            if work["metadata"]["namespace"] == namespace
+            and any(concerns(gvk_of(manifest)) for manifest in manifests_of(work))
+        ]
 
     def using_namespace(self, cluster: str, namespace: str) -> list[Object]:
         """Return the Works of a virtual cluster with a manifest in a virtual namespace."""

@@ -1,23 +1,27 @@
 """Ask the interpreter levels what a live object means, in Karmada's order.
 
 The first level with a hook for the exact kind answers; its error ends the search (contract
-7.1). `_LEVELS` is that order; a further level is a row above them.
+7.1). Levels 1 and 2 are of the user's own, scripts and webhooks: `Interpreter` asks them. The
+levels below are rules of ours: `_LEVELS` is their order, the functions of this module ask them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from karmada_vc_agent.interpretation import health, reflect, third_party
 from karmada_vc_agent.interpretation import retain as retention
-from karmada_vc_agent.interpretation.errors import InterpretationError
+from karmada_vc_agent.interpretation.errors import HookError, InterpretationError, OverrunError
+from karmada_vc_agent.interpretation.hooks import HookLevel, Rests
+from karmada_vc_agent.interpretation.operations import (
+    INTERPRET_HEALTH,
+    INTERPRET_STATUS,
+    RETAIN,
+    Operation,
+)
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
 
 Health = Literal["Healthy", "Unhealthy"]
-
-RETAIN = "Retain"
-INTERPRET_STATUS = "InterpretStatus"
-INTERPRET_HEALTH = "InterpretHealth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +91,76 @@ def interpret_health(live: Object) -> Health:
             except _SHAPE_ERRORS as error:
                 raise InterpretationError(level.name, INTERPRET_HEALTH, str(error)) from error
     return "Healthy"
+
+
+class Interpreter:
+    """All levels in their order.
+
+    levels: those of the user's own. now: seconds of a clock that does not jump. Where no hook
+    is for a kind, nothing is waited for: the rules answer at once.
+    """
+
+    def __init__(self, levels: Sequence[HookLevel], now: Callable[[], float]) -> None:
+        self._levels = levels
+        self._rests = Rests(now)
+
+    async def retain(self, cluster: str, desired: Object, live: Object) -> Object:
+        """Return the desired object with the values that the host owns.
+
+        cluster: the virtual cluster, for turns. Raises InterpretationError.
+        """
+        answer = await self._ask(cluster, RETAIN, (desired, live))
+        if answer is None:
+            return retain(desired, live)
+        kept: Object = answer.value
+        return kept
+
+    async def reflect_status(self, cluster: str, live: Object) -> Object | None:
+        """Return the status to report, None where there is none. See `reflect_status`."""
+        answer = await self._ask(cluster, INTERPRET_STATUS, (live,))
+        if answer is None:
+            return reflect_status(live)
+        status: Object | None = answer.value
+        return status
+
+    async def interpret_health(self, cluster: str, live: Object) -> Health:
+        """Return `Healthy` or `Unhealthy`. See `interpret_health`."""
+        answer = await self._ask(cluster, INTERPRET_HEALTH, (live,))
+        if answer is None:
+            return interpret_health(live)
+        return "Healthy" if answer.value else "Unhealthy"
+
+    async def _ask(
+        self, cluster: str, operation: Operation, objects: Sequence[Object]
+    ) -> "_Answer | None":
+        """Ask the first level with a hook; None where none has one."""
+        kind = gvk_of(objects[0])
+        for level in self._levels:
+            hook = level.hook(kind, operation)
+            if hook is None:
+                continue
+            key = (cluster, hook.key)
+            rest_s = self._rests.left_s(key)
+            if rest_s:
+                text = f"it did not end in time and is left alone for another {rest_s:.0f} s"
+                raise InterpretationError(level.name, operation, text)
+            try:
+                value = await hook.ask(cluster, objects)
+            except OverrunError as error:
+                self._rests.overran(key)
+                raise InterpretationError(level.name, operation, str(error)) from error
+            except HookError as error:
+                self._rests.ended(key)
+                raise InterpretationError(level.name, operation, str(error)) from error
+            self._rests.ended(key)
+            return _Answer(value)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    value: Any
+
+
+BUILT_IN = Interpreter((), lambda: 0.0)
+"""Our own rules alone; it asks nobody and so needs no clock."""

@@ -16,6 +16,7 @@ from karmada_vc_agent.kube.codec import Codec, Page
 from karmada_vc_agent.kube.errors import (
     ApiError,
     ExpiredError,
+    ForbiddenError,
     KubeError,
     NotFoundError,
     UnreachableError,
@@ -50,6 +51,7 @@ class Reflector(Generic[T]):
         self._codec = codec
         self._query = dict(query or {})
         self._synced = asyncio.Event()
+        self._answered = asyncio.Event()
         self._version: str | None = None
         self._complaint = ""
 
@@ -64,6 +66,8 @@ class Reflector(Generic[T]):
                     failures = 0
                     continue
             except KubeError as error:
+                if isinstance(error, ForbiddenError):
+                    self._answered.set()
                 if isinstance(error, (ExpiredError, NotFoundError)):
                     self._version = None  # start over with a list
                 if not isinstance(error, ExpiredError):
@@ -82,6 +86,11 @@ class Reflector(Generic[T]):
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""
         await self._synced.wait()
+
+    async def wait_answered(self) -> bool:
+        """Wait for the first complete list or for a refusal; return whether it is synced."""
+        await self._answered.wait()
+        return self._synced.is_set()
 
     def _complain(self, error: KubeError) -> None:
         """Log a refusal once; an outage is logged by the client, once for all of its users."""
@@ -116,6 +125,7 @@ class Reflector(Generic[T]):
         self._version = page.resource_version
         self._complaint = ""
         self._synced.set()
+        self._answered.set()
 
     async def _watch(self) -> bool:
         """Follow one watch to its end; return whether it told anything, were it a bookmark."""

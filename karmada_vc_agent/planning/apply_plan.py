@@ -6,15 +6,18 @@ changes nothing: the server answers with the same resourceVersion. `needs_update
 remembered version is what keeps that from happening at each event.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from karmada_vc_agent.model.objects import Object, dig, labels_of
 from karmada_vc_agent.planning import metadata, ownership
 from karmada_vc_agent.planning.prune import prune
 
-Retain = Callable[[Object, Object], Object]
-"""(merged desired, live) -> desired with what the host owns; may raise InterpretationError."""
+Retain = Callable[[Object, Object], Awaitable[Object]]
+"""(merged desired, live) -> desired with what the host owns; may raise InterpretationError.
+
+Awaited because it may be a script or a webhook of the user's own.
+"""
 
 _GENERATION_PREFIX = "gen:"
 _RESOURCE_VERSION_PREFIX = "rv:"
@@ -52,7 +55,7 @@ class Foreign:
 ApplyPlan = Create | Replace | Keep | Foreign
 
 
-def plan_apply(desired: Object, live: Object | None, retain: Retain) -> ApplyPlan:
+async def plan_apply(desired: Object, live: Object | None, retain: Retain) -> ApplyPlan:
     """Plan the write for one manifest.
 
     desired: the rewritten manifest, named as on the host. live: the host object or None.
@@ -62,10 +65,11 @@ def plan_apply(desired: Object, live: Object | None, retain: Retain) -> ApplyPla
         return Create(desired)
     if not ownership.may_replace(desired, live):
         return Foreign(ownership.foreign_owner(desired, live) or "")
-    return _replace_unless_equal(retain(metadata.merge_metadata(desired, live), live), live)
+    retained = await retain(metadata.merge_metadata(desired, live), live)
+    return _replace_unless_equal(retained, live)
 
 
-def plan_release(desired: Object, live: Object, retain: Retain) -> Replace | Keep | Foreign:
+async def plan_release(desired: Object, live: Object, retain: Retain) -> Replace | Keep | Foreign:
     """Plan the write that takes Karmada's and our marks off an object that is to stay.
 
     Used when a Work with preserveResourcesOnDeletion goes (contract 5.8, first point).
@@ -74,7 +78,8 @@ def plan_release(desired: Object, live: Object, retain: Retain) -> Replace | Kee
         return Foreign(ownership.foreign_owner(desired, live) or "")
     merged = metadata.merge_metadata(metadata.without_claims(desired), live)
     # Our own keys are in no managed list, so the merge alone would bring them back.
-    return _replace_unless_equal(metadata.without_our_keys(retain(merged, live)), live)
+    retained = await retain(merged, live)
+    return _replace_unless_equal(metadata.without_our_keys(retained), live)
 
 
 def version_of(live: Object) -> str:

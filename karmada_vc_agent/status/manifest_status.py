@@ -1,6 +1,7 @@
 """Entries of a Work's status.manifestStatuses, one for each manifest (contract 6.1)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, ObjectKey, gvk_of, key_of
@@ -24,6 +25,17 @@ class ManifestStatus(TypedDict):
     identifier: Identifier
     status: NotRequired[Object]
     health: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reflection:
+    """What was read of one manifest: its entry, None where its status cannot be read.
+
+    problem: what failed and is to be tried again; empty where nothing did.
+    """
+
+    entry: ManifestStatus | None
+    problem: str = ""
 
 
 # Without a status the quota controller of the control plane panics (contract 6.3, trap 22).

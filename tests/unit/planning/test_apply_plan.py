@@ -9,6 +9,7 @@ from karmada_vc_agent.interpretation import interpreter
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.planning import apply_plan
 from karmada_vc_agent.planning.apply_plan import Create, Foreign, Keep, Replace
+from tests.fakes.planned import plan_apply, plan_release
 
 MANAGED_LABELS = "resourcetemplate.karmada.io/managed-labels"
 MANAGED_ANNOTATIONS = "resourcetemplate.karmada.io/managed-annotations"
@@ -52,12 +53,12 @@ def _live(desired: Object) -> Object:
 
 
 def test_a_missing_object_is_created_from_the_manifest() -> None:
-    assert apply_plan.plan_apply(_desired(), None, _no_retain) == Create(_desired())
+    assert plan_apply(_desired(), None, _no_retain) == Create(_desired())
 
 
 def test_an_equal_object_is_kept() -> None:
     desired = _desired()
-    assert apply_plan.plan_apply(desired, _live(desired), _no_retain) == Keep()
+    assert plan_apply(desired, _live(desired), _no_retain) == Keep()
 
 
 def test_what_others_added_on_the_host_is_kept() -> None:
@@ -67,7 +68,7 @@ def test_what_others_added_on_the_host_is_kept() -> None:
     live["metadata"]["annotations"]["added-on-host"] = "1"
     live["metadata"]["finalizers"] = ["host/f"]
     assert apply_plan.needs_update(desired, live, "gen:4")
-    assert apply_plan.plan_apply(desired, live, _no_retain) == Keep()
+    assert plan_apply(desired, live, _no_retain) == Keep()
 
 
 def test_changed_content_replaces_the_object_with_its_live_metadata() -> None:
@@ -75,7 +76,7 @@ def test_changed_content_replaces_the_object_with_its_live_metadata() -> None:
     live["metadata"]["finalizers"] = ["host/f"]
     live["metadata"]["ownerReferences"] = [{"name": "o"}]
     live["metadata"]["labels"]["added-on-host"] = "1"
-    plan = apply_plan.plan_apply(_desired(data={"a": "2"}), live, _no_retain)
+    plan = plan_apply(_desired(data={"a": "2"}), live, _no_retain)
     assert isinstance(plan, Replace)
     assert plan.obj["data"] == {"a": "2"}
     assert plan.obj["metadata"] == {
@@ -93,7 +94,7 @@ def test_a_label_removed_upstream_is_removed_on_the_host() -> None:
     live = _live(_desired())
     desired = _desired()
     del desired["metadata"]["labels"]["app"]
-    plan = apply_plan.plan_apply(desired, live, _no_retain)
+    plan = plan_apply(desired, live, _no_retain)
     assert isinstance(plan, Replace)
     assert "app" not in plan.obj["metadata"]["labels"]
 
@@ -101,7 +102,7 @@ def test_a_label_removed_upstream_is_removed_on_the_host() -> None:
 def test_a_default_of_the_server_is_a_difference_as_in_karmada() -> None:
     desired = _desired()
     live = _live(desired) | {"immutable": False}
-    plan = apply_plan.plan_apply(desired, live, _no_retain)
+    plan = plan_apply(desired, live, _no_retain)
     assert isinstance(plan, Replace)
     assert not apply_plan.needs_update(desired, live, apply_plan.version_of(live))
 
@@ -114,7 +115,7 @@ def test_retain_gets_the_merged_object_and_its_result_is_planned() -> None:
         return {**desired, "data": live["data"]}
 
     live = _live(_desired())
-    assert apply_plan.plan_apply(_desired(data={"a": "2"}), live, retain) == Keep()
+    assert plan_apply(_desired(data={"a": "2"}), live, retain) == Keep()
     assert seen[0]["metadata"]["resourceVersion"] == "41"
     assert seen[0]["data"] == {"a": "2"}
 
@@ -122,7 +123,7 @@ def test_retain_gets_the_merged_object_and_its_result_is_planned() -> None:
 def test_an_object_without_the_managed_label_is_foreign() -> None:
     live = _live(_desired())
     live["metadata"]["labels"] = {}
-    assert apply_plan.plan_apply(_desired(), live, _no_retain) == Foreign("")
+    assert plan_apply(_desired(), live, _no_retain) == Foreign("")
 
 
 def test_an_object_of_another_virtual_cluster_is_foreign_with_its_owner() -> None:
@@ -130,7 +131,7 @@ def test_an_object_of_another_virtual_cluster_is_foreign_with_its_owner() -> Non
     live["metadata"]["labels"][CLUSTER] = "vc2"
     desired = _desired()
     desired["metadata"]["annotations"]["work.karmada.io/conflict-resolution"] = "overwrite"
-    assert apply_plan.plan_apply(desired, live, _no_retain) == Foreign("vc2")
+    assert plan_apply(desired, live, _no_retain) == Foreign("vc2")
 
 
 def test_overwrite_takes_an_object_over() -> None:
@@ -138,7 +139,7 @@ def test_overwrite_takes_an_object_over() -> None:
     desired["metadata"]["annotations"]["work.karmada.io/conflict-resolution"] = "overwrite"
     live = _live(_desired())
     live["metadata"]["labels"] = {"theirs": "1"}
-    plan = apply_plan.plan_apply(desired, live, _no_retain)
+    plan = plan_apply(desired, live, _no_retain)
     assert isinstance(plan, Replace)
     assert plan.obj["metadata"]["labels"] == {**desired["metadata"]["labels"], "theirs": "1"}
 
@@ -147,14 +148,14 @@ def test_a_service_with_its_host_address_is_kept() -> None:
     desired = _desired(kind="Service", data=None, spec={"ports": [{"port": 80}]})
     live = _live(desired)
     live["spec"] = {**desired["spec"], "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}
-    assert apply_plan.plan_apply(desired, live, interpreter.retain) == Keep()
+    assert plan_apply(desired, live, interpreter.retain) == Keep()
 
 
 def test_a_changed_service_keeps_its_host_address() -> None:
     desired = _desired(kind="Service", data=None, spec={"ports": [{"port": 80}]})
     live = _live(desired)
     live["spec"] = {"ports": [{"port": 81}], "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}
-    plan = apply_plan.plan_apply(desired, live, interpreter.retain)
+    plan = plan_apply(desired, live, interpreter.retain)
     assert isinstance(plan, Replace)
     assert plan.obj["spec"] == {"ports": [{"port": 80}], "clusterIP": "10.0.0.1"}
 
@@ -163,14 +164,14 @@ def test_a_deployment_whose_revision_the_host_counts_is_kept() -> None:
     desired = _desired(apiVersion="apps/v1", kind="Deployment", data=None, spec={"replicas": 1})
     live = _live(desired) | {"status": {"replicas": 1}}
     live["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = "2"
-    assert apply_plan.plan_apply(desired, live, interpreter.retain) == Keep()
+    assert plan_apply(desired, live, interpreter.retain) == Keep()
 
 
 def test_planning_does_not_change_its_input() -> None:
     desired, live = _desired(data={"a": "2"}), _live(_desired())
     before = copy.deepcopy((desired, live))
-    apply_plan.plan_apply(desired, live, _no_retain)
-    apply_plan.plan_release(desired, live, _no_retain)
+    plan_apply(desired, live, _no_retain)
+    plan_release(desired, live, _no_retain)
     apply_plan.needs_update(desired, live, "gen:4")
     assert (desired, live) == before
 
@@ -178,7 +179,7 @@ def test_planning_does_not_change_its_input() -> None:
 def test_release_takes_every_mark_off() -> None:
     live = _live(_desired())
     live["metadata"]["labels"]["added-on-host"] = "1"
-    plan = apply_plan.plan_release(_desired(), live, _no_retain)
+    plan = plan_release(_desired(), live, _no_retain)
     assert isinstance(plan, Replace)
     assert plan.obj["metadata"] == {
         "name": "cfg",
@@ -193,7 +194,7 @@ def test_release_takes_every_mark_off() -> None:
 def test_release_leaves_foreign_objects_alone() -> None:
     live = _live(_desired())
     live["metadata"]["labels"][CLUSTER] = "vc2"
-    assert apply_plan.plan_release(_desired(), live, _no_retain) == Foreign("vc2")
+    assert plan_release(_desired(), live, _no_retain) == Foreign("vc2")
 
 
 @pytest.mark.parametrize(

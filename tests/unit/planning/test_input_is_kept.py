@@ -13,6 +13,7 @@ from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.planning import apply_plan
 from karmada_vc_agent.planning.prune import prune
+from tests.fakes.planned import plan_apply, plan_release
 
 FIELDS = [
     "replicas",
@@ -95,8 +96,8 @@ def test_no_rule_changes_its_input(pair: tuple[Object, Object]) -> None:
     before = copy.deepcopy(pair)
     for rule in (
         lambda: prune(live),
-        lambda: apply_plan.plan_apply(desired, live, interpreter.retain),
-        lambda: apply_plan.plan_release(desired, live, interpreter.retain),
+        lambda: plan_apply(desired, live, interpreter.retain),
+        lambda: plan_release(desired, live, interpreter.retain),
         lambda: apply_plan.needs_update(desired, live, "gen:1"),
         lambda: interpreter.reflect_status(live),
         lambda: interpreter.interpret_health(live),
@@ -114,11 +115,11 @@ def test_what_was_put_is_kept_the_next_time(pair: tuple[Object, Object]) -> None
     managed = {"resourcetemplate.karmada.io/managed-labels": ",".join(sorted(labels))}
     desired["metadata"]["annotations"] |= managed  # as Karmada keeps it: no more than its own
     try:
-        plan = apply_plan.plan_apply(desired, live, interpreter.retain)
+        plan = plan_apply(desired, live, interpreter.retain)
     except InterpretationError:
         return
     if isinstance(plan, apply_plan.Replace):
-        again = apply_plan.plan_apply(desired, plan.obj, interpreter.retain)
+        again = plan_apply(desired, plan.obj, interpreter.retain)
         assert again == apply_plan.Keep()
 
 
@@ -130,4 +131,4 @@ def test_an_object_is_kept_as_it_is(kind: tuple[str, str]) -> None:
         "metadata": {"name": "x", "labels": {"karmada.io/managed": "true"}},
         "spec": {"replicas": 1},
     }
-    assert apply_plan.plan_apply(obj, obj, interpreter.retain) == apply_plan.Keep()
+    assert plan_apply(obj, obj, interpreter.retain) == apply_plan.Keep()

@@ -1,0 +1,91 @@
+"""Level 1, declarative: the scripts of ResourceInterpreterCustomizations, by kind.
+
+Source: contract 7.1, 7.6; karmada pkg/resourceinterpreter/customized/declarative.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from karmada_vc_agent.interpretation.errors import HookError, OverrunError
+from karmada_vc_agent.interpretation.hooks import Hook
+from karmada_vc_agent.interpretation.operations import (
+    INTERPRET_HEALTH,
+    INTERPRET_STATUS,
+    RETAIN,
+    Operation,
+)
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, parse_api_version
+
+RunScript = Callable[[Hashable, str, Operation, Sequence[Object]], Awaitable[Any]]
+"""(whose turn it is, script, operation, objects) -> what the script answers."""
+
+# The others (replicas, dependencies, …) run in the control plane.
+_FIELDS: dict[Operation, str] = {
+    RETAIN: "retention",
+    INTERPRET_STATUS: "statusReflection",
+    INTERPRET_HEALTH: "healthInterpretation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script and the customization it is from."""
+
+    customization: str
+    text: str
+
+
+Scripts = dict[tuple[GroupVersionKind, Operation], Script]
+
+
+def index_scripts(customizations: Iterable[Object]) -> Scripts:
+    """Return the script of each kind and operation: by name, the first that is not empty."""
+    scripts: Scripts = {}
+    for customization in sorted(customizations, key=lambda obj: str(obj["metadata"]["name"])):
+        target = dig(customization, "spec", "target") or {}
+        kind = parse_api_version(str(target.get("apiVersion") or ""), str(target.get("kind") or ""))
+        for operation, field in _FIELDS.items():
+            text = dig(customization, "spec", "customizations", field, "luaScript")
+            if text and isinstance(text, str):
+                script = Script(customization["metadata"]["name"], text)
+                scripts.setdefault((kind, operation), script)
+    return scripts
+
+
+def changed_kinds(before: Scripts, after: Scripts) -> frozenset[GroupVersionKind]:
+    """Return the kinds for which any script is another one now."""
+    keys = before.keys() | after.keys()
+    return frozenset(key[0] for key in keys if _text(before, key) != _text(after, key))
+
+
+def _text(scripts: Scripts, key: tuple[GroupVersionKind, Operation]) -> str | None:
+    script = scripts.get(key)
+    return script.text if script is not None else None
+
+
+class DeclarativeLevel:
+    """Answers by script; `scripts` is what holds now."""
+
+    name = "declarative"
+
+    def __init__(self, run: RunScript) -> None:
+        self._run = run
+        self.scripts: Scripts = {}
+
+    def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None:
+        """Return the hook for a kind and operation, if there is one."""
+        script = self.scripts.get((kind, operation))
+        if script is None:
+            return None
+
+        async def ask(cluster: str, objects: Sequence[Object]) -> Any:
+            name = f'ResourceInterpreterCustomization "{script.customization}"'
+            try:
+                return await self._run((cluster, script.text), script.text, operation, objects)
+            except OverrunError as error:
+                raise OverrunError(f"{name}: {error}") from error
+            except HookError as error:
+                raise HookError(f"{name}: {error}") from error
+
+        return Hook(script.text, ask)

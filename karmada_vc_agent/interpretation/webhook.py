@@ -1,0 +1,272 @@
+"""Level 2, webhook: which hook is called, what it is asked, what its answer means.
+
+The protocol only: who carries the bytes is handed in. Source: contract 7.8; karmada
+pkg/resourceinterpreter/customized/webhook.
+"""
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from karmada_vc_agent.interpretation.errors import HookError, OverrunError
+from karmada_vc_agent.interpretation.hooks import Hook
+from karmada_vc_agent.interpretation.operations import (
+    INTERPRET_HEALTH,
+    INTERPRET_STATUS,
+    RETAIN,
+    Operation,
+)
+from karmada_vc_agent.model.json_patch import JsonPatchError, apply_json_patch
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
+
+LONGEST_TIMEOUT_S = 30
+"""What a hook without a time of its own may take, too; Karmada waits for that without end."""
+DEFAULT_PORT = 443
+_API_VERSION = "config.karmada.io/v1alpha1"
+_CONTEXT_VERSION = "v1alpha1"
+_ANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReference:
+    """A Service of the hub that a hook names instead of a URL."""
+
+    namespace: str
+    name: str
+    port: int
+    path: str
+
+    @property
+    def host(self) -> str:
+        """Return the name its certificate is for."""
+        return f"{self.name}.{self.namespace}.svc"
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """One hook of a ResourceInterpreterWebhookConfiguration.
+
+    uid: `<configuration>/<hook>`. target: a URL or a Service. rules: (operations, groups,
+    versions, kinds), each with `*` for all.
+    """
+
+    uid: str
+    target: str | ServiceReference
+    ca_bundle: bytes
+    timeout_s: float
+    rules: tuple[tuple[frozenset[str], ...], ...]
+    versions: tuple[str, ...]
+
+    def is_for(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Whether any of its rules names this kind and operation."""
+        wanted = (operation, kind.group, kind.version, kind.kind)
+        return any(
+            all(
+                _ANY in allowed or part in allowed
+                for part, allowed in zip(wanted, rule, strict=True)
+            )
+            for rule in self.rules
+        )
+
+    def concerns(self, kind: GroupVersionKind) -> bool:
+        """Whether it is asked anything about a kind."""
+        return any(self.is_for(kind, operation) for operation in _READERS)
+
+
+Call = Callable[[Webhook, bytes], Awaitable[bytes]]
+"""(hook, request body) -> answer body of a 2xx; raises HookError, OverrunError."""
+
+
+def webhooks_of(configurations: Iterable[Object]) -> list[Webhook]:
+    """Return all hooks in the order in which they are looked at: by `<configuration>/<hook>`."""
+    hooks = [
+        _webhook(configuration["metadata"]["name"], hook)
+        for configuration in configurations
+        for hook in configuration.get("webhooks") or ()
+    ]
+    return sorted(hooks, key=lambda hook: hook.uid)
+
+
+def changed(before: Sequence[Webhook], after: Sequence[Webhook]) -> list[Webhook]:
+    """Return the hooks that are new, gone or different, old and new ones."""
+    return [*set(before).symmetric_difference(after)]
+
+
+def service_url(reference: ServiceReference, service: Object | None) -> str:
+    """Return where the Service of a hook is: its address, or its name where it is not known.
+
+    service: the Service of the hub. Raises HookError.
+    """
+    host, port = reference.host, reference.port
+    if service is not None:
+        spec = service.get("spec") or {}
+        kind = spec.get("type") or "ClusterIP"
+        if kind == "ExternalName":
+            host = spec.get("externalName") or ""
+        elif kind not in ("ClusterIP", "NodePort", "LoadBalancer"):
+            raise HookError(f'Service {_name(reference)} has the unknown type "{kind}"')
+        else:
+            host = spec.get("clusterIP") or ""
+            if host in ("", "None"):
+                raise HookError(f"Service {_name(reference)} has no cluster IP")
+            if port not in [dig(entry, "port") for entry in spec.get("ports") or ()]:
+                raise HookError(f"Service {_name(reference)} has no port {port}")
+    if ":" in host:
+        host = f"[{host}]"
+    return f"https://{host}:{port}/{reference.path.lstrip('/')}"
+
+
+def _name(reference: ServiceReference) -> str:
+    return f"{reference.namespace}/{reference.name}"
+
+
+def request_body(uid: str, operation: Operation, objects: Sequence[Object]) -> bytes:
+    """Return the ResourceInterpreterContext to send; objects: desired and live for Retain."""
+    obj = objects[0]
+    kind = gvk_of(obj)
+    metadata = obj.get("metadata") or {}
+    request: Object = {
+        "uid": uid,
+        "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "name": metadata.get("name") or "",
+        "operation": operation,
+        "object": obj,
+        "replicas": 0,
+    }
+    if metadata.get("namespace"):
+        request["namespace"] = metadata["namespace"]
+    if len(objects) > 1:
+        request["observedObject"] = objects[1]
+    context = {"apiVersion": _API_VERSION, "kind": "ResourceInterpreterContext", "request": request}
+    return orjson.dumps(context)
+
+
+def read_answer(uid: str, operation: Operation, objects: Sequence[Object], content: bytes) -> Any:
+    """Return the object, the status or the health an answer stands for. Raises HookError."""
+    try:
+        context = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise HookError("its answer is no JSON") from error
+    kind = (dig(context, "apiVersion"), dig(context, "kind"))
+    if kind != (_API_VERSION, "ResourceInterpreterContext"):
+        raise HookError(f"its answer is a {kind[1]} of {kind[0]}, not what was asked for")
+    response = dig(context, "response")
+    if not isinstance(response, dict):
+        raise HookError("its answer has no response")
+    if response.get("uid") != uid:
+        raise HookError(f'its answer is for "{response.get("uid")}", not for "{uid}"')
+    if response.get("successful") is not True:
+        status = response.get("status")
+        if not isinstance(status, dict):
+            raise HookError("its answer is not successful and has no status")
+        code, message = status.get("code") or 0, status.get("message") or ""
+        raise HookError(f"it was not successful, code {code}: {message}")
+    return _READERS[operation](response, objects[0])
+
+
+class WebhookLevel:
+    """Asks webhooks; `webhooks` are those that hold now, in their order."""
+
+    name = "webhook"
+
+    def __init__(self, call: Call, new_uid: Callable[[], str]) -> None:
+        self._call = call
+        self._new_uid = new_uid
+        self.webhooks: list[Webhook] = []
+
+    def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None:
+        """Return the first hook for a kind and operation, if there is one."""
+        for webhook in self.webhooks:
+            if webhook.is_for(kind, operation):
+                return Hook(webhook.uid, self._asking(webhook, operation))
+        return None
+
+    def _asking(
+        self, webhook: Webhook, operation: Operation
+    ) -> Callable[[str, Sequence[Object]], Awaitable[Any]]:
+        async def ask(_cluster: str, objects: Sequence[Object]) -> Any:
+            try:
+                if _CONTEXT_VERSION not in webhook.versions:
+                    raise HookError(f"it takes no context of version {_CONTEXT_VERSION}")  # noqa: TRY301
+                uid = self._new_uid()
+                content = await self._call(webhook, request_body(uid, operation, objects))
+                return read_answer(uid, operation, objects, content)
+            except OverrunError as error:
+                raise OverrunError(f'webhook "{webhook.uid}": {error}') from error
+            except HookError as error:
+                raise HookError(f'webhook "{webhook.uid}": {error}') from error
+
+        return ask
+
+
+def _webhook(configuration: str, hook: Object) -> Webhook:
+    client = hook.get("clientConfig") or {}
+    service = client.get("service")
+    target: str | ServiceReference = client.get("url") or ""
+    if service:
+        target = ServiceReference(
+            service.get("namespace") or "",
+            service.get("name") or "",
+            service.get("port") or DEFAULT_PORT,
+            service.get("path") or "",
+        )
+    rules = tuple(
+        tuple(
+            frozenset(rule.get(field) or ())
+            for field in ("operations", "apiGroups", "apiVersions", "kinds")
+        )
+        for rule in hook.get("rules") or ()
+    )
+    return Webhook(
+        uid=f"{configuration}/{hook.get('name') or ''}",
+        target=target,
+        ca_bundle=base64.b64decode(client.get("caBundle") or ""),
+        timeout_s=hook.get("timeoutSeconds") or LONGEST_TIMEOUT_S,
+        rules=rules,
+        versions=tuple(hook.get("interpreterContextVersions") or ()),
+    )
+
+
+def _retained(response: Object, desired: Object) -> Object:
+    patch, patch_type = response.get("patch"), response.get("patchType")
+    if not patch and patch_type is None:
+        return desired
+    if patch_type is None or not patch:
+        raise HookError("its answer has a patch without patchType, or the other way round")
+    if patch_type != "JSONPatch":
+        raise HookError(f'its answer has a patch of type "{patch_type}", known is JSONPatch')
+    try:
+        operations = orjson.loads(base64.b64decode(patch, validate=True))
+        patched = apply_json_patch(desired, operations)
+    except (binascii.Error, orjson.JSONDecodeError, TypeError) as error:
+        raise HookError("its patch is not JSON in base64") from error
+    except JsonPatchError as error:
+        raise HookError(f"its patch does not fit: {error}") from error
+    if not isinstance(patched, dict) or not patched.get("kind"):
+        raise HookError("its patch leaves no object")
+    return patched
+
+
+def _status(response: Object, _live: Object) -> Object:
+    status = response.get("rawStatus")
+    if not isinstance(status, dict):
+        raise HookError("its answer has no rawStatus, or one that is no object")
+    return status
+
+
+def _health(response: Object, _live: Object) -> bool:
+    healthy = response.get("healthy")
+    if not isinstance(healthy, bool):
+        raise HookError("its answer does not say whether the object is healthy")
+    return healthy
+
+
+_READERS: dict[Operation, Callable[[Object, Object], Any]] = {
+    RETAIN: _retained,
+    INTERPRET_STATUS: _status,
+    INTERPRET_HEALTH: _health,
+}
