@@ -1,0 +1,182 @@
+"""The order of the levels, and hooks that must rest."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.interpretation import customizations
+from karmada_vc_agent.interpretation.customizations import DeclarativeLevel, index_scripts
+from karmada_vc_agent.interpretation.errors import HookError, InterpretationError, OverrunError
+from karmada_vc_agent.interpretation.hooks import Hook
+from karmada_vc_agent.interpretation.interpreter import Interpreter
+from karmada_vc_agent.interpretation.operations import (
+    INTERPRET_HEALTH,
+    INTERPRET_STATUS,
+    RETAIN,
+    Operation,
+)
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from tests.fakes.planned import at_once
+
+SERVICE = GroupVersionKind("", "v1", "Service")
+LIVE: Object = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "web"},
+    "spec": {"type": "LoadBalancer", "clusterIP": "10.0.0.1"},
+    "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}},
+}
+
+
+class FakeLevel:
+    """Answers what it was made with, for Services."""
+
+    def __init__(self, name: str, **answers: Any) -> None:
+        self.name = name
+        self._answers = answers
+        self.asked: list[tuple[str, Operation]] = []
+
+    def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None:
+        if kind != SERVICE or operation not in self._answers:
+            return None
+
+        async def ask(cluster: str, _objects: Sequence[Object]) -> Any:
+            self.asked.append((cluster, operation))
+            answer = self._answers[operation]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return Hook((self.name, operation), ask)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_the_first_level_with_a_hook_answers() -> None:
+    first, second = FakeLevel("declarative", InterpretHealth=False), FakeLevel("webhook")
+    second._answers = {INTERPRET_HEALTH: True, INTERPRET_STATUS: {"from": "webhook"}}
+    interpreter = Interpreter((first, second), Clock())
+    assert await interpreter.interpret_health("branch-a", LIVE) == "Unhealthy"
+    assert await interpreter.reflect_status("branch-a", LIVE) == {"from": "webhook"}
+    assert second.asked == [("branch-a", INTERPRET_STATUS)]
+
+
+def test_without_a_hook_the_rules_answer_at_once() -> None:
+    interpreter = Interpreter((FakeLevel("declarative"), FakeLevel("webhook")), Clock())
+    assert at_once(interpreter.interpret_health("branch-a", LIVE)) == "Healthy"
+    assert at_once(interpreter.reflect_status("branch-a", LIVE)) == LIVE["status"]
+    desired = LIVE | {"spec": {"type": "LoadBalancer"}}
+    assert at_once(interpreter.retain("branch-a", desired, LIVE))["spec"]["clusterIP"] == "10.0.0.1"
+
+
+@pytest.mark.parametrize("name", ["declarative", "webhook"])
+async def test_an_error_ends_the_search(name: str) -> None:
+    failing = FakeLevel(name, Retain=HookError("on purpose"))
+    below = FakeLevel("below", Retain=LIVE)
+    interpreter = Interpreter((failing, below), Clock())
+    with pytest.raises(InterpretationError, match="on purpose") as caught:
+        await interpreter.retain("branch-a", LIVE, LIVE)
+    assert (caught.value.level, caught.value.operation) == (name, RETAIN)
+    assert below.asked == []
+
+
+async def test_a_hook_that_overruns_again_and_again_must_rest() -> None:
+    level, clock = FakeLevel("webhook", InterpretHealth=OverrunError("too slow")), Clock()
+    interpreter = Interpreter((level,), clock)
+    for _ in range(5):
+        with pytest.raises(InterpretationError):
+            await interpreter.interpret_health("branch-a", LIVE)
+    assert len(level.asked) == 3
+    with pytest.raises(InterpretationError, match="left alone for another 10 s"):
+        await interpreter.interpret_health("branch-a", LIVE)
+    with pytest.raises(InterpretationError, match="too slow"):
+        await interpreter.interpret_health("branch-b", LIVE)  # of another virtual cluster
+    clock.now = 10.5
+    level._answers[INTERPRET_HEALTH] = True
+    assert await interpreter.interpret_health("branch-a", LIVE) == "Healthy"
+
+
+async def test_a_hook_that_ends_in_between_does_not_rest() -> None:
+    level = FakeLevel("webhook", InterpretHealth=OverrunError("too slow"))
+    interpreter = Interpreter((level,), Clock())
+    for answer in (OverrunError("x"), OverrunError("x"), HookError("y"), OverrunError("x"), True):
+        level._answers[INTERPRET_HEALTH] = answer
+        if answer is True:
+            assert await interpreter.interpret_health("branch-a", LIVE) == "Healthy"
+        else:
+            with pytest.raises(InterpretationError):
+                await interpreter.interpret_health("branch-a", LIVE)
+    assert len(level.asked) == 5
+
+
+# --- customizations --------------------------------------------------------------------------
+
+
+def customization(name: str, kind: str = "Widget", **scripts: str | None) -> Object:
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "target": {"apiVersion": "example.io/v1", "kind": kind},
+            "customizations": {field: {"luaScript": text} for field, text in scripts.items()},
+        },
+    }
+
+
+WIDGET = GroupVersionKind("example.io", "v1", "Widget")
+
+
+def test_the_first_script_by_name_that_is_not_empty_counts() -> None:
+    scripts = index_scripts(
+        [
+            customization("c", retention="third", healthInterpretation="health"),
+            customization("b", retention="second", statusReflection=""),
+            customization("a", retention="", replicaResource="of the control plane"),
+        ]
+    )
+    found = {key: (script.customization, script.text) for key, script in scripts.items()}
+    assert found == {
+        (WIDGET, RETAIN): ("b", "second"),
+        (WIDGET, INTERPRET_HEALTH): ("c", "health"),
+    }
+
+
+@pytest.mark.parametrize(
+    "odd", [{}, {"spec": {}}, {"spec": {"target": {}, "customizations": {"retention": None}}}]
+)
+def test_a_customization_without_scripts_is_left_out(odd: Object) -> None:
+    assert index_scripts([{"metadata": {"name": "x"}} | odd]) == {}
+
+
+def test_only_kinds_with_another_script_are_changed() -> None:
+    before = index_scripts(
+        [customization("a", retention="1"), customization("b", kind="Gadget", retention="2")]
+    )
+    after = index_scripts(
+        [customization("z", retention="1"), customization("b", kind="Gadget", retention="3")]
+    )
+    changed = customizations.changed_kinds(before, after)
+    assert changed == {GroupVersionKind("example.io", "v1", "Gadget")}
+    assert customizations.changed_kinds(after, {}) == {WIDGET, *changed}
+
+
+@pytest.mark.parametrize("kind", [HookError, OverrunError])
+async def test_an_error_of_a_script_names_its_customization(kind: type[HookError]) -> None:
+    async def run(turn: Any, script: str, operation: Operation, objects: Any) -> Any:
+        assert turn == ("branch-a", "text")
+        raise kind(f"{script} {operation} {len(objects)}")
+
+    level = DeclarativeLevel(run)
+    level.scripts = index_scripts([customization("own", retention="text")])
+    hook = level.hook(WIDGET, RETAIN)
+    assert hook is not None
+    with pytest.raises(HookError, match='"own": text Retain 2') as caught:
+        await hook.ask("branch-a", (LIVE, LIVE))
+    assert type(caught.value) is kind
+    assert level.hook(WIDGET, INTERPRET_STATUS) is None
