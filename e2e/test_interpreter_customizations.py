@@ -9,6 +9,7 @@ from e2e.lab.api import Object
 from e2e.lab.interpreting import Widgets, events_of, wait_entry
 from e2e.lab.lab import Lab
 from e2e.lab.wait import eventually
+from e2e.lab.works import condition
 
 RETAIN = """
 function Retain(desired, live)
@@ -143,7 +144,7 @@ def test_a_script_that_moves_an_object_does_not_win(lab: Lab, widgets: Widgets) 
         work, {"op": "add", "path": "/spec/workload/manifests/0/spec/size", "value": 2}
     )
     found = lab.wait_applied(work, "False")
-    assert "the interpreter of this kind changed" in found["status"]["conditions"][0]["message"]
+    assert "the interpreter of this kind changed" in condition(found, "Applied")["message"]
     moved = lab.host.find(f"/apis/{widgets.api_version}/namespaces/kube-system/widgets/web")
     assert moved is None
 

@@ -23,6 +23,8 @@ from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.works import Works, namespaces_used
+from karmada_vc_agent.interpretation.hooks import HookLevel
+from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
 from karmada_vc_agent.kube.discovery import Discovery, Resource
@@ -77,7 +79,9 @@ class World:
         self.recorder = EventRecorder(self.hub_client)
         self.barred: list[str] = []
         self.enqueued: list[tuple[str, str]] = []
-        self.host_objects = HostObjects(self.host_client, self.store_of)
+        self.levels: list[HookLevel] = []
+        self.interpreter = Interpreter(self.levels, lambda: 0.0)
+        self.host_objects = HostObjects(self.host_client, self.store_of, self.interpreter)
         self.namespaces = NamespaceController(
             self.host_client,
             self.claims,
@@ -110,7 +114,7 @@ class World:
             works=self.works,
             manifests=manifests,
             finalizer=self.finalizer,
-            work_status=WorkStatus(self.enqueued.append, events),
+            work_status=WorkStatus(self.enqueued.append, events, self.interpreter),
             events=events,
             now=lambda: NOW,
         )
