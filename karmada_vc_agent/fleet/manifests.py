@@ -139,7 +139,8 @@ class Manifests:
             try:
                 await self._host_objects.release(resource, translated.obj)
             except InterpretationError as error:
-                raise RetryError(self._virtual_text(vc, manifest, str(error))) from error
+                text = self._virtual_text(vc, manifest, resource, str(error))
+                raise RetryError(text) from error
         else:
             await self._host_objects.remove(resource, translated.obj)
 
