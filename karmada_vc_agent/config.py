@@ -17,6 +17,7 @@ import yaml
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+from karmada_vc_agent.model.switches import enabled_controllers, feature_gates
 from karmada_vc_agent.model.virtual_cluster import (
     NAMESPACES_ALWAYS,
     NAMESPACES_ON_DEMAND,
@@ -64,6 +65,20 @@ class AgentConfig:
     )
     namespace_template: str = _setting(
         "{namespace}-v-{cluster}", "Host namespace of a virtual one. Fixed after the first use."
+    )
+    controllers: str = _setting(
+        "*",
+        "Which controllers run; * = those on by default, -name = not this one, the first mention "
+        "wins. clusterStatus: status and Lease of the Clusters. execution: Works. workStatus: "
+        "manifestStatuses and repair of drift; only with execution. serviceExport and "
+        "endpointsliceCollect (gate MultiClusterService): report EndpointSlices. certRotation "
+        "(off by default): renews the hub credential. Registration, namespaces and node "
+        "membership always run.",
+    )
+    feature_gates: str = _setting(
+        "",
+        "Gates as Name=true,Other=false. MultiClusterService (default false), "
+        "CustomizedClusterResourceModeling (default true): modelings of resourceModels.",
     )
     cluster_provider: str = _setting("", "Provider of the Clusters that name none themselves.")
     cluster_region: str = _setting("", "Region of the Clusters that name none themselves.")
@@ -377,6 +392,15 @@ def _check(config: AgentConfig, source: str) -> None:
             )
         seen[vc.name] = index
     _check_disjoint(config.virtual_clusters, source)
+    _check_switches(config, source)
+
+
+def _check_switches(config: AgentConfig, source: str) -> None:
+    for name, parse in (("controllers", enabled_controllers), ("feature_gates", feature_gates)):
+        try:
+            parse(getattr(config, name))
+        except ValueError as error:
+            raise ConfigError(source, camel(name), str(error)) from error
 
 
 def _check_numbers(config: AgentConfig, source: str) -> None:

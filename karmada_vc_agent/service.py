@@ -72,6 +72,14 @@ from karmada_vc_agent.model.objects import (
     dig,
     labels_of,
 )
+from karmada_vc_agent.model.switches import (
+    CLUSTER_RESOURCE_MODELING,
+    CLUSTER_STATUS,
+    EXECUTION,
+    WORK_STATUS,
+    enabled_controllers,
+    feature_gates,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.telemetry.metrics import ControllerMeter, Metrics
@@ -92,6 +100,12 @@ FINISH_S = 3.0
 """What is being done may end within this time when the agent is told to stop."""
 LAST_EVENTS_S = 0.5
 HOST_OBJECT_INDEXES = {HOST_OBJECT_INDEX: cluster_label}
+SWITCHES = {
+    "cluster-lease": CLUSTER_STATUS,
+    "cluster-status": CLUSTER_STATUS,
+    "execution": EXECUTION,
+}
+"""Controller here -> the name it is switched by; others always run (docs/adr/0009)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +150,8 @@ class Service:
         self._metrics = metrics
         self._tasks: list[asyncio.Task[None]] = []
         self._lease_progress = Progress()
+        self._enabled = enabled_controllers(config.controllers)
+        self._gates = feature_gates(config.feature_gates)
         self._lead = lead
         self._state = state
         self._clients = clients
@@ -211,7 +227,7 @@ class Service:
         self._informers = InformerSet(
             clients.host,
             {"labelSelector": CLUSTER_LABEL},
-            self._work_status.follow,
+            self._follow,
             HOST_OBJECT_INDEXES,
         )
         host_objects = HostObjects(clients.host, self._store_of)
@@ -247,7 +263,7 @@ class Service:
                 works=self._watches.works,
                 manifests=manifests,
                 finalizer=self._finalizer,
-                work_status=self._work_status,
+                work_status=self._work_status if WORK_STATUS in self._enabled else None,
                 events=events,
                 now=_now,
                 measure=self._metrics.work_synced,
@@ -264,7 +280,7 @@ class Service:
             on_renewed=lambda name: self._census.contact(name, HUB),
         )
         membership = MembershipController(clients.host, self._nodes, self._membership, vcs)
-        self._controllers: list[Controller[Any]] = [
+        controllers: list[Controller[Any]] = [
             Controller(
                 "cluster-lease",
                 self._lease_queue,
@@ -289,6 +305,11 @@ class Service:
                 config.concurrent_work_syncs,
             ),
         ]
+        self._controllers = [
+            controller
+            for controller in controllers
+            if SWITCHES.get(controller.name) in self._enabled | {None}
+        ]
 
     def _status_controller(self) -> ClusterStatusController:
         config, host = self._config, self._clients.host_urgent
@@ -310,6 +331,7 @@ class Service:
             StatusTimes(frequency_s, thresholds),
             Gates(self._lead.may_report, self._finalizer.is_barred),
             with_resources=config.enable_cluster_resource_modeling,
+            with_models=self._gates[CLUSTER_RESOURCE_MODELING],
             on_ready=self._start_lease,
             now=_now,
             instrument=StatusMeter(self._metrics, self._census),
@@ -342,6 +364,11 @@ class Service:
         self._namespace_store.add_handler(self._namespace_changed)
         for client in (self._clients.hub, self._clients.host):
             client.on_recovery(self.retry_all)
+
+    def _follow(self, old: Object | None, new: Object | None) -> None:
+        """Look at the Work of a host object that changed: to reflect it, and repair drift."""
+        if WORK_STATUS in self._enabled:
+            self._work_status.follow(old, new)
 
     def _enqueue_work(self, key: tuple[str, str]) -> None:
         if key[0] in self._virtual_clusters:
@@ -414,7 +441,7 @@ class Service:
                 self._nodes_of_cluster_changed(name)
 
     def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
-        self._work_status.follow(old, new)
+        self._follow(old, new)
         before, after = (claim_of(obj) if obj else None for obj in (old, new))
         for claim in dict.fromkeys((before, after)):
             if claim is not None and claim.cluster in self._virtual_clusters:

@@ -58,14 +58,17 @@ class StatusReflector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Collaborators:
-    """Whom execution works with; handed in by service.py."""
+    """Whom execution works with; handed in by service.py.
+
+    work_status: None where the controller workStatus is off: no manifestStatuses are written.
+    """
 
     hub: ApiClient
     clusters: HubClusters
     works: Works
     manifests: Manifests
     finalizer: WorkFinalizer
-    work_status: StatusReflector
+    work_status: StatusReflector | None
     events: WorkEvents
     now: Callable[[], str]
     measure: Callable[[str, float], None] = lambda *_: None
@@ -191,12 +194,14 @@ class ExecutionController:
         entry = self._reflect(vc, work, ordinal, applied.live)
         if isinstance(entry, InterpretationError):
             outcome.unreadable = str(entry)
-        else:
+        elif entry is not None:
             outcome.entries.append(entry)
 
     def _reflect(
         self, vc: VirtualCluster, work: Object, ordinal: int, live: Object
-    ) -> ManifestStatus | InterpretationError:
+    ) -> ManifestStatus | InterpretationError | None:
+        if self._o.work_status is None:
+            return None
         around = self._o.manifests.around(vc, _work_id(work))
         return self._o.work_status.reflect(work, ordinal, manifests_of(work)[ordinal], live, around)
 
@@ -224,7 +229,7 @@ class ExecutionController:
             live = await self._o.manifests.cached(vc, manifest, _work_id(work))
             if live is not None:
                 entry = self._reflect(vc, work, ordinal, live)
-                if not isinstance(entry, InterpretationError):
+                if entry is not None and not isinstance(entry, InterpretationError):
                     entries.append(entry)
         condition = work_conditions.dispatching(suspended=True)
         self._tell_dispatching(work, condition)

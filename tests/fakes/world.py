@@ -104,7 +104,7 @@ class World:
         self.finalizer = WorkFinalizer(
             self.hub_client, self.clusters, self.works, manifests, self.barred.append
         )
-        others = Collaborators(
+        self.collaborators = Collaborators(
             hub=self.hub_client,
             clusters=self.clusters,
             works=self.works,
@@ -114,7 +114,7 @@ class World:
             events=events,
             now=lambda: NOW,
         )
-        return ExecutionController(self.virtual_clusters, others)
+        return ExecutionController(self.virtual_clusters, self.collaborators)
 
     def store_of(self, resource: Resource) -> Store[Object] | None:
         if resource.gvk == NAMESPACES.gvk:
