@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.controllers import endpoint_slices
 from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
 from karmada_vc_agent.controllers.cluster_status import (
     ClusterStatusController,
@@ -75,12 +76,16 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.model.switches import (
     CLUSTER_RESOURCE_MODELING,
     CLUSTER_STATUS,
+    ENDPOINT_SLICE_COLLECT,
     EXECUTION,
+    MULTI_CLUSTER_SERVICE,
+    SERVICE_EXPORT,
     WORK_STATUS,
     enabled_controllers,
     feature_gates,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.status import endpoint_slice_work
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.telemetry.metrics import ControllerMeter, Metrics
 from karmada_vc_agent.translation.names import NamespaceTemplate
@@ -216,6 +221,9 @@ class Service:
         self._status_queue = _name_queue(config.cluster_status_update_frequency)
         self._lease_queue = _name_queue(LEASE_RETRY_MAX_S)
         self._node_queue = _name_queue(STATUS_RETRY_MAX_S)
+        self._service_queue: WorkQueue[endpoint_slices.ServiceKey] = WorkQueue(
+            lambda key: key[0], config.rate_limiter_base_delay, STATUS_RETRY_MAX_S
+        )
         self._leasing: set[str] = set()
         self._ready: dict[str, str | None] = {}
 
@@ -305,11 +313,49 @@ class Service:
                 config.concurrent_work_syncs,
             ),
         ]
+        self._endpoint_slices = self._endpoint_slice_controller()
+        if self._endpoint_slices is not None:
+            controllers.append(
+                Controller(
+                    "endpoint-slices",
+                    self._service_queue,
+                    self._endpoint_slices.reconcile,
+                    FEW_WORKERS,
+                )
+            )
         self._controllers = [
             controller
             for controller in controllers
             if SWITCHES.get(controller.name) in self._enabled | {None}
         ]
+
+    def _endpoint_slice_controller(self) -> endpoint_slices.EndpointSliceController | None:
+        is_collecting = self._gates[MULTI_CLUSTER_SERVICE]
+        switches = {
+            SERVICE_EXPORT: (endpoint_slice_work.SERVICE_EXPORT, True),
+            ENDPOINT_SLICE_COLLECT: (endpoint_slice_work.MULTI_CLUSTER_SERVICE, is_collecting),
+        }
+        reporters = [
+            reporter
+            for name, (reporter, is_open) in switches.items()
+            if name in self._enabled and is_open
+        ]
+        if not reporters:
+            return None
+        return endpoint_slices.EndpointSliceController(
+            self._virtual_clusters,
+            reporters,
+            endpoint_slices.Collaborators(
+                hub=self._clients.hub,
+                host=self._clients.host,
+                clusters=self._clusters,
+                works=self._watches.works,
+                claims=self._claims,
+                find_on_host=self._host_discovery.find,
+                around=self._around,
+                enqueue=self._service_queue.add,
+            ),
+        )
 
     def _status_controller(self) -> ClusterStatusController:
         config, host = self._config, self._clients.host_urgent
@@ -375,6 +421,9 @@ class Service:
             self._works_queue.add(key)
 
     def _work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
+        if self._endpoint_slices is not None:
+            # Our own writes too: it is we who say that a ServiceExport is applied.
+            self._endpoint_slices.work_changed(cluster, old, new)
         if old is not None and new is not None:
             before, after = old["metadata"], new["metadata"]
             if before.get("resourceVersion") == after.get("resourceVersion"):
@@ -417,6 +466,7 @@ class Service:
 
     def _retry_cluster(self, name: str) -> None:
         self._works_queue.retry_now(lambda key: key[0] == name)
+        self._service_queue.retry_now(lambda key: key[0] == name)
 
     def _start_lease(self, name: str) -> None:
         if name not in self._leasing:
@@ -448,6 +498,8 @@ class Service:
                 self._namespace_queue.add((claim.cluster, claim.namespace))
                 if new is None:
                     self._retry_cluster(claim.cluster)
+                if before != after and self._endpoint_slices is not None:
+                    self._endpoint_slices.namespace_changed(claim)
                 if before != after:
                     # Its Work, if there is one, takes over what was claimed on demand.
                     work = work_name("Namespace", claim.namespace, "")
@@ -527,6 +579,8 @@ class Service:
             readers.append(group.create_task(self._informers.run(), name="informers"))
             readers.append(group.create_task(self._watches.run(), name="work watches"))
             readers.append(group.create_task(self._recorder.run(), name="events"))
+            if self._endpoint_slices is not None:
+                readers.append(group.create_task(self._endpoint_slices.run(), name="slices"))
             stopped = group.create_task(stop.wait(), name="stop")
             synced = group.create_task(
                 wait_all_synced(self._reflectors, self._config.cluster_cache_sync_timeout),

@@ -29,6 +29,12 @@ def is_suspended(work: Object) -> bool:
     return bool(dig(work, "spec", "suspendDispatching"))
 
 
+def is_applied(work: Object) -> bool:
+    """Whether a Work has the condition Applied=True."""
+    conditions = dig(work, "status", "conditions") or ()
+    return any(c["type"] == "Applied" and c["status"] == "True" for c in conditions)
+
+
 def is_preserved(work: Object) -> bool:
     """Whether host objects stay when this Work goes."""
     return bool(dig(work, "spec", "preserveResourcesOnDeletion"))

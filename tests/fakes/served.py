@@ -43,6 +43,8 @@ HOST = (
     Served("apps/v1", "deployments", "Deployment", has_status=True, has_generation=True),
     Served("coordination.k8s.io/v1", "leases", "Lease"),
     Served("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False),
+    Served("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
+    Served("multicluster.x-k8s.io/v1alpha1", "serviceexports", "ServiceExport", is_custom=True),
 )
 
 HUB = (
