@@ -51,7 +51,7 @@ from karmada_vc_agent.fleet.resync import resync
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.work_watches import WorkWatches
-from karmada_vc_agent.fleet.works import namespaces_used
+from karmada_vc_agent.fleet.works import is_of_cluster, namespaces_used
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.controller import Controller, Requeue
@@ -399,6 +399,9 @@ class Service:
             claims=self._claims.of(vc.name),
             owns_node=lambda node: self._membership.owner_of(node) == vc.name,
             work=work,
+            is_of_cluster=is_of_cluster(
+                self._watches.works.by_id(work), self._clusters.ours(vc.name)
+            ),
         )
 
     # --- what makes whom look -----------------------------------------------------------

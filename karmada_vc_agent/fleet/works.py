@@ -4,10 +4,14 @@ from collections.abc import Iterable, Mapping
 
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import (
+    BINDING_PERMANENT_ID_LABEL,
+    CLUSTER_BINDING_PERMANENT_ID_LABEL,
     cluster_of_execution_namespace,
     execution_namespace,
 )
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import Object, dig, labels_of
+
+_BINDING_LABELS = (BINDING_PERMANENT_ID_LABEL, CLUSTER_BINDING_PERMANENT_ID_LABEL)
 
 WorkKey = tuple[str, str]
 """Virtual cluster and name of a Work."""
@@ -35,6 +39,15 @@ def is_applied(work: Object) -> bool:
     return any(c["type"] == "Applied" and c["status"] == "True" for c in conditions)
 
 
+def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
+    """Whether the hub made a Work for a Cluster itself, and no binding did (contract 10.6)."""
+    if work is None or cluster is None or labels_of(work).keys() & set(_BINDING_LABELS):
+        return False
+    owners = dig(work, "metadata", "ownerReferences") or ()
+    wanted = ("Cluster", cluster["metadata"]["uid"])
+    return any((owner.get("kind"), owner.get("uid")) == wanted for owner in owners)
+
+
 def is_preserved(work: Object) -> bool:
     """Whether host objects stay when this Work goes."""
     return bool(dig(work, "spec", "preserveResourcesOnDeletion"))
@@ -60,6 +73,12 @@ class Works:
         """Return one Work."""
         store = self._stores.get(cluster)
         return store.get(execution_namespace(cluster), name) if store is not None else None
+
+    def by_id(self, work_id: str) -> Object | None:
+        """Return the Work that `<execution namespace>/<name>` names."""
+        namespace, _, name = work_id.partition("/")
+        store = self.store_of_namespace(namespace)
+        return store.get(namespace, name) if store is not None else None
 
     def store(self, cluster: str) -> Store[Object] | None:
         """Return the store that holds the Works of a virtual cluster."""

@@ -22,7 +22,7 @@ from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
-from karmada_vc_agent.fleet.works import Works, namespaces_used
+from karmada_vc_agent.fleet.works import Works, is_of_cluster, namespaces_used
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
 from karmada_vc_agent.kube.discovery import Discovery, Resource
@@ -131,6 +131,7 @@ class World:
             claims=self.claims.of(vc.name),
             owns_node=lambda node: self.membership.owner_of(node) == vc.name,
             work=work,
+            is_of_cluster=is_of_cluster(self.works.by_id(work), self.clusters.ours(vc.name)),
         )
 
     def look(self) -> None:

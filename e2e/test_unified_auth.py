@@ -1,0 +1,50 @@
+"""The rights by which Karmada impersonates users are absorbed; a template cannot widen them."""
+
+from e2e.lab.api import Object
+from e2e.lab.lab import CLUSTERS, Group, Lab
+from e2e.lab.wait import eventually
+from e2e.lab.works import condition
+
+NAME = "karmada-impersonator"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def test_impersonator_of_the_hub_is_applied_without_an_object(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    reference = {"namespace": "karmada-cluster", "name": f"{group.name}-impersonator"}
+    lab.hub.patch(f"{CLUSTERS}/{group.name}", {"spec": {"impersonatorSecretRef": reference}})
+    works = eventually(_impersonator_works, lab, group)
+    for work in works:
+        (owner,) = work["metadata"]["ownerReferences"]
+        assert owner["kind"] == "Cluster"
+        applied = condition(work, "Applied")
+        assert (applied["status"], applied["reason"]) == ("True", "AppliedSuccessful")
+    _assert_nothing_on_the_host(lab)
+
+
+def test_template_of_that_name_is_no_system_object(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": NAME, "labels": {"karmada.io/system": "true"}},
+        "rules": [{"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]}],
+    }
+    work = lab.create_work(group, "widened", role)
+    lab.wait_applied(work, "False")
+    _assert_nothing_on_the_host(lab)
+
+
+def _impersonator_works(lab: Lab, group: Group) -> list[Object]:
+    works = [work for work in lab.works(group) if work["metadata"]["name"].startswith(NAME)]
+    assert len(works) == 2, [work["metadata"]["name"] for work in works]
+    for work in works:
+        condition(work, "Applied")
+    return works
+
+
+def _assert_nothing_on_the_host(lab: Lab) -> None:
+    for plural in ("clusterroles", "clusterrolebindings"):
+        assert lab.host.find(f"{RBAC}/{plural}/{NAME}") is None
