@@ -9,10 +9,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from karmada_vc_agent.config import AgentConfig
-from karmada_vc_agent.controllers import endpoint_slices
+from karmada_vc_agent.controllers import certificate, endpoint_slices
 from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
 from karmada_vc_agent.controllers.cluster_status import (
     ClusterStatusController,
@@ -43,6 +44,7 @@ from karmada_vc_agent.fleet.census import (
 from karmada_vc_agent.fleet.claims import Claims, claim_of
 from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
+from karmada_vc_agent.fleet.hub_kubeconfig import FileKeep, SecretKeep
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
@@ -55,6 +57,7 @@ from karmada_vc_agent.fleet.works import is_of_cluster, namespaces_used
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.controller import Controller, Requeue
+from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.health_probe import HealthProbe
@@ -74,6 +77,7 @@ from karmada_vc_agent.model.objects import (
     labels_of,
 )
 from karmada_vc_agent.model.switches import (
+    CERT_ROTATION,
     CLUSTER_RESOURCE_MODELING,
     CLUSTER_STATUS,
     ENDPOINT_SLICE_COLLECT,
@@ -123,6 +127,16 @@ class Clients:
     hub_events: ApiClient
     host: ApiClient
     host_urgent: ApiClient
+
+    def use_for_hub(self, credentials: Credentials) -> None:
+        """Be known to the hub by other credentials, from the next request on."""
+        for client in (self.hub, self.hub_urgent, self.hub_leases, self.hub_events):
+            client.credentials = credentials
+
+    def use_for_host(self, credentials: Credentials) -> None:
+        """Be known to the host by other credentials, from the next request on."""
+        for client in (self.host, self.host_urgent):
+            client.credentials = credentials
 
     async def close(self) -> None:
         """Close all connections."""
@@ -323,6 +337,16 @@ class Service:
                     FEW_WORKERS,
                 )
             )
+        self._certificate_queue = _name_queue(STATUS_RETRY_MAX_S)
+        kubeconfig = clients.hub.credentials.kubeconfig
+        if CERT_ROTATION in self._enabled and kubeconfig is None:
+            _log.warning("Not renewing the hub credential: it comes from no kubeconfig")
+        elif CERT_ROTATION in self._enabled and kubeconfig is not None:
+            rotation = self._certificate_controller(kubeconfig)
+            controllers.append(
+                Controller("certificate", self._certificate_queue, rotation.reconcile, 1)
+            )
+            self._certificate_queue.add("hub")
         self._controllers = [
             controller
             for controller in controllers
@@ -355,6 +379,21 @@ class Service:
                 around=self._around,
                 enqueue=self._service_queue.add,
             ),
+        )
+
+    def _certificate_controller(self, kubeconfig: Path) -> certificate.CertificateController:
+        config, clients = self._config, self._clients
+        namespace = config.karmada_kubeconfig_namespace or config.agent_namespace
+        return certificate.CertificateController(
+            clients.hub,
+            clients.hub.credentials,
+            (FileKeep(kubeconfig), SecretKeep(clients.host, namespace)),
+            certificate.Rule(
+                config.cert_rotation_checking_interval,
+                config.cert_rotation_remaining_time_threshold,
+            ),
+            clients.use_for_hub,
+            lambda: datetime.now(UTC),
         )
 
     def _status_controller(self) -> ClusterStatusController:

@@ -54,6 +54,13 @@ HUB = (
     Served("apps/v1", "deployments", "Deployment", has_status=True, has_generation=True),
     Served("coordination.k8s.io/v1", "leases", "Lease"),
     Served(
+        "certificates.k8s.io/v1",
+        "certificatesigningrequests",
+        "CertificateSigningRequest",
+        namespaced=False,
+        has_status=True,
+    ),
+    Served(
         "cluster.karmada.io/v1alpha1",
         "clusters",
         "Cluster",
