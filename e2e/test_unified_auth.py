@@ -1,6 +1,8 @@
 """The rights by which Karmada impersonates users are absorbed; a template cannot widen them."""
 
-from e2e.lab.api import Object
+import time
+
+from e2e.lab.api import Object, path_of
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import eventually
 from e2e.lab.works import condition
@@ -14,13 +16,16 @@ def test_impersonator_of_the_hub_is_applied_without_an_object(lab: Lab) -> None:
     lab.serve(group)
     reference = {"namespace": "karmada-cluster", "name": f"{group.name}-impersonator"}
     lab.hub.patch(f"{CLUSTERS}/{group.name}", {"spec": {"impersonatorSecretRef": reference}})
-    works = eventually(_impersonator_works, lab, group)
-    for work in works:
-        (owner,) = work["metadata"]["ownerReferences"]
-        assert owner["kind"] == "Cluster"
-        applied = condition(work, "Applied")
-        assert (applied["status"], applied["reason"]) == ("True", "AppliedSuccessful")
-    _assert_nothing_on_the_host(lab)
+    role = lab.hub.create(_proxy_role(lab, group))
+    try:
+        for work in eventually(_impersonator_works, lab, group, path_of(role)):
+            (owner,) = work["metadata"]["ownerReferences"]
+            assert owner["kind"] == "Cluster"
+            applied = condition(work, "Applied")
+            assert (applied["status"], applied["reason"]) == ("True", "AppliedSuccessful")
+        _assert_nothing_on_the_host(lab)
+    finally:
+        lab.hub.delete(path_of(role))
 
 
 def test_template_of_that_name_is_no_system_object(lab: Lab) -> None:
@@ -37,7 +42,25 @@ def test_template_of_that_name_is_no_system_object(lab: Lab) -> None:
     _assert_nothing_on_the_host(lab)
 
 
-def _impersonator_works(lab: Lab, group: Group) -> list[Object]:
+def _proxy_role(lab: Lab, group: Group) -> Object:
+    """Return a role that lets somebody use the proxy of the Cluster."""
+    rule = {
+        "apiGroups": ["cluster.karmada.io"],
+        "resources": ["clusters/proxy"],
+        "resourceNames": [group.name],
+        "verbs": ["get"],
+    }
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": f"{lab.id}-proxy"},
+        "rules": [rule],
+    }
+
+
+def _impersonator_works(lab: Lab, group: Group, role: str) -> list[Object]:
+    # The hub looks at a Cluster when such a role changes, and may not know its new secret yet.
+    lab.hub.patch(role, {"metadata": {"annotations": {"changed": str(time.time_ns())}}})
     works = [work for work in lab.works(group) if work["metadata"]["name"].startswith(NAME)]
     assert len(works) == 2, [work["metadata"]["name"] for work in works]
     for work in works:
