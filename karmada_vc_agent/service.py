@@ -331,7 +331,7 @@ class Service:
         if self._endpoint_slices is not None:
             controllers.append(
                 Controller(
-                    "endpoint-slices",
+                    "service-export",  # Karmada's name; collecting is part of it here
                     self._service_queue,
                     self._endpoint_slices.reconcile,
                     FEW_WORKERS,
@@ -344,7 +344,7 @@ class Service:
         elif CERT_ROTATION in self._enabled and kubeconfig is not None:
             rotation = self._certificate_controller(kubeconfig)
             controllers.append(
-                Controller("certificate", self._certificate_queue, rotation.reconcile, 1)
+                Controller("cert-rotation", self._certificate_queue, rotation.reconcile, 1)
             )
             self._certificate_queue.add("hub")
         self._controllers = [
