@@ -24,6 +24,7 @@ from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.kube.reachability import Reachability
@@ -121,9 +122,18 @@ class Agent:
         """
         clients = self._clients = self._connect()
         self._measure(clients)
+        followers = [
+            asyncio.create_task(follower.run(), name="credentials")
+            for follower in (
+                CredentialsFollower("hub", self._hub_credentials, clients.use_for_hub),
+                CredentialsFollower("host", self._host_credentials, clients.use_for_host),
+            )
+        ]
         try:
             await _until(stop, self._lead_and_serve(clients, stop), self._is_serving)
         finally:
+            for task in followers:
+                task.cancel()
             if self._election is not None:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(RELEASE_S):

@@ -17,6 +17,7 @@ import yaml
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+from karmada_vc_agent.model.switches import enabled_controllers, feature_gates
 from karmada_vc_agent.model.virtual_cluster import (
     NAMESPACES_ALWAYS,
     NAMESPACES_ON_DEMAND,
@@ -64,6 +65,31 @@ class AgentConfig:
     )
     namespace_template: str = _setting(
         "{namespace}-v-{cluster}", "Host namespace of a virtual one. Fixed after the first use."
+    )
+    controllers: str = _setting(
+        "*",
+        "Which controllers run; * = those on by default, -name = not this one, the first mention "
+        "wins. clusterStatus: status and Lease of the Clusters. execution: Works. workStatus: "
+        "manifestStatuses and repair of drift; only with execution. serviceExport and "
+        "endpointsliceCollect (gate MultiClusterService): report EndpointSlices. certRotation "
+        "(off by default): renews the hub credential. Registration, namespaces and node "
+        "membership always run.",
+    )
+    feature_gates: str = _setting(
+        "",
+        "Gates as Name=true,Other=false. MultiClusterService (default false), "
+        "CustomizedClusterResourceModeling (default true): modelings of resourceModels.",
+    )
+    cert_rotation_checking_interval: float = _setting(
+        300.0, "How often certRotation looks whether the hub credential must be renewed."
+    )
+    cert_rotation_remaining_time_threshold: float = _setting(
+        0.2, "Part of the life of the hub credential at which certRotation renews it."
+    )
+    karmada_kubeconfig_namespace: str = _setting(
+        "",
+        "Namespace on the host with the Secret karmada-kubeconfig, which certRotation renews. "
+        "Default: that of the agent.",
     )
     cluster_provider: str = _setting("", "Provider of the Clusters that name none themselves.")
     cluster_region: str = _setting("", "Region of the Clusters that name none themselves.")
@@ -141,8 +167,12 @@ DURATIONS = frozenset(
     f.name
     for f in FLAGS
     if f.name.endswith(
-        ("_duration", "_threshold", "_frequency", "_deadline", "_period", "_delay", "_timeout")
+        (
+            *("_duration", "_threshold", "_frequency", "_deadline", "_period", "_delay"),
+            *("_timeout", "_interval"),
+        )
     )
+    and f.name != "cert_rotation_remaining_time_threshold"
 )
 _MAY_BE_ZERO = frozenset(
     ("cluster_success_threshold", "cluster_failure_threshold", "resync_period")
@@ -377,14 +407,21 @@ def _check(config: AgentConfig, source: str) -> None:
             )
         seen[vc.name] = index
     _check_disjoint(config.virtual_clusters, source)
+    _check_switches(config, source)
+
+
+def _check_switches(config: AgentConfig, source: str) -> None:
+    for name, parse in (("controllers", enabled_controllers), ("feature_gates", feature_gates)):
+        try:
+            parse(getattr(config, name))
+        except ValueError as error:
+            raise ConfigError(source, camel(name), str(error)) from error
 
 
 def _check_numbers(config: AgentConfig, source: str) -> None:
-    fraction = config.cluster_lease_renew_interval_fraction
-    if not 0 < fraction < 1:
-        raise ConfigError(
-            source, camel("cluster_lease_renew_interval_fraction"), "must be between 0 and 1"
-        )
+    for name in ("cluster_lease_renew_interval_fraction", "cert_rotation_remaining_time_threshold"):
+        if not 0 < getattr(config, name) < 1:
+            raise ConfigError(source, camel(name), "must be between 0 and 1")
     if config.leader_elect_renew_deadline >= config.leader_elect_lease_duration:
         raise ConfigError(
             source, camel("leader_elect_renew_deadline"), "must be less than the lease duration"

@@ -9,9 +9,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.controllers import certificate, endpoint_slices
 from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
 from karmada_vc_agent.controllers.cluster_status import (
     ClusterStatusController,
@@ -42,6 +44,7 @@ from karmada_vc_agent.fleet.census import (
 from karmada_vc_agent.fleet.claims import Claims, claim_of
 from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
+from karmada_vc_agent.fleet.hub_kubeconfig import FileKeep, SecretKeep
 from karmada_vc_agent.fleet.interpreter_rules import Concerns, InterpreterRules
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.fleet.manifests import Manifests
@@ -51,11 +54,12 @@ from karmada_vc_agent.fleet.resync import resync
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.work_watches import WorkWatches
-from karmada_vc_agent.fleet.works import namespaces_used
+from karmada_vc_agent.fleet.works import is_of_cluster, namespaces_used
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.controller import Controller, Requeue
+from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.health_probe import HealthProbe
@@ -74,8 +78,21 @@ from karmada_vc_agent.model.objects import (
     dig,
     labels_of,
 )
+from karmada_vc_agent.model.switches import (
+    CERT_ROTATION,
+    CLUSTER_RESOURCE_MODELING,
+    CLUSTER_STATUS,
+    ENDPOINT_SLICE_COLLECT,
+    EXECUTION,
+    MULTI_CLUSTER_SERVICE,
+    SERVICE_EXPORT,
+    WORK_STATUS,
+    enabled_controllers,
+    feature_gates,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.script_runner import ScriptRunner
+from karmada_vc_agent.status import endpoint_slice_work
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.telemetry.metrics import ControllerMeter, Metrics
 from karmada_vc_agent.translation.names import NamespaceTemplate
@@ -95,6 +112,12 @@ FINISH_S = 3.0
 """What is being done may end within this time when the agent is told to stop."""
 LAST_EVENTS_S = 0.5
 HOST_OBJECT_INDEXES = {HOST_OBJECT_INDEX: cluster_label}
+SWITCHES = {
+    "cluster-lease": CLUSTER_STATUS,
+    "cluster-status": CLUSTER_STATUS,
+    "execution": EXECUTION,
+}
+"""Controller here -> the name it is switched by; others always run (docs/adr/0009)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +130,16 @@ class Clients:
     hub_events: ApiClient
     host: ApiClient
     host_urgent: ApiClient
+
+    def use_for_hub(self, credentials: Credentials) -> None:
+        """Be known to the hub by other credentials, from the next request on."""
+        for client in (self.hub, self.hub_urgent, self.hub_leases, self.hub_events):
+            client.credentials = credentials
+
+    def use_for_host(self, credentials: Credentials) -> None:
+        """Be known to the host by other credentials, from the next request on."""
+        for client in (self.host, self.host_urgent):
+            client.credentials = credentials
 
     async def close(self) -> None:
         """Close all connections."""
@@ -139,6 +172,8 @@ class Service:
         self._metrics = metrics
         self._tasks: list[asyncio.Task[None]] = []
         self._lease_progress = Progress()
+        self._enabled = enabled_controllers(config.controllers)
+        self._gates = feature_gates(config.feature_gates)
         self._lead = lead
         self._state = state
         self._clients = clients
@@ -205,6 +240,9 @@ class Service:
         self._status_queue = _name_queue(config.cluster_status_update_frequency)
         self._lease_queue = _name_queue(LEASE_RETRY_MAX_S)
         self._node_queue = _name_queue(STATUS_RETRY_MAX_S)
+        self._service_queue: WorkQueue[endpoint_slices.ServiceKey] = WorkQueue(
+            lambda key: key[0], config.rate_limiter_base_delay, STATUS_RETRY_MAX_S
+        )
         self._leasing: set[str] = set()
         self._ready: dict[str, str | None] = {}
 
@@ -217,7 +255,7 @@ class Service:
         self._informers = InformerSet(
             clients.host,
             {"labelSelector": CLUSTER_LABEL},
-            self._work_status.follow,
+            self._follow,
             HOST_OBJECT_INDEXES,
         )
         host_objects = HostObjects(clients.host, self._store_of, interpreter)
@@ -253,7 +291,7 @@ class Service:
                 works=self._watches.works,
                 manifests=manifests,
                 finalizer=self._finalizer,
-                work_status=self._work_status,
+                work_status=self._work_status if WORK_STATUS in self._enabled else None,
                 events=events,
                 now=_now,
                 measure=self._metrics.work_synced,
@@ -270,7 +308,7 @@ class Service:
             on_renewed=lambda name: self._census.contact(name, HUB),
         )
         membership = MembershipController(clients.host, self._nodes, self._membership, vcs)
-        self._controllers: list[Controller[Any]] = [
+        controllers: list[Controller[Any]] = [
             Controller(
                 "cluster-lease",
                 self._lease_queue,
@@ -295,6 +333,74 @@ class Service:
                 config.concurrent_work_syncs,
             ),
         ]
+        self._endpoint_slices = self._endpoint_slice_controller()
+        if self._endpoint_slices is not None:
+            controllers.append(
+                Controller(
+                    "service-export",  # Karmada's name; collecting is part of it here
+                    self._service_queue,
+                    self._endpoint_slices.reconcile,
+                    FEW_WORKERS,
+                )
+            )
+        self._certificate_queue = _name_queue(STATUS_RETRY_MAX_S)
+        kubeconfig = clients.hub.credentials.kubeconfig
+        if CERT_ROTATION in self._enabled and kubeconfig is None:
+            _log.warning("Not renewing the hub credential: it comes from no kubeconfig")
+        elif CERT_ROTATION in self._enabled and kubeconfig is not None:
+            rotation = self._certificate_controller(kubeconfig)
+            controllers.append(
+                Controller("cert-rotation", self._certificate_queue, rotation.reconcile, 1)
+            )
+            self._certificate_queue.add("hub")
+        self._controllers = [
+            controller
+            for controller in controllers
+            if SWITCHES.get(controller.name) in self._enabled | {None}
+        ]
+
+    def _endpoint_slice_controller(self) -> endpoint_slices.EndpointSliceController | None:
+        is_collecting = self._gates[MULTI_CLUSTER_SERVICE]
+        switches = {
+            SERVICE_EXPORT: (endpoint_slice_work.SERVICE_EXPORT, True),
+            ENDPOINT_SLICE_COLLECT: (endpoint_slice_work.MULTI_CLUSTER_SERVICE, is_collecting),
+        }
+        reporters = [
+            reporter
+            for name, (reporter, is_open) in switches.items()
+            if name in self._enabled and is_open
+        ]
+        if not reporters:
+            return None
+        return endpoint_slices.EndpointSliceController(
+            self._virtual_clusters,
+            reporters,
+            endpoint_slices.Collaborators(
+                hub=self._clients.hub,
+                host=self._clients.host,
+                clusters=self._clusters,
+                works=self._watches.works,
+                claims=self._claims,
+                find_on_host=self._host_discovery.find,
+                around=self._around,
+                enqueue=self._service_queue.add,
+            ),
+        )
+
+    def _certificate_controller(self, kubeconfig: Path) -> certificate.CertificateController:
+        config, clients = self._config, self._clients
+        namespace = config.karmada_kubeconfig_namespace or config.agent_namespace
+        return certificate.CertificateController(
+            clients.hub,
+            clients.hub.credentials,
+            (FileKeep(kubeconfig), SecretKeep(clients.host, namespace)),
+            certificate.Rule(
+                config.cert_rotation_checking_interval,
+                config.cert_rotation_remaining_time_threshold,
+            ),
+            clients.use_for_hub,
+            lambda: datetime.now(UTC),
+        )
 
     def _status_controller(self) -> ClusterStatusController:
         config, host = self._config, self._clients.host_urgent
@@ -316,6 +422,7 @@ class Service:
             StatusTimes(frequency_s, thresholds),
             Gates(self._lead.may_report, self._finalizer.is_barred),
             with_resources=config.enable_cluster_resource_modeling,
+            with_models=self._gates[CLUSTER_RESOURCE_MODELING],
             on_ready=self._start_lease,
             now=_now,
             instrument=StatusMeter(self._metrics, self._census),
@@ -337,6 +444,9 @@ class Service:
             claims=self._claims.of(vc.name),
             owns_node=lambda node: self._membership.owner_of(node) == vc.name,
             work=work,
+            is_of_cluster=is_of_cluster(
+                self._watches.works.by_id(work), self._clusters.ours(vc.name)
+            ),
         )
 
     # --- what makes whom look -----------------------------------------------------------
@@ -349,11 +459,19 @@ class Service:
         for client in (self._clients.hub, self._clients.host):
             client.on_recovery(self.retry_all)
 
+    def _follow(self, old: Object | None, new: Object | None) -> None:
+        """Look at the Work of a host object that changed: to reflect it, and repair drift."""
+        if WORK_STATUS in self._enabled:
+            self._work_status.follow(old, new)
+
     def _enqueue_work(self, key: tuple[str, str]) -> None:
         if key[0] in self._virtual_clusters:
             self._works_queue.add(key)
 
     def _work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
+        if self._endpoint_slices is not None:
+            # Our own writes too: it is we who say that a ServiceExport is applied.
+            self._endpoint_slices.work_changed(cluster, old, new)
         if old is not None and new is not None:
             before, after = old["metadata"], new["metadata"]
             if before.get("resourceVersion") == after.get("resourceVersion"):
@@ -396,6 +514,7 @@ class Service:
 
     def _retry_cluster(self, name: str) -> None:
         self._works_queue.retry_now(lambda key: key[0] == name)
+        self._service_queue.retry_now(lambda key: key[0] == name)
 
     def _start_lease(self, name: str) -> None:
         if name not in self._leasing:
@@ -420,13 +539,15 @@ class Service:
                 self._nodes_of_cluster_changed(name)
 
     def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
-        self._work_status.follow(old, new)
+        self._follow(old, new)
         before, after = (claim_of(obj) if obj else None for obj in (old, new))
         for claim in dict.fromkeys((before, after)):
             if claim is not None and claim.cluster in self._virtual_clusters:
                 self._namespace_queue.add((claim.cluster, claim.namespace))
                 if new is None:
                     self._retry_cluster(claim.cluster)
+                if before != after and self._endpoint_slices is not None:
+                    self._endpoint_slices.namespace_changed(claim)
                 if before != after:
                     # Its Work, if there is one, takes over what was claimed on demand.
                     work = work_name("Namespace", claim.namespace, "")
@@ -515,6 +636,8 @@ class Service:
             readers.append(
                 group.create_task(self._interpreter_rules.run(), name="interpreter rules")
             )
+            if self._endpoint_slices is not None:
+                readers.append(group.create_task(self._endpoint_slices.run(), name="slices"))
             stopped = group.create_task(stop.wait(), name="stop")
             synced = group.create_task(self._wait_synced(), name="sync")
             self._tasks += readers

@@ -110,6 +110,7 @@ class ClusterStatusController:
         gates: Gates,
         *,
         with_resources: bool,
+        with_models: bool = True,
         on_ready: Callable[[str], None],
         now: Callable[[], str],
         clock: Callable[[], float] = time.monotonic,
@@ -122,6 +123,7 @@ class ClusterStatusController:
         self._times = times
         self._gates = gates
         self._with_resources = with_resources
+        self._with_models = with_models
         self._on_ready = on_ready
         self._now = now
         self._clock = clock
@@ -199,7 +201,7 @@ class ClusterStatusController:
         nodes = self._host.membership.nodes_of(name)
         summary = None
         if self._with_resources:
-            models = dig(cluster, "spec", "resourceModels") or []
+            models = (dig(cluster, "spec", "resourceModels") or []) if self._with_models else []
             on_nodes = [
                 pod
                 for node in nodes

@@ -57,14 +57,17 @@ class StatusReflector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Collaborators:
-    """Whom execution works with; handed in by service.py."""
+    """Whom execution works with; handed in by service.py.
+
+    work_status: None where the controller workStatus is off: no manifestStatuses are written.
+    """
 
     hub: ApiClient
     clusters: HubClusters
     works: Works
     manifests: Manifests
     finalizer: WorkFinalizer
-    work_status: StatusReflector
+    work_status: StatusReflector | None
     events: WorkEvents
     now: Callable[[], str]
     measure: Callable[[str, float], None] = lambda *_: None
@@ -192,6 +195,8 @@ class ExecutionController:
     async def _reflect(
         self, vc: VirtualCluster, work: Object, ordinal: int, live: Object, outcome: _Outcome
     ) -> None:
+        if self._o.work_status is None:
+            return
         around = self._o.manifests.around(vc, _work_id(work))
         manifest = manifests_of(work)[ordinal]
         reflection = await self._o.work_status.reflect(work, ordinal, manifest, live, around)

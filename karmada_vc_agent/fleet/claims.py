@@ -48,6 +48,13 @@ class Claims:
         """Return the claims of one virtual cluster."""
         return self._by_cluster.get(cluster, {})
 
+    def holder_of(self, host_namespace: str) -> Claim | None:
+        """Return whose a host namespace is; None where it is nobody's, or not the one in force."""
+        claim = self._own(self.store.get("", host_namespace))
+        if claim is None or self.of(claim.cluster).get(claim.namespace) != host_namespace:
+            return None
+        return claim
+
     def is_doubled(self, cluster: str, namespace: VirtualNamespace) -> bool:
         """Whether two host namespaces claim to be this virtual one."""
         return len(self._doubles.get((cluster, namespace), ())) > 1

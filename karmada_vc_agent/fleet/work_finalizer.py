@@ -18,6 +18,7 @@ from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, Unreacha
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
 from karmada_vc_agent.model.objects import Object, dig, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.status.endpoint_slice_work import is_report
 
 _log = logging.getLogger(__name__)
 
@@ -122,6 +123,8 @@ class WorkFinalizer:
             return
         namespace = dig(manifest, "metadata", "name") or ""
         for other in self._works.using_namespace(vc.name, namespace):
+            if is_report(other):
+                continue  # it tells of the host and made nothing there
             name = other["metadata"]["name"]
             if name != work["metadata"]["name"] and (vc.name, name) not in self._cleaned:
                 raise RetryError(f"namespace {namespace} is still used by work {name}")

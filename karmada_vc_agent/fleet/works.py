@@ -4,10 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import (
+    BINDING_PERMANENT_ID_LABEL,
+    CLUSTER_BINDING_PERMANENT_ID_LABEL,
     cluster_of_execution_namespace,
     execution_namespace,
 )
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
+
+_BINDING_LABELS = (BINDING_PERMANENT_ID_LABEL, CLUSTER_BINDING_PERMANENT_ID_LABEL)
 
 WorkKey = tuple[str, str]
 """Virtual cluster and name of a Work."""
@@ -27,6 +31,21 @@ def manifests_of(work: Object) -> list[Object]:
 def is_suspended(work: Object) -> bool:
     """Whether nothing of this Work may be written to the host."""
     return bool(dig(work, "spec", "suspendDispatching"))
+
+
+def is_applied(work: Object) -> bool:
+    """Whether a Work has the condition Applied=True."""
+    conditions = dig(work, "status", "conditions") or ()
+    return any(c["type"] == "Applied" and c["status"] == "True" for c in conditions)
+
+
+def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
+    """Whether the hub made a Work for a Cluster itself, and no binding did (contract 10.6)."""
+    if work is None or cluster is None or labels_of(work).keys() & set(_BINDING_LABELS):
+        return False
+    owners = dig(work, "metadata", "ownerReferences") or ()
+    wanted = ("Cluster", cluster["metadata"]["uid"])
+    return any((owner.get("kind"), owner.get("uid")) == wanted for owner in owners)
 
 
 def is_preserved(work: Object) -> bool:
@@ -54,6 +73,12 @@ class Works:
         """Return one Work."""
         store = self._stores.get(cluster)
         return store.get(execution_namespace(cluster), name) if store is not None else None
+
+    def by_id(self, work_id: str) -> Object | None:
+        """Return the Work that `<execution namespace>/<name>` names."""
+        namespace, _, name = work_id.partition("/")
+        store = self.store_of_namespace(namespace)
+        return store.get(namespace, name) if store is not None else None
 
     def store(self, cluster: str) -> Store[Object] | None:
         """Return the store that holds the Works of a virtual cluster."""

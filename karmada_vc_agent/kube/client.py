@@ -43,6 +43,7 @@ class ApiClient:
 
     may_write: asked before every write; while it is False, writes fail as unreachable. So a
     process that may have lost its lead cannot change anything.
+    credentials: may be replaced at any time; counts from the next request on.
     """
 
     def __init__(
@@ -82,20 +83,15 @@ class ApiClient:
         self._recovery_listeners.append(listener)
 
     def _session(self, connections: int, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
-        headers = dict(self._headers)
-        if self.credentials.basic_auth:
-            password = ":".join(self.credentials.basic_auth).encode()
-            headers["Authorization"] = f"Basic {base64.b64encode(password).decode()}"
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                ssl=self.credentials.ssl_context or True,
                 limit=connections,
                 keepalive_timeout=75,
                 socket_factory=_keepalive_socket,
                 enable_cleanup_closed=False,
             ),
             timeout=timeout,
-            headers=headers,
+            headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             raise_for_status=False,
         )
@@ -231,13 +227,21 @@ class ApiClient:
         return {
             "params": query,
             "headers": self._authorized(headers),
+            # With each request, not with the pool: after a change of `credentials` the next
+            # request opens a connection of its own, and the old ones end by themselves.
+            "ssl": self.credentials.ssl_context or True,
             "server_hostname": self.credentials.server_hostname,
             "proxy": self.credentials.proxy,
         }
 
     def _authorized(self, headers: dict[str, str]) -> dict[str, str]:
         token = self.credentials.token()
-        return {**headers, "Authorization": f"Bearer {token}"} if token else headers
+        if token:
+            return {**headers, "Authorization": f"Bearer {token}"}
+        if self.credentials.basic_auth:
+            password = base64.b64encode(":".join(self.credentials.basic_auth).encode())
+            return {**headers, "Authorization": f"Basic {password.decode()}"}
+        return headers
 
     def _lost(self, error: Exception, *, is_away: bool = True) -> UnreachableError:
         """Return what to raise; log the beginning of an outage once."""

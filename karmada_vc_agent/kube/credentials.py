@@ -18,7 +18,8 @@ class Credentials:
     """An API server and the identity to use; made by kubeconfig.py.
 
     server: URL without a trailing slash. token: returns the bearer token, or None.
-    source: where this came from, for messages.
+    source: where this came from, for messages. kubeconfig, context: the file and the context
+    in it where it came from one, so that it can be read again.
     """
 
     server: str
@@ -28,6 +29,8 @@ class Credentials:
     basic_auth: tuple[str, str] | None = None
     server_hostname: str | None = None
     proxy: str | None = None
+    kubeconfig: Path | None = None
+    context: str = ""
 
 
 class TokenFile:

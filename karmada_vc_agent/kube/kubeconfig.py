@@ -4,8 +4,10 @@ Certificates, tokens and the in-cluster account are read here; exec plugins and 
 left to the `kubernetes` package, which is imported only then (stack.md: 58 MB).
 """
 
+import base64
 import os
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,24 +82,92 @@ def in_cluster_credentials() -> Credentials:
 def read_kubeconfig(path: Path, context_name: str = "") -> Credentials:
     """Read one file; context_name empty = its current-context. Raises KubeconfigError."""
     try:
-        content = yaml.load(path.read_bytes(), Loader=_LOADER)  # noqa: S506 - a safe loader
+        return parse_kubeconfig(path.read_bytes(), path, context_name)
     except OSError as error:
         raise KubeconfigError(f"{path}: {error.strerror}") from error
+
+
+def parse_kubeconfig(text: bytes, path: Path, context_name: str = "") -> Credentials:
+    """Return the credentials of a kubeconfig that is, or is to be, the file at `path`.
+
+    Raises KubeconfigError.
+    """
+    content = load_kubeconfig(text, path)
+    name = context_name or content.get("current-context") or ""
+    context, user = _context_and_user(path, content, name)
+    cluster = _named(path, content, "clusters", "cluster", context.get("cluster") or "")
+    source = f"{path} (context {name})"
+    if "exec" in user or "auth-provider" in user:
+        credentials = _with_plugin(path, name, cluster, source)
+    else:
+        credentials = _credentials(path, cluster, user, source)
+    return replace(credentials, kubeconfig=path, context=context_name)
+
+
+def load_kubeconfig(text: bytes, path: Path) -> dict[str, Any]:
+    """Return the content of a kubeconfig; path is for messages. Raises KubeconfigError."""
+    try:
+        content = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
         raise KubeconfigError(f"{path}: not valid YAML: {_one_line(error)}") from error
     if not isinstance(content, dict):
         raise KubeconfigError(f"{path}: not a kubeconfig")
+    return content
+
+
+def client_certificate(text: bytes, path: Path, context_name: str = "") -> tuple[str, bytes] | None:
+    """Return the user of a context and its certificate in PEM, None where it has none.
+
+    Raises KubeconfigError.
+    """
+    content = load_kubeconfig(text, path)
+    context, user = _context_and_user(path, content, context_name)
+    try:
+        certificate = _material(path, user, "client-certificate")
+    except (OSError, ValueError) as error:
+        raise KubeconfigError(f"{path}: certificate material: {_one_line(error)}") from error
+    return (context.get("user") or "", certificate) if certificate else None
+
+
+def with_client_certificate(
+    text: bytes, path: Path, context_name: str, certificate: tuple[bytes, bytes]
+) -> bytes:
+    """Return a kubeconfig whose user of a context has this certificate and key, both in PEM.
+
+    Raises KubeconfigError.
+    """
+    content = load_kubeconfig(text, path)
+    _, user = _context_and_user(path, content, context_name)
+    for field, pem in zip(("client-certificate", "client-key"), certificate, strict=True):
+        user.pop(field, None)
+        user[f"{field}-data"] = base64.b64encode(pem).decode()
+    return yaml.safe_dump(content, sort_keys=False).encode()
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return a kubeconfig and the certificates and keys it names, as far as it can be read."""
+    try:
+        content = load_kubeconfig(path.read_bytes(), path)
+    except (OSError, KubeconfigError):
+        return [path]
+    entries = [*(content.get("clusters") or ()), *(content.get("users") or ())]
+    parts = [part for entry in entries if isinstance(entry, dict) for part in entry.values()]
+    names = [p[f] for p in parts if isinstance(p, dict) for f in _FILE_FIELDS if p.get(f)]
+    return [path, *(path.parent / str(name) for name in names)]
+
+
+_FILE_FIELDS = ("certificate-authority", "client-certificate", "client-key")
+
+
+def _context_and_user(
+    path: Path, content: dict[str, Any], context_name: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
     name = context_name or content.get("current-context") or ""
     if not name:
         raise KubeconfigError(f"{path}: current-context is not set; name a context")
     context = _named(path, content, "contexts", "context", name)
-    cluster = _named(path, content, "clusters", "cluster", context.get("cluster") or "")
     user_name = context.get("user") or ""
-    user = _named(path, content, "users", "user", user_name) if user_name else {}
-    source = f"{path} (context {name})"
-    if "exec" in user or "auth-provider" in user:
-        return _with_plugin(path, name, cluster, source)
-    return _credentials(path, cluster, user, source)
+    return context, _named(path, content, "users", "user", user_name) if user_name else {}
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -33,6 +33,19 @@ POLICY_NAME_ANNOTATION = "propagationpolicy.karmada.io/name"
 POLICY_NAMESPACE_ANNOTATION = "propagationpolicy.karmada.io/namespace"
 CLUSTER_POLICY_NAME_ANNOTATION = "clusterpropagationpolicy.karmada.io/name"
 
+ENDPOINT_SLICE_FINALIZER = "karmada.io/endpointslice-controller"
+DISPATCH_FINALIZER = "karmada.io/mcs-endpointslice-dispatch-controller"
+REPORTED_BY_LABEL = "endpointslice.karmada.io/managed-by"
+EXPORT_NAMESPACE_LABEL = "endpointslice.karmada.io/namespace"
+EXPORT_NAME_LABEL = "endpointslice.karmada.io/name"
+MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL = "multiclusterservice.karmada.io/namespace"
+MULTI_CLUSTER_SERVICE_NAME_LABEL = "multiclusterservice.karmada.io/name"
+MADE_BY_KARMADA = (
+    "endpointslice-dispatch-controller.karmada.io",
+    "endpointslice-controller.karmada.io",
+)
+"""Values of endpointslice.kubernetes.io/managed-by on slices that came from Karmada."""
+
 _HASH_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _FNV_OFFSET = 0x811C9DC5
 _FNV_PRIME = 0x01000193

@@ -90,7 +90,8 @@ def refuse_forbidden(manifest: Object, *, namespaced: bool) -> None:
 def is_unified_auth(manifest: Object) -> bool:
     """Whether this is one of the two objects by which Karmada may impersonate (absorbed).
 
-    A template with that name and label is told apart by the label of its binding.
+    A template with that name and label is told apart by the label of its binding, and by its
+    Work: that must be the Cluster's own, which the caller sees to.
     Source: rewriting-rules 5.4; contract 10.6.
     """
     gvk, labels = gvk_of(manifest), labels_of(manifest)

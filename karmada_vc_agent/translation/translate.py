@@ -53,6 +53,7 @@ class Surroundings:
     claims: the host namespaces of this virtual cluster, by virtual name.
     owns_node: whether a node, by its name, belongs to this virtual cluster.
     work: `<execution namespace>/<work>` that brings the manifest; empty if none does.
+    is_of_cluster: whether the hub made that Work for the Cluster itself, for no template.
     """
 
     vc: VirtualCluster
@@ -60,6 +61,7 @@ class Surroundings:
     claims: Mapping[VirtualNamespace, HostNamespace]
     owns_node: Callable[[str], bool]
     work: str = ""
+    is_of_cluster: bool = False
 
     def names(self, noted: Mapping[str, str] | None = None) -> Names:
         """Return the map of names that these facts give."""
@@ -113,7 +115,7 @@ def translate(
     problem = malformed(manifest)
     if problem:
         return Refusal(Code.MANIFEST_INVALID, "", problem)
-    if kind_policy.is_unified_auth(manifest):
+    if surroundings.is_of_cluster and kind_policy.is_unified_auth(manifest):
         return Absorbed(key_of(manifest))
     draft = _Draft(
         obj=copy_object(manifest),

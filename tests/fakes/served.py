@@ -43,6 +43,8 @@ HOST = (
     Served("apps/v1", "deployments", "Deployment", has_status=True, has_generation=True),
     Served("coordination.k8s.io/v1", "leases", "Lease"),
     Served("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False),
+    Served("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
+    Served("multicluster.x-k8s.io/v1alpha1", "serviceexports", "ServiceExport", is_custom=True),
 )
 
 HUB = (
@@ -51,6 +53,13 @@ HUB = (
     Served("v1", "events", "Event"),
     Served("apps/v1", "deployments", "Deployment", has_status=True, has_generation=True),
     Served("coordination.k8s.io/v1", "leases", "Lease"),
+    Served(
+        "certificates.k8s.io/v1",
+        "certificatesigningrequests",
+        "CertificateSigningRequest",
+        namespaced=False,
+        has_status=True,
+    ),
     Served(
         "cluster.karmada.io/v1alpha1",
         "clusters",

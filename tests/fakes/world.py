@@ -22,7 +22,7 @@ from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
-from karmada_vc_agent.fleet.works import Works, namespaces_used
+from karmada_vc_agent.fleet.works import Works, is_of_cluster, namespaces_used
 from karmada_vc_agent.interpretation.hooks import HookLevel
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.client import ApiClient
@@ -108,7 +108,7 @@ class World:
         self.finalizer = WorkFinalizer(
             self.hub_client, self.clusters, self.works, manifests, self.barred.append
         )
-        others = Collaborators(
+        self.collaborators = Collaborators(
             hub=self.hub_client,
             clusters=self.clusters,
             works=self.works,
@@ -118,7 +118,7 @@ class World:
             events=events,
             now=lambda: NOW,
         )
-        return ExecutionController(self.virtual_clusters, others)
+        return ExecutionController(self.virtual_clusters, self.collaborators)
 
     def store_of(self, resource: Resource) -> Store[Object] | None:
         if resource.gvk == NAMESPACES.gvk:
@@ -135,6 +135,7 @@ class World:
             claims=self.claims.of(vc.name),
             owns_node=lambda node: self.membership.owner_of(node) == vc.name,
             work=work,
+            is_of_cluster=is_of_cluster(self.works.by_id(work), self.clusters.ours(vc.name)),
         )
 
     def look(self) -> None:

@@ -109,6 +109,10 @@ def test_every_flag_is_a_setting_of_the_file_in_camel_case(file: File, setting: 
         value, expected = ("500ms", 0.5) if "lease" not in setting.name else ("90s", 90.0)
     if setting.name == "leader_elect_renew_deadline":
         value, expected = "3s", 3.0
+    if setting.name == "controllers":
+        value = expected = "*,certRotation"
+    if setting.name == "feature_gates":
+        value = expected = "MultiClusterService=true"
     if setting.name == "log_level":
         value = expected = "debug"
     if setting.name == "log_format":
@@ -310,6 +314,20 @@ def test_selectors_that_may_be_apart_are_allowed(file: File, second: dict[str, A
 def test_node_named_by_two_clusters_is_refused(file: File) -> None:
     entries = [{"name": "one", "nodeNames": ["n1", "n2"]}, {"name": "two", "nodeNames": ["n2"]}]
     assert '"two" and "one" (virtualClusters[0])' in file.problem(virtualClusters=entries)
+
+
+def test_controller_that_does_not_exist_is_refused(file: File) -> None:
+    assert file.problem(controllers="*,-lease") == (
+        'controllers: "lease" is no controller (there are: clusterStatus, execution, workStatus, '
+        "serviceExport, endpointsliceCollect, certRotation)"
+    )
+
+
+def test_gate_that_does_not_exist_is_refused(file: File) -> None:
+    assert file.problem(featureGates="Failover=true") == (
+        'featureGates: "Failover" is no feature gate (there are: MultiClusterService, '
+        "CustomizedClusterResourceModeling)"
+    )
 
 
 def test_flag_beats_the_file(file: File) -> None:

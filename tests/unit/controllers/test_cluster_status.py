@@ -24,12 +24,22 @@ CLUSTER = f"{CLUSTERS_PATH}/branch-a"
 DAMPED = Thresholds(success_s=30.0, failure_s=30.0)
 UNDAMPED = Thresholds(success_s=0.0, failure_s=0.0)
 
+MODELS = [
+    {"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "1"}]},
+    {"grade": 1, "ranges": [{"name": "cpu", "min": "1", "max": "9223372036854775807"}]},
+]
+
 
 class Setting:
     """A controller with its world; ready: for which Clusters a Lease was started."""
 
     def __init__(
-        self, world: World, thresholds: Thresholds = UNDAMPED, *, with_resources: bool = True
+        self,
+        world: World,
+        thresholds: Thresholds = UNDAMPED,
+        *,
+        with_resources: bool = True,
+        with_models: bool = True,
     ) -> None:
         self.world = world
         self.ready: list[str] = []
@@ -53,6 +63,7 @@ class Setting:
             StatusTimes(10.0, thresholds),
             Gates(lambda: self.may_report, lambda name: name in self.barred),
             with_resources=with_resources,
+            with_models=with_models,
             on_ready=self.ready.append,
             now=lambda: NOW,
             clock=self.clock,
@@ -153,16 +164,23 @@ async def test_pods_on_the_nodes_and_waiting_for_them_are_counted(setting: Setti
 
 async def test_models_of_the_cluster_are_counted(setting: Setting) -> None:
     live = setting.world.hub.live(CLUSTER)
-    models = [
-        {"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "1"}]},
-        {"grade": 1, "ranges": [{"name": "cpu", "min": "1", "max": "9223372036854775807"}]},
-    ]
-    setting.world.hub.change(CLUSTER, spec={**live["spec"], "resourceModels": models})
+    setting.world.hub.change(CLUSTER, spec={**live["spec"], "resourceModels": MODELS})
     await setting.sync()
     assert setting.status()["resourceSummary"]["allocatableModelings"] == [
         {"grade": 0, "count": 0},
         {"grade": 1, "count": 2},
     ]
+
+
+async def test_models_are_not_counted_where_their_gate_is_closed(world: World) -> None:
+    cluster = world.register(ready=None)
+    world.hub.change(CLUSTER, spec={**cluster["spec"], "resourceModels": MODELS})
+    world.host.seed(objects.node("n1", {"branch": "a"}))
+    setting = Setting(world, with_models=False)
+    await setting.sync()
+    summary = setting.status()["resourceSummary"]
+    assert summary["allocatable"]["cpu"] == "2"
+    assert "allocatableModelings" not in summary
 
 
 async def test_without_resources_neither_nodes_nor_sums_are_reported(world: World) -> None:

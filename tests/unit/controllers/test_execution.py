@@ -1,9 +1,11 @@
 """ExecutionController, applying: what a Work becomes on the host and in its status."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
+from karmada_vc_agent.controllers.execution import ExecutionController
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
@@ -88,6 +90,19 @@ async def test_status_has_an_entry_for_each_manifest_with_virtual_names(world: W
             "name": "settings",
         },
     ]
+
+
+async def test_without_work_status_what_is_reported_stays_as_it_is(world: World) -> None:
+    given(world, objects.config_map())
+    identifier = {"ordinal": 0, "version": "v1", "kind": "ConfigMap", "resource": ""}
+    before = [{"identifier": {**identifier, "namespace": "edge", "name": "settings"}}]
+    world.hub.change(f"{WORK}/status", status={"manifestStatuses": before})
+    world.look()
+    others = dataclasses.replace(world.collaborators, work_status=None)
+    await ExecutionController(world.virtual_clusters, others).reconcile(KEY)
+    assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
+    assert world.hub.live(WORK)["status"]["manifestStatuses"] == before
+    assert world.host.live(SETTINGS)["data"] == {"value": "1"}
 
 
 async def test_second_reconcile_writes_nothing(world: World) -> None:

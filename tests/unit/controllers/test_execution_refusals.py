@@ -1,9 +1,12 @@
 """ExecutionController: what is refused for good, what comes again, what is made again."""
 
+from typing import Any
+
 import pytest
 
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
 from tests.fakes import objects, served
@@ -194,19 +197,47 @@ async def test_suspended_work_is_not_made_again(world: World) -> None:
     assert world.host.find(SETTINGS) is None
 
 
-async def test_impersonator_binding_is_applied_without_an_object(world: World) -> None:
+def impersonator_work(world: World) -> Object:
+    """Return the Work by which Karmada tells a Cluster who may be impersonated."""
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
         "metadata": {"name": "karmada-impersonator", "labels": {"karmada.io/system": "true"}},
     }
-    host = world.host.storage.served
-    host.append(served_bindings())
-    given(world, binding)
+    world.host.storage.served.append(served_bindings())
+    work = objects.work(binding)
+    uid = world.register()["metadata"]["uid"]
+    owner = {"apiVersion": karmada.CLUSTER_API, "kind": "Cluster", "name": "branch-a", "uid": uid}
+    work["metadata"]["ownerReferences"] = [owner]
+    return work
+
+
+async def test_impersonator_binding_is_applied_without_an_object(world: World) -> None:
+    world.hub.seed(impersonator_work(world))
+    world.look()
     await world.execution.reconcile(KEY)
     assert applied(world)["reason"] == "AppliedSuccessful"
     assert world.host.writes() == []
     assert "manifestStatuses" not in world.hub.live(WORK)["status"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ownerReferences": []},
+        {"ownerReferences": [{"kind": "Cluster", "name": "branch-a", "uid": "another"}]},
+        {"labels": {karmada.CLUSTER_BINDING_PERMANENT_ID_LABEL: "1b2c"}},
+    ],
+)
+async def test_impersonator_that_is_not_the_clusters_own_is_no_system_object(
+    world: World, changes: dict[str, Any]
+) -> None:
+    work = impersonator_work(world)
+    world.hub.seed({**work, "metadata": {**work["metadata"], **changes}})
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert applied(world)["status"] == "False"
+    assert "KindForbidden" in applied(world)["message"]
 
 
 def served_bindings() -> served.Served:

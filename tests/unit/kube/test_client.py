@@ -248,6 +248,15 @@ async def test_password_is_sent_where_there_is_no_token(host: FakeApiServer) -> 
     assert host.requests[0].headers["Authorization"] == "Basic YW5uOnNlY3JldA=="
 
 
+async def test_changed_credentials_count_from_the_next_request_on(host: FakeApiServer) -> None:
+    client = host.client(credentials=Credentials(host.url, None, "old", token=lambda: "old"))
+    await client.get(NAMESPACES)
+    client.credentials = Credentials(host.url, None, "new", basic_auth=("ann", "secret"))
+    await client.get(NAMESPACES)
+    sent = [request.headers["Authorization"] for request in host.requests]
+    assert sent == ["Bearer old", "Basic YW5uOnNlY3JldA=="]
+
+
 async def test_unchanged_document_is_not_sent_again(host: FakeApiServer, client: ApiClient) -> None:
     accept = "application/json;as=APIGroupDiscoveryList"
     first = await client.get_if_changed("/apis", None, accept)

@@ -32,6 +32,8 @@ def surroundings(
     settings: Mapping[str, Any] | None = None,
     claims: Mapping[str, str] | None = None,
     work: str = "karmada-es-branch-a/web-1",
+    *,
+    is_of_cluster: bool = False,
 ) -> Surroundings:
     """Build Surroundings from plain values, as YAML cases have them."""
     if claims is None:
@@ -42,6 +44,7 @@ def surroundings(
         claims={VirtualNamespace(ns): HostNamespace(host) for ns, host in claims.items()},
         owns_node=OWNED_NODES.__contains__,
         work=work,
+        is_of_cluster=is_of_cluster,
     )
 
 

@@ -1,0 +1,73 @@
+"""The rights by which Karmada impersonates users are absorbed; a template cannot widen them."""
+
+import time
+
+from e2e.lab.api import Object, path_of
+from e2e.lab.lab import CLUSTERS, Group, Lab
+from e2e.lab.wait import eventually
+from e2e.lab.works import condition
+
+NAME = "karmada-impersonator"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def test_impersonator_of_the_hub_is_applied_without_an_object(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    reference = {"namespace": "karmada-cluster", "name": f"{group.name}-impersonator"}
+    lab.hub.patch(f"{CLUSTERS}/{group.name}", {"spec": {"impersonatorSecretRef": reference}})
+    role = lab.hub.create(_proxy_role(lab, group))
+    try:
+        for work in eventually(_impersonator_works, lab, group, path_of(role)):
+            (owner,) = work["metadata"]["ownerReferences"]
+            assert owner["kind"] == "Cluster"
+            applied = condition(work, "Applied")
+            assert (applied["status"], applied["reason"]) == ("True", "AppliedSuccessful")
+        _assert_nothing_on_the_host(lab)
+    finally:
+        lab.hub.delete(path_of(role))
+
+
+def test_template_of_that_name_is_no_system_object(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": NAME, "labels": {"karmada.io/system": "true"}},
+        "rules": [{"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]}],
+    }
+    work = lab.create_work(group, "widened", role)
+    lab.wait_applied(work, "False")
+    _assert_nothing_on_the_host(lab)
+
+
+def _proxy_role(lab: Lab, group: Group) -> Object:
+    """Return a role that lets somebody use the proxy of the Cluster."""
+    rule = {
+        "apiGroups": ["cluster.karmada.io"],
+        "resources": ["clusters/proxy"],
+        "resourceNames": [group.name],
+        "verbs": ["get"],
+    }
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": f"{lab.id}-proxy"},
+        "rules": [rule],
+    }
+
+
+def _impersonator_works(lab: Lab, group: Group, role: str) -> list[Object]:
+    # The hub looks at a Cluster when such a role changes, and may not know its new secret yet.
+    lab.hub.patch(role, {"metadata": {"annotations": {"changed": str(time.time_ns())}}})
+    works = [work for work in lab.works(group) if work["metadata"]["name"].startswith(NAME)]
+    assert len(works) == 2, [work["metadata"]["name"] for work in works]
+    for work in works:
+        condition(work, "Applied")
+    return works
+
+
+def _assert_nothing_on_the_host(lab: Lab) -> None:
+    for plural in ("clusterroles", "clusterrolebindings"):
+        assert lab.host.find(f"{RBAC}/{plural}/{NAME}") is None

@@ -1,0 +1,273 @@
+"""Renews the certificate by which the agent is known to the hub (contract 1.8).
+
+    look      the kubeconfig in use, and the Secret it may come from: how long is left
+    request   a new key, a CertificateSigningRequest with the old subject
+    keep      certificate and key go where the old ones are: file, Secret, or both
+    use       all clients of the hub take the new ones with their next request
+
+One reconcile is one step; what was begun is remembered, so that there is never more than one
+request waiting to be signed.
+"""
+
+import logging
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from karmada_vc_agent.fleet.hub_kubeconfig import Keep
+from karmada_vc_agent.kube.certificates import (
+    REQUESTS_PATH,
+    Certificate,
+    new_request,
+    read_certificate,
+    signing_request,
+)
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import Requeue, RetryError
+from karmada_vc_agent.kube.credentials import Credentials, decode_base64
+from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError
+from karmada_vc_agent.kube.kubeconfig import (
+    KubeconfigError,
+    client_certificate,
+    parse_kubeconfig,
+    with_client_certificate,
+)
+from karmada_vc_agent.model.objects import Object, dig
+
+_log = logging.getLogger(__name__)
+
+POLL = Requeue(1.0)
+POLLS = 300
+"""For five minutes a request is asked about every second, as Karmada does; then with each check."""
+LONGEST_PAUSE_S = 3600.0
+_NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How often to look, and at which part of its life a certificate is renewed."""
+
+    interval_s: float
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A kubeconfig with a client certificate, and where it is kept."""
+
+    keep: Keep
+    content: bytes
+    user: str
+    certificate: Certificate
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request on the hub: its name, the key it is for, how often it was asked about."""
+
+    name: str
+    key: bytes
+    polls: int = 0
+
+
+class CertificateController:
+    """Renews the credential that `credentials` came from; there is one key, its file.
+
+    keeps: the file first, then where else it may be kept. use: told of new credentials.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        credentials: Credentials,
+        keeps: Sequence[Keep],
+        rule: Rule,
+        use: Callable[[Credentials], None],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._hub = hub
+        self._credentials = credentials
+        self._keeps = keeps
+        self._rule = rule
+        self._use = use
+        self._now = now
+        self._request: _Request | None = None
+        self._issued: tuple[bytes, bytes] | None = None
+        self._in_use: datetime | None = None
+        self._refusals = 0
+        self._said = ""
+
+    async def reconcile(self, _: str) -> Requeue:
+        """Do the next step."""
+        found = await self._look()
+        if not found:
+            return self._rest("Not renewing the hub credential: it is no client certificate")
+        if self._issued is not None:
+            return await self._keep(found, self._issued)
+        if self._request is not None:
+            return await self._await(found, self._request)
+        newest = max(found, key=lambda one: one.certificate.not_after)
+        self._catch_up(found, newest)
+        if newest.certificate.remaining(self._now()) > self._rule.threshold:
+            return Requeue(self._rule.interval_s)
+        if not any(one.keep.is_writable() for one in found):
+            return self._rest(
+                "Cannot renew the hub credential: its file is read-only, and no Secret holds it; "
+                "see --karmada-kubeconfig-namespace",
+                ends=newest.certificate.not_after,
+            )
+        return await self._ask(newest)
+
+    # --- look ---------------------------------------------------------------------------
+
+    async def _look(self) -> list[_Found]:
+        """Return the keeps that hold our identity; the first one says who we are."""
+        found: list[_Found] = []
+        for keep in self._keeps:
+            try:
+                one = self._read(keep, await keep.read())
+            except (OSError, KubeconfigError, ValueError) as error:
+                raise RetryError(f"{keep}: {error}") from error
+            if one is None and not found:
+                return []
+            if one is not None and (
+                not found or one.certificate.subject == found[0].certificate.subject
+            ):
+                found.append(one)
+        return found
+
+    def _read(self, keep: Keep, content: bytes | None) -> _Found | None:
+        if content is None:
+            return None
+        identity = client_certificate(content, self._path, self._credentials.context)
+        if identity is None:
+            return None
+        user, chain = identity
+        return _Found(keep, content, user, read_certificate(chain))
+
+    def _catch_up(self, found: Sequence[_Found], newest: _Found) -> None:
+        """Use what somebody else put into the Secret, before the file has it."""
+        if self._in_use is None:
+            self._in_use = found[0].certificate.not_after
+        if newest.certificate.not_after > self._in_use:
+            self._take(newest.content)
+
+    def _take(self, content: bytes) -> None:
+        path, context = self._path, self._credentials.context
+        identity = client_certificate(content, path, context)
+        assert identity is not None  # noqa: S101 - it has one, or it was not chosen
+        self._in_use = read_certificate(identity[1]).not_after
+        _log.info("Using a new hub credential", extra={"ends": self._in_use.isoformat()})
+        self._use(parse_kubeconfig(content, path, context))
+
+    # --- request ------------------------------------------------------------------------
+
+    async def _ask(self, found: _Found) -> Requeue:
+        """Ask the hub for a new certificate; it ends as long after now as the old one lived."""
+        key, request = new_request(found.certificate)
+        name = _request_name(found.user)
+        _log.info(
+            "Renewing the hub credential",
+            extra={"request": name, "ends": found.certificate.not_after.isoformat()},
+        )
+        # Before it is sent: without an answer it may have come through, and is then waited for.
+        self._request = _Request(name, key)
+        try:
+            await self._hub.create(REQUESTS_PATH, signing_request(name, request, found.certificate))
+        except ApiError:
+            self._request = None
+            raise
+        return POLL
+
+    async def _await(self, found: Sequence[_Found], request: _Request) -> Requeue:
+        """Ask what became of the request; as long as it waits there is no other."""
+        try:
+            answer = await self._hub.get(f"{REQUESTS_PATH}/{request.name}")
+        except NotFoundError:
+            return self._begin_again(request, "it is gone")
+        certificate = dig(answer, "status", "certificate")
+        if certificate:
+            self._request, self._refusals = None, 0
+            self._issued = (decode_base64(certificate), request.key)
+            return await self._keep(found, self._issued)
+        refusal = _refusal(answer)
+        if refusal:
+            return self._begin_again(request, refusal)
+        request.polls += 1
+        if request.polls < POLLS:
+            return POLL
+        return self._rest("Waiting for the hub to sign", request=request.name)
+
+    def _begin_again(self, request: _Request, reason: str) -> Requeue:
+        """Drop a request that will not be signed; the next one comes later each time."""
+        self._request = None
+        pause_s = min(self._rule.interval_s * 2**self._refusals, LONGEST_PAUSE_S)
+        self._refusals = min(self._refusals + 1, 16)
+        _log.error(
+            "Not renewed: the hub did not sign",
+            extra={"request": request.name, "reason": reason, "again_s": pause_s},
+        )
+        return Requeue(max(pause_s, self._rule.interval_s))
+
+    # --- keep ---------------------------------------------------------------------------
+
+    async def _keep(self, found: Sequence[_Found], issued: tuple[bytes, bytes]) -> Requeue:
+        """Write what was issued to every keep, then use it; one that took it is enough."""
+        written: list[str] = []
+        problems: list[str] = []
+        content = b""
+        for one in found:
+            if not one.keep.is_writable():
+                continue
+            text = with_client_certificate(
+                one.content, self._path, self._credentials.context, issued
+            )
+            try:
+                await one.keep.write(text)
+            except (KubeError, OSError) as error:
+                problems.append(f"{one.keep}: {error}")
+                continue
+            written.append(str(one.keep))
+            content = content or text
+        if not written:
+            raise RetryError(f"a new hub credential cannot be kept: {'; '.join(problems)}")
+        self._issued = None
+        extra = {"kept_in": ", ".join(written)}
+        _log.info("Renewed the hub credential", extra=extra)
+        for problem in problems:
+            _log.error("An old hub credential is left", extra={"reason": problem})
+        self._take(content)
+        return Requeue(self._rule.interval_s)
+
+    # --- words --------------------------------------------------------------------------
+
+    @property
+    def _path(self) -> Path:
+        assert self._credentials.kubeconfig is not None  # noqa: S101 - service.py sees to it
+        return self._credentials.kubeconfig
+
+    def _rest(self, message: str, **extra: object) -> Requeue:
+        """Look again at the next check; a lasting state is logged once."""
+        if self._said != message:
+            self._said = message
+            _log.warning(message, extra={"kubeconfig": str(self._path), **extra})
+        return Requeue(self._rule.interval_s)
+
+
+def _request_name(user: str) -> str:
+    """Return Karmada's name of a request, for any name of a user."""
+    stem = user if _NAME.fullmatch(user) else "karmada-vc-agent"
+    suffix = "".join(random.choices(_NAME_ALPHABET, k=5))  # noqa: S311 - a name, no secret
+    return f"{stem}-{suffix}"
+
+
+def _refusal(request: Object) -> str:
+    """Return why a request was denied or failed, or nothing."""
+    for condition in dig(request, "status", "conditions") or ():
+        if condition["type"] in ("Denied", "Failed"):
+            return f"{condition['type']}: {condition.get('message') or condition.get('reason')}"
+    return ""

@@ -1,0 +1,70 @@
+"""Client certificates: how long they live, and requests for new ones."""
+
+import base64
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from karmada_vc_agent.model.objects import Object
+
+REQUESTS_PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+SIGNER = "kubernetes.io/kube-apiserver-client"
+SHORTEST_S = 600
+"""The API server refuses requests for less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate as far as it matters for its renewal; the times are those of the chain."""
+
+    subject: x509.Name
+    not_before: datetime
+    not_after: datetime
+
+    def remaining(self, now: datetime) -> float:
+        """Return which part of its life is left: 1 at the beginning, 0 or less after its end."""
+        return (self.not_after - now) / (self.not_after - self.not_before)
+
+
+def read_certificate(chain: bytes) -> Certificate:
+    """Return the first certificate of a PEM chain. Raises ValueError."""
+    found = x509.load_pem_x509_certificates(chain)
+    return Certificate(
+        found[0].subject,
+        max(certificate.not_valid_before_utc for certificate in found),
+        min(certificate.not_valid_after_utc for certificate in found),
+    )
+
+
+def new_request(certificate: Certificate) -> tuple[bytes, bytes]:
+    """Return a new EC key and a signing request with the same subject, both in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder(certificate.subject).sign(key, hashes.SHA256())
+    key_pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return key_pem, request.public_bytes(serialization.Encoding.PEM)
+
+
+def signing_request(name: str, request: bytes, certificate: Certificate) -> Object:
+    """Return the CertificateSigningRequest object; what is asked for lives as long as the old one.
+
+    request: PEM. Source: contract 1.8.
+    """
+    lifetime_s = int((certificate.not_after - certificate.not_before).total_seconds())
+    return {
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": name},
+        "spec": {
+            "request": base64.b64encode(request).decode(),
+            "signerName": SIGNER,
+            "expirationSeconds": max(lifetime_s, SHORTEST_S),
+            "usages": ["digital signature", "key encipherment", "client auth"],
+        },
+    }

@@ -1,0 +1,161 @@
+"""The Work by which an EndpointSlice of the host is told to the hub (contract 8.1, 8.2).
+
+Two controllers of Karmada report slices by one and the same Work. The label managed-by names
+which of them do, joined by dots; each brings two labels and a finalizer of its own.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, gvk_of, key_of, labels_of
+
+SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+MADE_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
+
+_SERVICE_EXPORT_KIND = ("multicluster.x-k8s.io", "ServiceExport")
+_MULTI_CLUSTER_SERVICE_KIND = ("networking.karmada.io", "MultiClusterService")
+_MANAGED_LISTS = (karmada.MANAGED_ANNOTATIONS_ANNOTATION, karmada.MANAGED_LABELS_ANNOTATION)
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """A controller that reports slices, and how it marks the Works it does so by."""
+
+    name: str
+    namespace_label: str
+    name_label: str
+    finalizer: str
+
+
+SERVICE_EXPORT = Reporter(
+    "ServiceExport",
+    karmada.EXPORT_NAMESPACE_LABEL,
+    karmada.EXPORT_NAME_LABEL,
+    karmada.ENDPOINT_SLICE_FINALIZER,
+)
+MULTI_CLUSTER_SERVICE = Reporter(
+    "MultiClusterService",
+    karmada.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL,
+    karmada.MULTI_CLUSTER_SERVICE_NAME_LABEL,
+    karmada.DISPATCH_FINALIZER,
+)
+REPORTERS = (SERVICE_EXPORT, MULTI_CLUSTER_SERVICE)
+
+
+def is_made_by_karmada(endpoint_slice: Object) -> bool:
+    """Whether a slice came from the hub, and must not be reported back to it."""
+    return labels_of(endpoint_slice).get(MADE_BY_LABEL) in karmada.MADE_BY_KARMADA
+
+
+def is_report(work: Object) -> bool:
+    """Whether a Work reports a slice, and brings none."""
+    return karmada.REPORTED_BY_LABEL in labels_of(work)
+
+
+def reported_services(work: Object) -> set[tuple[str, str]]:
+    """Return virtual namespace and name of the Services that a report is about."""
+    labels = labels_of(work)
+    if not is_report(work):
+        return set()
+    found = {(labels.get(r.namespace_label), labels.get(r.name_label)) for r in REPORTERS}
+    return {(namespace, name) for namespace, name in found if namespace and name}
+
+
+def exported_services(work: Object) -> set[tuple[str, str]]:
+    """Return virtual namespace and name of the Services whose ServiceExport a Work brings."""
+    found = (key_of(manifest) for manifest in dig(work, "spec", "workload", "manifests") or ())
+    return {(key.namespace, key.name) for key in found if key.gvk[0::2] == _SERVICE_EXPORT_KIND}
+
+
+def multi_cluster_services(work: Object) -> set[tuple[str, str]]:
+    """Return the Service of a MultiClusterService that a Work tells of; the hub names it there."""
+    labels = labels_of(work)
+    service = (
+        labels.get(karmada.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL, ""),
+        labels.get(karmada.MULTI_CLUSTER_SERVICE_NAME_LABEL, ""),
+    )
+    manifests = dig(work, "spec", "workload", "manifests") or ()
+    kinds = {gvk_of(manifest)[0::2] for manifest in manifests}
+    return {service} if _MULTI_CLUSTER_SERVICE_KIND in kinds and all(service) else set()
+
+
+def report(
+    endpoint_slice: Object,
+    uid: str,
+    namespace: str,
+    existing: Object | None,
+    reporters: Collection[Reporter],
+) -> Object:
+    """Return the Work that reports a slice, an existing one with everything else it has.
+
+    endpoint_slice: with virtual names, as Karmada would store it. uid: that of the host's
+    slice. namespace: the execution namespace. reporters: who report it, besides those that
+    the existing Work names.
+    """
+    meta = endpoint_slice["metadata"]
+    name = karmada.work_name("EndpointSlice", meta["name"], meta["namespace"])
+    base: Object = existing or {
+        "apiVersion": karmada.WORK_API,
+        "kind": "Work",
+        "metadata": {"name": name, "namespace": namespace},
+    }
+    labels = dict(labels_of(base))
+    service = (meta.get("labels") or {}).get(SERVICE_NAME_LABEL, "")
+    finalizers = list(base["metadata"].get("finalizers") or ())
+    for reporter in reporters:
+        labels[reporter.namespace_label] = meta["namespace"]
+        labels[reporter.name_label] = service
+        finalizers += [reporter.finalizer] if reporter.finalizer not in finalizers else []
+    labels[karmada.REPORTED_BY_LABEL] = ".".join(
+        dict.fromkeys((*_reporter_names(base), *(reporter.name for reporter in reporters)))
+    )
+    manifest = _manifest(endpoint_slice, uid, namespace, name, labels)
+    spec = {"suspendDispatching": True, "workload": {"manifests": [manifest]}}
+    return {
+        **base,
+        "metadata": {**base["metadata"], "labels": labels, "finalizers": finalizers},
+        "spec": {**(base.get("spec") or {}), **spec},
+    }
+
+
+def without_reporters(work: Object, gone: Collection[Reporter]) -> Object | None:
+    """Return a report that these report no longer, itself if none did; None if nobody is left.
+
+    Their finalizers stay: the hub takes them off when it has cleaned up.
+    """
+    names = _reporter_names(work)
+    leaving = [reporter for reporter in gone if reporter.name in names]
+    if not leaving:
+        return work
+    left = [name for name in names if name not in {reporter.name for reporter in leaving}]
+    if not left:
+        return None
+    dropped = {label for r in leaving for label in (r.namespace_label, r.name_label)}
+    labels = {key: value for key, value in labels_of(work).items() if key not in dropped}
+    labels[karmada.REPORTED_BY_LABEL] = ".".join(left)
+    return {**work, "metadata": {**work["metadata"], "labels": labels}}
+
+
+def _reporter_names(work: Object) -> list[str]:
+    return [name for name in labels_of(work).get(karmada.REPORTED_BY_LABEL, "").split(".") if name]
+
+
+def _manifest(
+    endpoint_slice: Object, uid: str, namespace: str, name: str, work_labels: Object
+) -> Object:
+    """Return the manifest with the marks of 5.2, so that the hub's webhook adds none."""
+    labels = {**labels_of(endpoint_slice), karmada.MANAGED_LABEL: "true"}
+    if work_labels.get(karmada.WORK_PERMANENT_ID_LABEL):
+        labels[karmada.WORK_PERMANENT_ID_LABEL] = work_labels[karmada.WORK_PERMANENT_ID_LABEL]
+    annotations = {
+        **annotations_of(endpoint_slice),
+        karmada.TEMPLATE_UID_ANNOTATION: uid,
+        karmada.WORK_NAME_ANNOTATION: name,
+        karmada.WORK_NAMESPACE_ANNOTATION: namespace,
+    }
+    managed = sorted({*annotations, *_MANAGED_LISTS})
+    annotations[karmada.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(managed)
+    annotations[karmada.MANAGED_LABELS_ANNOTATION] = ",".join(sorted(labels))
+    metadata = {**endpoint_slice["metadata"], "labels": labels, "annotations": annotations}
+    return {**endpoint_slice, "metadata": metadata}
