@@ -47,6 +47,17 @@ class WorkEvents:
         text = f"Failed to create or update resource({name}) in member cluster({cluster}): {error}"
         self._on_template(manifest, WARNING, "SyncFailed", text)
 
+    def recreated(self, manifest: Object, cluster: str, error: str | None) -> None:
+        """Tell the template how it went when its object, deleted on the host, was made again."""
+        metadata = manifest["metadata"]
+        name = f"{metadata.get('namespace') or ''}/{metadata['name']}"
+        kind, reason = (NORMAL, "SyncSucceed") if error is None else (WARNING, "SyncFailed")
+        text = f"Successfully applied resource({name}) to cluster {cluster}"
+        if error is not None:
+            subject = f"resource({name}) in member cluster({cluster})"
+            text = f"Failed to create or update {subject}: {error}"
+        self._on_template(manifest, kind, reason, text, source=WORK_STATUS)
+
     def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
         """Say how reflecting the status of an object ended."""
         text = f"Reflect status for object({manifest['kind']}/{_name(manifest)})"
@@ -68,12 +79,14 @@ class WorkEvents:
     def _status(self, work: Object, kind: str, reason: str, text: str) -> None:
         self._recorder.record(WORK_STATUS, work, kind, reason, text)
 
-    def _on_template(self, manifest: Object, kind: str, reason: str, text: str) -> None:
+    def _on_template(
+        self, manifest: Object, kind: str, reason: str, text: str, source: str = EXECUTION
+    ) -> None:
         uid = annotations_of(manifest).get(karmada.TEMPLATE_UID_ANNOTATION)
         if not uid:
             return
         template = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
-        self._recorder.record(EXECUTION, template, kind, reason, text)
+        self._recorder.record(source, template, kind, reason, text)
 
 
 def _name(obj: Object) -> str:

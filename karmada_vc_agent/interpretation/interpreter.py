@@ -74,6 +74,11 @@ def reflect_status(live: Object) -> Object | None:
     return reflect.reflect_whole_status(live)
 
 
+def interprets_health(kind: GroupVersionKind) -> bool:
+    """Whether a level has a hook for the health of a kind; without one it is healthy unasked."""
+    return any(kind in level.health for level in _LEVELS)
+
+
 def interpret_health(live: Object) -> Health:
     """Return `Healthy` or `Unhealthy`; a kind without a hook is healthy (contract 7.4).
 

@@ -1,0 +1,130 @@
+"""Play all cases in both lanes at once, wait until both have settled, and compare."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import urllib3
+
+from e2e.differential.allowed_differences import ALLOWED
+from e2e.differential.compare import Difference, differences, not_allowed
+from e2e.differential.lane import Lane
+from e2e.differential.observe import observe
+from e2e.differential.scene import Look, Play, Scene
+from e2e.lab.api import ApiError, Object
+
+LOOK_TIMEOUT_S = 120.0
+SETTLE_S = 40.0
+QUIET_S = 3.0
+"""How long nothing is compared after the last step; a lane must stay as it is."""
+POLL_S = 0.3
+_NOT_YET = (AssertionError, ApiError, LookupError, TypeError, ValueError)
+_NOT_NOW = urllib3.exceptions.HTTPError
+
+Case = Callable[[Scene], Play]
+
+
+@dataclass
+class Result:
+    """How one case ended. problems: what never came, lane by lane."""
+
+    case: str
+    problems: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    observed: tuple[Object, Object] = field(default_factory=lambda: ({}, {}))
+
+    @property
+    def surprises(self) -> list[Difference]:
+        return not_allowed(self.differences, ALLOWED)
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.differences and not self.problems
+
+
+class _Actor:
+    """One case in one lane on its way from step to step."""
+
+    def __init__(self, scene: Scene, case: Case) -> None:
+        self.scene = scene
+        self.problem = ""
+        self._play = case(scene)
+        self._look: Look | None = None
+        self._deadline = 0.0
+        self.is_done = False
+
+    def step(self) -> None:
+        """Look once, and go on if what is waited for has come."""
+        try:
+            if self._look is not None:
+                self._look()
+        except (*_NOT_YET, _NOT_NOW) as error:
+            if time.monotonic() > self._deadline:
+                self._end(f"not within {LOOK_TIMEOUT_S:.0f} s: {error}")
+            return
+        try:
+            self._look = next(self._play)
+            self._deadline = time.monotonic() + LOOK_TIMEOUT_S
+        except StopIteration:
+            self._end("")
+        except (*_NOT_YET, _NOT_NOW) as error:
+            self._end(f"a step failed: {type(error).__name__}: {error}")
+
+    def _end(self, problem: str) -> None:
+        self.is_done = True
+        if problem:
+            self.problem = f"{self.scene.lane.title}: {problem}"
+
+
+def play(cases: dict[str, Case], real: Lane, ours: Lane) -> dict[str, Result]:
+    """Return the result of every case, by name."""
+    actors = {
+        lane.title: [_Actor(Scene(lane, name), case) for name, case in cases.items()]
+        for lane in (real, ours)
+    }
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(_run, (real, ours), actors.values()))
+    results = {name: Result(name) for name in cases}
+    for actor in (actor for group in actors.values() for actor in group):
+        if actor.problem:
+            results[actor.scene.case].problems.append(actor.problem)
+    pairs = [
+        (one.scene, other.scene)
+        for one, other in zip(actors[real.title], actors[ours.title], strict=True)
+    ]
+    _settle(results, pairs)
+    return results
+
+
+def _run(lane: Lane, actors: Sequence[_Actor]) -> None:
+    while waiting := [actor for actor in actors if not actor.is_done]:
+        lane.look_again()
+        for actor in waiting:
+            actor.step()
+        time.sleep(POLL_S)
+
+
+def _settle(results: dict[str, Result], pairs: Iterable[tuple[Scene, Scene]]) -> None:
+    """Compare until all is as allowed or time is up, then all once more."""
+    everyone = list(pairs)
+    deadline = time.monotonic() + SETTLE_S
+    waiting = everyone
+    while waiting and time.monotonic() < deadline:
+        time.sleep(QUIET_S)
+        _compare(results, waiting)
+        waiting = [pair for pair in waiting if results[pair[0].case].surprises]
+    _compare(results, everyone)
+
+
+def _compare(results: dict[str, Result], pairs: Iterable[tuple[Scene, Scene]]) -> None:
+    lanes: set[str] = set()
+    for pair in pairs:
+        for scene in pair:
+            if scene.lane.title not in lanes:
+                lanes.add(scene.lane.title)
+                scene.lane.look_again()
+        real, ours = observe(pair[0]), observe(pair[1])
+        result = results[pair[0].case]
+        result.observed = (real, ours)
+        result.differences = differences(result.case, real, ours)
