@@ -126,7 +126,7 @@ class _Observation:
         for work in self._works:
             if work["metadata"]["name"] == event["involvedObject"]["name"]:
                 entries = (work.get("status") or {}).get("manifestStatuses") or []
-                return any(_tells(event["message"], entry) for entry in entries)
+                return not any(_tells_otherwise(event["message"], entry) for entry in entries)
         return True
 
     def _cluster(self) -> Object:
@@ -162,10 +162,11 @@ def _conditions(status: Object) -> list[Object]:
     return normalise.without_times(status.get("conditions") or [])
 
 
-def _tells(message: str, entry: Object) -> bool:
+def _tells_otherwise(message: str, entry: Object) -> bool:
+    """Whether an event tells a health that is not the one reported now."""
     identifier = entry["identifier"]
-    about = f"/{identifier['name']}) as {entry['health'].lower()}."
-    return identifier["kind"] in message and message.endswith(about)
+    about = f"({identifier['kind']}/{identifier.get('namespace', '')}/{identifier['name']}) as "
+    return about in message and not message.endswith(f"{about}{entry['health'].lower()}.")
 
 
 def _is_about(event: Object, template: Object) -> bool:

@@ -14,7 +14,7 @@ from e2e.differential.observe import observe
 from e2e.differential.scene import Look, Play, Scene
 from e2e.lab.api import ApiError, Object
 
-LOOK_TIMEOUT_S = 120.0
+LOOK_TIMEOUT_S = 150.0
 SETTLE_S = 40.0
 QUIET_S = 3.0
 """How long nothing is compared after the last step; a lane must stay as it is."""

@@ -4,6 +4,7 @@ A case is a generator: it does something, yields what must have come before it g
 the next thing. The same generator runs once in each lane.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,7 +91,7 @@ class Scene:
         created = self.lane.hub.create(work)
         self.works.append(created["metadata"]["name"])
         for manifest in work["spec"]["workload"]["manifests"]:
-            if manifest.get("metadata", {}).get("name"):
+            if _is_name(manifest["metadata"].get("name", "")):
                 self.host_objects.append(manifest)
         return created
 
@@ -260,6 +261,11 @@ class Scene:
     def compare_on_host(self, obj: Object) -> None:
         """Compare an object of the host alone."""
         self.host_objects.append(obj)
+
+
+def _is_name(text: str) -> bool:
+    """Whether a server could know an object by this name."""
+    return re.fullmatch(r"[a-z0-9.-]+", text) is not None
 
 
 def _assert_applied(work: Object, status: str, reason: str) -> None:

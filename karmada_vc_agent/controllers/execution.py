@@ -28,7 +28,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status import work_conditions
 from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.manifest_status import ManifestStatus
+from karmada_vc_agent.status.manifest_status import ManifestStatus, first_ordinal
 from karmada_vc_agent.status.work_status import (
     applied_condition,
     applied_of,
@@ -154,13 +154,13 @@ class ExecutionController:
     async def _carry_out(self, key: WorkKey, vc: VirtualCluster, work: Object) -> None:
         outcome = _Outcome()
         started = time.monotonic()
-        for ordinal, manifest in enumerate(manifests_of(work)):
+        for manifest in manifests_of(work):
             result = await self._o.manifests.apply(vc, manifest, _work_id(work))
             if result is None:
                 continue
             outcome.results.append((manifest, result))
             if isinstance(result, Applied):
-                self._note_status(vc, work, ordinal, result.live, outcome)
+                self._note_status(vc, work, manifest, result.live, outcome)
         self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
         self._codes.pop(key, None)
         if outcome.codes:
@@ -193,19 +193,20 @@ class ExecutionController:
             raise RetryError(outcome.unreadable)
 
     def _note_status(
-        self, vc: VirtualCluster, work: Object, ordinal: int, live: Object, outcome: _Outcome
+        self, vc: VirtualCluster, work: Object, manifest: Object, live: Object, outcome: _Outcome
     ) -> None:
-        entry = self._reflect(vc, work, ordinal, live)
+        entry = self._reflect(vc, work, manifest, live)
         if isinstance(entry, InterpretationError):
             outcome.unreadable = str(entry)
         else:
             outcome.entries.append(entry)
 
     def _reflect(
-        self, vc: VirtualCluster, work: Object, ordinal: int, live: Object
+        self, vc: VirtualCluster, work: Object, manifest: Object, live: Object
     ) -> ManifestStatus | InterpretationError:
         around = self._o.manifests.around(vc, _work_id(work))
-        return self._o.work_status.reflect(work, ordinal, manifests_of(work)[ordinal], live, around)
+        ordinal = first_ordinal(manifests_of(work), manifest)
+        return self._o.work_status.reflect(work, ordinal, manifest, live, around)
 
     def _tell(self, vc: VirtualCluster, work: Object, outcome: _Outcome) -> None:
         """Say how the Work and each of its manifests fared, also those that succeeded."""
@@ -239,10 +240,10 @@ class ExecutionController:
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but go on reporting what is there (contract 5.3, 6.2)."""
         entries: list[ManifestStatus] = []
-        for ordinal, manifest in enumerate(manifests_of(work)):
+        for manifest in manifests_of(work):
             live = await self._o.manifests.cached(vc, manifest, _work_id(work))
             if live is not None:
-                entry = self._reflect(vc, work, ordinal, live)
+                entry = self._reflect(vc, work, manifest, live)
                 if not isinstance(entry, InterpretationError):
                     entries.append(entry)
         condition = work_conditions.dispatching(suspended=True)

@@ -97,7 +97,6 @@ def invalid_name(scene: Scene) -> Play:
     manifest = shapes.config_map(scene)
     manifest["metadata"]["name"] = "Not_a_name"
     work = scene.work(manifest)
-    scene.host_objects.remove(manifest)
     yield scene.work_applied(work, "False")
 
 

@@ -15,25 +15,25 @@ _DOCKER = '{"auths":{"registry.example":{"auth":"YTpi"}}}'
 # --- ConfigMap, Secret ----------------------------------------------------------------------
 
 propagated("config-map", shapes.config_map)
-propagated(
+written(
     "config-map-binary",
     lambda scene: shapes.manifest(
         scene, "v1", "ConfigMap", binaryData={"blob": base64.b64encode(b"\0\xff").decode()}
     ),
 )
-propagated("config-map-empty", lambda scene: shapes.manifest(scene, "v1", "ConfigMap"))
-propagated("secret-opaque", shapes.secret)
-propagated(
+written("config-map-empty", lambda scene: shapes.manifest(scene, "v1", "ConfigMap"))
+written("secret-opaque", shapes.secret)
+written(
     "secret-of-registry",
     lambda scene: shapes.secret(
         scene, "kubernetes.io/dockerconfigjson", **{".dockerconfigjson": _DOCKER}
     ),
 )
-propagated(
+written(
     "secret-of-basic-auth",
     lambda scene: shapes.secret(scene, "kubernetes.io/basic-auth", username="u", password="p"),
 )
-propagated(
+written(
     "secret-of-ssh",
     lambda scene: shapes.secret(scene, "kubernetes.io/ssh-auth", **{"ssh-privatekey": "k"}),
 )
@@ -105,7 +105,7 @@ def secret_of_account(scene: Scene) -> Play:
 # --- ServiceAccount, RBAC -------------------------------------------------------------------
 
 propagated("service-account", shapes.service_account)
-propagated("role", shapes.role)
+written("role", shapes.role)
 
 
 @case
@@ -180,7 +180,7 @@ def _lease(scene: Scene) -> Object:
     )
 
 
-propagated("limit-range", _limit_range)
+written("limit-range", _limit_range)
 propagated("resource-quota", _quota)
 written("lease", _lease)
 propagated("disruption-budget", shapes.disruption_budget)
@@ -192,13 +192,13 @@ written(
         scene, "apps/v1", "ControllerRevision", revision=1, data={"any": "thing"}
     ),
 )
-propagated(
+written(
     "pod-template",
     lambda scene: shapes.manifest(
         scene, "v1", "PodTemplate", template=objects.pod_template(scene.name)
     ),
 )
-propagated(
+written(
     "replication-controller",
     lambda scene: shapes.manifest(
         scene,

@@ -6,6 +6,9 @@ from e2e.differential.play import Case
 from e2e.differential.scene import Play, Scene
 from e2e.lab.api import Object
 
+TEMPLATE_UID = "11111111-2222-3333-4444-555555555555"
+"""Of templates that are not there; events about them are written all the same."""
+
 CASES: dict[str, Case] = {}
 
 Build = Callable[[Scene], Object]
@@ -45,7 +48,11 @@ def written(name: str, build: Build) -> None:
     """Register a case in which a Work brings one manifest, whether it is applied or not."""
 
     def run(scene: Scene) -> Play:
-        work = scene.work(build(scene))
+        manifest = build(scene)
+        annotations = manifest["metadata"].setdefault("annotations", {})
+        annotations["resourcetemplate.karmada.io/uid"] = TEMPLATE_UID
+        work = scene.work(manifest)
+        scene.compare(manifest)
 
         def look() -> None:
             found = scene.lane.on_hub.find(work)

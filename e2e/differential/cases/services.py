@@ -15,14 +15,14 @@ def _balanced(scene: Scene) -> Object:
 
 
 propagated("service-cluster-ip", shapes.service)
-propagated("service-of-two-ports", lambda scene: shapes.service(scene, ports=_PORTS))
-propagated("service-headless", lambda scene: shapes.service(scene, clusterIP="None"))
-propagated("service-node-port", lambda scene: shapes.service(scene, type="NodePort"))
+written("service-of-two-ports", lambda scene: shapes.service(scene, ports=_PORTS))
+written("service-headless", lambda scene: shapes.service(scene, clusterIP="None"))
+written("service-node-port", lambda scene: shapes.service(scene, type="NodePort"))
 written(
     "service-fixed-node-port",
     lambda scene: shapes.service(scene, type="NodePort", ports=[{"port": 80, "nodePort": 30071}]),
 )
-propagated(
+written(
     "service-external-name",
     lambda scene: shapes.service(
         scene, type="ExternalName", externalName="db.example", ports=None, selector=None
@@ -112,6 +112,6 @@ def _network_policy(scene: Scene) -> Object:
     return shapes.manifest(scene, "networking.k8s.io/v1", "NetworkPolicy", spec=spec)
 
 
-propagated("endpoints", _endpoints)
-propagated("endpoint-slice", _endpoint_slice)
-propagated("network-policy", _network_policy)
+written("endpoints", _endpoints)
+written("endpoint-slice", _endpoint_slice)
+written("network-policy", _network_policy)
