@@ -1,5 +1,6 @@
 """Both agents, started once; all cases are played before the first is judged."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from e2e.differential.corpus import CASES
-from e2e.differential.lane import NODE_COUNT, Lane
+from e2e.differential.lane import NODE_COUNT, Lane, cluster_of
 from e2e.differential.models import DEFAULT_MODELS
 from e2e.differential.play import Result, play
 from e2e.lab.api import Api, Object, collection
@@ -21,7 +22,7 @@ QUICK_RETRIES = ("--rate-limiter-max-delay", "5s", "--rate-limiter-qps", "100")
 """A test that waits for a retry has no time for Karmada's sixteen minutes."""
 CASE = "case"
 ALLOWED_COUNT = "allowed differences"
-SUITE_TIMEOUT_S = 600
+SUITE_TIMEOUT_S = 900
 _WIDE_KINDS = (
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     ("networking.k8s.io/v1", "IngressClass"),
@@ -53,13 +54,17 @@ def results(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, Result]]:
     """Play the cases that are asked for; return how each ended."""
+    if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+        pytest.fail("the cases are played all at once: run e2e/differential without --numprocesses")
     program = program_of(request.config)
     ours = Lab(hub, host, tmp_path_factory.mktemp("ours"))
     real = Lab(hub, host2, tmp_path_factory.mktemp("real"))
     real.id = ours.id
     selector = {f"{ours.id}/group": "compared"}
-    real_lane = Lane("karmada-agent", f"{ours.id}-r", hub, host2, selector, is_mapped=False)
-    our_lane = Lane("ours", f"{ours.id}-o", hub, host, selector, is_mapped=True)
+    tags = (f"{ours.id}-r", f"{ours.id}-o")
+    rivals = (cluster_of(tags[1]), cluster_of(tags[0]))
+    real_lane = Lane("karmada-agent", tags[0], rivals[0], hub, host2, selector, is_mapped=False)
+    our_lane = Lane("ours", tags[1], rivals[1], hub, host, selector, is_mapped=True)
     cases = {name: CASES[name] for name in _selected(request.session)}
     try:
         with _serving(real, real_lane, program), _ours_serving(ours, our_lane):

@@ -47,12 +47,14 @@ class Lane:
     """A Cluster, its host, and the agent that serves it.
 
     tag: also the name of the namespace on the hub that the cases share.
+    rival: the Cluster of the other lane; Namespaces go to both.
     selector: the labels of its nodes; what our agent adds to pods.
     is_mapped: whether the host has names of its own, as with our agent.
     """
 
     title: str
     tag: str
+    rival: str
     hub: Api
     host: Api
     selector: dict[str, str]
@@ -66,7 +68,7 @@ class Lane:
 
     @property
     def cluster(self) -> str:
-        return f"{self.tag}-cluster"
+        return cluster_of(self.tag)
 
     @property
     def execution_namespace(self) -> str:
@@ -107,6 +109,11 @@ class Lane:
 
     def events(self, namespace: str) -> list[Object]:
         return self.on_hub.list(collection("v1", "Event", namespace or "default"))
+
+
+def cluster_of(tag: str) -> str:
+    """Return the name of a lane's Cluster."""
+    return f"{tag}-member"
 
 
 SHARED_KINDS = frozenset(

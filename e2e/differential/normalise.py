@@ -153,3 +153,15 @@ def without_times(conditions: list[Object]) -> list[Object]:
         ({k: v for k, v in one.items() if k != "lastTransitionTime"} for one in conditions),
         key=lambda one: str(one["type"]),
     )
+
+
+def by_group_version(enablements: list[Object], without: set[str]) -> Object:
+    """Return apiEnablements as group version -> resource -> kind.
+
+    without: groups to leave out.
+    """
+    return {
+        entry["groupVersion"]: {one["name"]: one["kind"] for one in entry.get("resources") or []}
+        for entry in enablements
+        if entry["groupVersion"].partition("/")[0] not in without
+    }

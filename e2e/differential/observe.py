@@ -6,11 +6,12 @@ from e2e.differential import normalise
 from e2e.differential.lane import Lane, is_same, manifests
 from e2e.differential.normalise import Normaliser
 from e2e.differential.scene import Scene
-from e2e.lab.api import Object
+from e2e.lab.api import Object, collection
 from e2e.lab.cleanup import LEASES
 from e2e.lab.lab import CLUSTERS
 
 AGENT_COMPONENTS = frozenset(("execution-controller", "work-status-controller"))
+_DEFINITIONS = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _HEALTH = "InterpretHealthSucceed"
 _LOST_RACE = "the object has been modified; please apply your changes"
 """Karmada's agent has two writers of a Work's status, one of which must try again."""
@@ -119,7 +120,7 @@ class _Observation:
 
     def _is_current(self, event: Object) -> bool:
         """Whether an event is of now; what was passed through is a matter of moments."""
-        if _LOST_RACE in event["message"]:
+        if _LOST_RACE in event["message"] or self._lane.rival in event["message"]:
             return False
         if event["reason"] != _HEALTH:
             return True
@@ -136,8 +137,18 @@ class _Observation:
             value: Any = cluster
             for key in part.split("."):
                 value = value.get(key) if isinstance(value, dict) else None
-            seen[part] = normalise.without_times(value) if part.endswith("conditions") else value
+            if part == "status.conditions":
+                value = normalise.without_times(value)
+            elif part == "status.apiEnablements":
+                value = normalise.by_group_version(value, self._foreign_groups())
+            seen[part] = value
         return self._hub(seen)
+
+    def _foreign_groups(self) -> set[str]:
+        """Return the API groups that the host has of others than the cases."""
+        definitions = self._lane.on_host.list(collection(*_DEFINITIONS))
+        groups = {definition["spec"]["group"] for definition in definitions}
+        return {group for group in groups if self._lane.tag not in group}
 
     def _lease(self) -> Object:
         lease = self._lane.hub.get(f"{LEASES}/{self._lane.cluster}")

@@ -258,10 +258,6 @@ class Scene:
         """Compare objects of the hub with all that comes of them."""
         self.templates.extend(templates)
 
-    def compare_on_host(self, obj: Object) -> None:
-        """Compare an object of the host alone."""
-        self.host_objects.append(obj)
-
 
 def _is_name(text: str) -> bool:
     """Whether a server could know an object by this name."""

@@ -11,7 +11,11 @@ Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 ATTEMPTS_S = 30.0
-_PLURALS = {"NetworkPolicy": "networkpolicies", "Endpoints": "endpoints"}
+_PLURALS = {
+    "NetworkPolicy": "networkpolicies",
+    "Endpoints": "endpoints",
+    "CSIStorageCapacity": "csistoragecapacities",
+}
 _FORCED = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 
 
