@@ -19,6 +19,7 @@ SETTLE_S = 90.0
 QUIET_S = 3.0
 """How long nothing is compared after the last step; a lane must stay as it is."""
 POLL_S = 0.3
+OBSERVE_ATTEMPTS = 3
 _NOT_YET = (AssertionError, ApiError, LookupError, TypeError, ValueError)
 _NOT_NOW = urllib3.exceptions.HTTPError
 
@@ -113,14 +114,21 @@ def _settle(results: dict[str, Result], pairs: Iterable[tuple[Scene, Scene]]) ->
     _compare(results, everyone)
 
 
-def _compare(results: dict[str, Result], pairs: Iterable[tuple[Scene, Scene]]) -> None:
-    lanes: set[str] = set()
-    for pair in pairs:
-        for scene in pair:
-            if scene.lane.title not in lanes:
-                lanes.add(scene.lane.title)
-                scene.lane.look_again()
-        real, ours = observe(pair[0]), observe(pair[1])
-        result = results[pair[0].case]
+def _compare(results: dict[str, Result], pairs: Sequence[tuple[Scene, Scene]]) -> None:
+    for lane in {scene.lane.title: scene.lane for pair in pairs for scene in pair}.values():
+        lane.look_again()
+    for real_scene, our_scene in pairs:
+        result = results[real_scene.case]
+        real, ours = _observe(real_scene), _observe(our_scene)
         result.observed = (real, ours)
         result.differences = differences(result.case, real, ours)
+
+
+def _observe(scene: Scene) -> Object:
+    """Observe; a server that is slow to answer is asked again, and again."""
+    for _ in range(OBSERVE_ATTEMPTS):
+        try:
+            return observe(scene)
+        except _NOT_NOW:
+            time.sleep(QUIET_S)
+    return observe(scene)
