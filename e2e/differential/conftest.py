@@ -140,9 +140,10 @@ def _remove_traces(run: str, hub: Api, host: Api, host2: Api) -> None:
             _remove_named(api, collection(*kind), run)
     _remove_named(hub, NAMESPACES, run)
     for namespace in host2.list(NAMESPACES, "karmada.io/managed=true"):
-        name = namespace["metadata"]["name"]
-        host2.delete(f"{NAMESPACES}/{name}/pods", force=True)
-        host2.delete(f"{NAMESPACES}/{name}")
+        name, annotations = namespace["metadata"]["name"], namespace["metadata"]["annotations"]
+        if run in annotations.get("work.karmada.io/namespace", ""):
+            host2.delete(f"{NAMESPACES}/{name}/pods", force=True)
+            host2.delete(f"{NAMESPACES}/{name}")
     _remove_named(host2, NAMESPACES, run)
 
 

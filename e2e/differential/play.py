@@ -1,5 +1,6 @@
 """Play all cases in both lanes at once, wait until both have settled, and compare."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -80,8 +81,14 @@ def play(cases: dict[str, Case], real: Lane, ours: Lane) -> dict[str, Result]:
         lane.title: [_Actor(Scene(lane, name), case) for name, case in cases.items()]
         for lane in (real, ours)
     }
+    is_over = threading.Event()
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(_run, (real, ours), actors.values()))
+        runs = [pool.submit(_run, lane, actors[lane.title], is_over) for lane in (real, ours)]
+        try:
+            for run in runs:
+                run.result()
+        finally:
+            is_over.set()  # so that Ctrl-C need not wait until all has come
     results = {name: Result(name) for name in cases}
     for actor in (actor for group in actors.values() for actor in group):
         if actor.problem:
@@ -94,8 +101,8 @@ def play(cases: dict[str, Case], real: Lane, ours: Lane) -> dict[str, Result]:
     return results
 
 
-def _run(lane: Lane, actors: Sequence[_Actor]) -> None:
-    while waiting := [actor for actor in actors if not actor.is_done]:
+def _run(lane: Lane, actors: Sequence[_Actor], is_over: threading.Event) -> None:
+    while (waiting := [actor for actor in actors if not actor.is_done]) and not is_over.is_set():
         lane.look_again()
         for actor in waiting:
             actor.step()
