@@ -100,7 +100,8 @@ class Manifests:
         except RefusedError as error:
             return _refused(vc, manifest, error.refusal)
         except RecreationError as error:
-            return Failure(self._virtual_text(vc, manifest, str(error)), is_recreation=True)
+            text = self._virtual_text(vc, manifest, resource, str(error))
+            return Failure(text, is_recreation=True)
         except (ApiError, InterpretationError, RetryError) as error:
             return Failure(self._virtual_text(vc, manifest, resource, str(error)))
 
