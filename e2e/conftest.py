@@ -14,8 +14,12 @@ from e2e.lab.interpret import Interpreter, cached_program
 from e2e.lab.lab import Lab
 
 TEST_TIMEOUT_S = 300
-_KUBECONFIGS = {"hub": "HUB_KUBECONFIG", "host": "HOST_KUBECONFIG"}
 _COUNTS = ("comparisons", "differences")
+_KUBECONFIGS = {
+    "hub": "HUB_KUBECONFIG",
+    "host": "HOST_KUBECONFIG",
+    "host2": "HOST2_KUBECONFIG",
+}
 _LABS = pytest.StashKey[list[Lab]]()
 
 
@@ -60,6 +64,14 @@ def hub(request: pytest.FixtureRequest) -> Api:
 @pytest.fixture(scope="session")
 def host(request: pytest.FixtureRequest) -> Api:
     return _api(request, "host")
+
+
+@pytest.fixture(scope="session")
+def host2(request: pytest.FixtureRequest) -> Api:
+    """Return a second host, for what needs one; it is not there everywhere."""
+    if not request.config.getoption("--host2-kubeconfig"):
+        pytest.skip("no second host: give --host2-kubeconfig or HOST2_KUBECONFIG")
+    return _api(request, "host2")
 
 
 def _api(request: pytest.FixtureRequest, name: str) -> Api:

@@ -1,41 +1,20 @@
 """A real karmada-agent joins the same host beside our virtual clusters."""
 
-import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-import yaml
 
 from e2e.lab import objects
-from e2e.lab.agent import clean_environment
 from e2e.lab.api import path_of
 from e2e.lab.lab import CLUSTERS, Lab
+from e2e.lab.real_agent import RealAgent, program_of
 from e2e.lab.works import execution_namespace
-
-
-@dataclass(frozen=True)
-class RealAgent:
-    """A karmada-agent that runs."""
-
-    process: subprocess.Popen[bytes]
-    log_file: Path
-
-    def log(self) -> str:
-        return self.log_file.read_text(errors="replace")
 
 
 @pytest.fixture
 def program(request: pytest.FixtureRequest) -> str:
-    path = request.config.getoption("--karmada-agent")
-    if not path:
-        pytest.skip("no real karmada-agent: give its program with --karmada-agent")
-    if not os.access(path, os.X_OK):
-        pytest.fail(f"--karmada-agent {path} is no program")
-    return str(path)
+    return program_of(request.config)
 
 
 def test_a_real_agent_and_ours_serve_one_host_side_by_side(lab: Lab, program: str) -> None:
@@ -61,33 +40,21 @@ def test_a_real_agent_and_ours_serve_one_host_side_by_side(lab: Lab, program: st
         assert "has not been initialized" not in real.log()
 
         with _running(lab, program, second) as refused:
-            assert refused.process.wait(timeout=60) != 0
+            assert refused.wait_exit() != 0
             assert "has been registered" in refused.log()
         assert lab.hub.find(f"{CLUSTERS}/{second}") is None
-        assert real.process.poll() is None
+        assert real.is_running()
 
 
 @contextmanager
 def _running(lab: Lab, program: str, cluster: str) -> Iterator[RealAgent]:
     """Run a real agent that joins the whole host; remove what it made there."""
     lab.clusters.add(cluster)
-    context = yaml.safe_load(lab.hub.kubeconfig.read_text())["current-context"]
-    command = [
-        *(program, "--karmada-kubeconfig", str(lab.hub.kubeconfig), "--karmada-context", context),
-        *("--cluster-name", cluster, "--cluster-namespace", f"{lab.id}-real"),
-        *("--report-secrets", "None", "--leader-elect=false"),
-        *("--health-probe-bind-address", "0", "--metrics-bind-address", "0"),
-        *("--cluster-status-update-frequency", "2s"),
-    ]
-    log_file = lab.directory / f"{cluster}.log"
-    environment = clean_environment() | {"KUBECONFIG": str(lab.host.kubeconfig)}
-    with log_file.open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    agent = RealAgent(program, lab.hub, lab.host, cluster, f"{lab.id}-real", lab.directory)
     try:
-        yield RealAgent(process, log_file)
+        with agent:
+            yield agent
     finally:
-        process.kill()
-        process.wait()
         _remove_traces(lab, cluster)
 
 

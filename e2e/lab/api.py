@@ -11,7 +11,11 @@ Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 ATTEMPTS_S = 30.0
-_PLURALS = {"NetworkPolicy": "networkpolicies", "Endpoints": "endpoints"}
+_PLURALS = {
+    "NetworkPolicy": "networkpolicies",
+    "Endpoints": "endpoints",
+    "CSIStorageCapacity": "csistoragecapacities",
+}
 _FORCED = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 
 
@@ -103,6 +107,8 @@ def collection(api_version: str, kind: str, namespace: str = "") -> str:
 
 def plural(kind: str) -> str:
     lower = kind.lower()
+    if lower.endswith("s"):
+        return f"{lower}es"
     return f"{lower[:-1]}ies" if lower.endswith("cy") else f"{lower}s"
 
 

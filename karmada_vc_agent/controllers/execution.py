@@ -27,7 +27,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status import work_conditions
 from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.manifest_status import ManifestStatus, Reflection
+from karmada_vc_agent.status.manifest_status import ManifestStatus, Reflection, first_ordinal
 from karmada_vc_agent.status.work_status import (
     applied_condition,
     applied_of,
@@ -76,15 +76,33 @@ class Collaborators:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What became of the manifests of one Work."""
+    """What became of the manifests of one Work; absorbed ones have no result."""
 
-    errors: list[str] = field(default_factory=list)
-    codes: list[str] = field(default_factory=list)
+    results: list[tuple[Object, Applied | Failure]] = field(default_factory=list)
     entries: list[ManifestStatus] = field(default_factory=list)
-    is_final: bool = True
-    was_written: bool = False
-    was_recreated: bool = False
     unreadable: str = ""
+
+    @property
+    def failures(self) -> list[Failure]:
+        return [result for _, result in self.results if isinstance(result, Failure)]
+
+    @property
+    def errors(self) -> list[str]:
+        return [failure.text for failure in self.failures]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return tuple(str(failure.code) for failure in self.failures if failure.code is not None)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no time helps: all that failed was refused by a rule."""
+        return all(failure.code is not None for failure in self.failures)
+
+    @property
+    def was_recreated(self) -> bool:
+        """Whether an object was made again that somebody deleted, or would have been."""
+        return any(_is_recreation(result) for _, result in self.results)
 
 
 class ExecutionController:
@@ -138,28 +156,34 @@ class ExecutionController:
     async def _carry_out(self, key: WorkKey, vc: VirtualCluster, work: Object) -> None:
         outcome = _Outcome()
         started = time.monotonic()
-        for ordinal, manifest in enumerate(manifests_of(work)):
+        for manifest in manifests_of(work):
             result = await self._o.manifests.apply(vc, manifest, _work_id(work))
-            if isinstance(result, Failure):
-                self._note_failure(vc, work, manifest, result, outcome)
-            elif result is not None:
-                await self._note_success(vc, work, ordinal, result, outcome)
+            if result is None:
+                continue
+            outcome.results.append((manifest, result))
+            if isinstance(result, Applied):
+                await self._reflect(vc, work, manifest, result.live, outcome)
         self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
         self._codes.pop(key, None)
         if outcome.codes:
-            self._codes[key] = tuple(outcome.codes)
+            self._codes[key] = outcome.codes
         is_new = self._generations.get(key) != work["metadata"].get("generation")
+        before = applied_of(work.get("status"))
         conditions = [
             work_conditions.dispatching(suspended=False),
             applied_condition(
-                applied_of(work.get("status")),
+                before,
                 len(manifests_of(work)),
                 outcome.errors,
                 was_recreated=outcome.was_recreated,
                 is_new=is_new,
             ),
         ]
-        self._tell(vc, work, outcome, is_new=is_new)
+        self._tell_dispatching(work, conditions[0])
+        if outcome.was_recreated and not is_new:
+            self._tell_recreation(vc, outcome)
+        elif is_new or outcome.errors or before is None or before["status"] != "True":
+            self._tell(vc, work, outcome)
         await self._write_status(work, conditions, outcome.entries)
         self._generations[key] = work["metadata"].get("generation") or 0
         self._refused.discard(key)
@@ -170,49 +194,39 @@ class ExecutionController:
         elif outcome.unreadable:
             raise RetryError(outcome.unreadable)
 
-    def _note_failure(
-        self,
-        vc: VirtualCluster,
-        work: Object,
-        manifest: Object,
-        failure: Failure,
-        outcome: _Outcome,
-    ) -> None:
-        outcome.errors.append(failure.text)
-        outcome.is_final &= failure.code is not None
-        if failure.code is not None:
-            outcome.codes.append(str(failure.code))
-            self._o.events.refused(work, failure.code, failure.text)
-        self._o.events.not_applied(manifest, vc.name, failure.text)
-
-    async def _note_success(
-        self, vc: VirtualCluster, work: Object, ordinal: int, applied: Applied, outcome: _Outcome
-    ) -> None:
-        outcome.was_written |= applied.was_written
-        outcome.was_recreated |= applied.was_recreated
-        await self._reflect(vc, work, ordinal, applied.live, outcome)
-
     async def _reflect(
-        self, vc: VirtualCluster, work: Object, ordinal: int, live: Object, outcome: _Outcome
+        self, vc: VirtualCluster, work: Object, manifest: Object, live: Object, outcome: _Outcome
     ) -> None:
         if self._o.work_status is None:
             return
         around = self._o.manifests.around(vc, _work_id(work))
-        manifest = manifests_of(work)[ordinal]
+        ordinal = first_ordinal(manifests_of(work), manifest)
         reflection = await self._o.work_status.reflect(work, ordinal, manifest, live, around)
         outcome.unreadable = reflection.problem or outcome.unreadable
         if reflection.entry is not None:
             outcome.entries.append(reflection.entry)
 
-    def _tell(self, vc: VirtualCluster, work: Object, outcome: _Outcome, *, is_new: bool) -> None:
-        self._tell_dispatching(work, work_conditions.dispatching(suspended=False))
+    def _tell(self, vc: VirtualCluster, work: Object, outcome: _Outcome) -> None:
+        """Say how the Work and each of its manifests fared, also those that succeeded."""
+        for manifest, result in outcome.results:
+            if isinstance(result, Applied):
+                self._o.events.applied(manifest, vc.name)
+                continue
+            if result.code is not None:
+                self._o.events.refused(work, result.code, result.text)
+            self._o.events.not_applied(manifest, vc.name, result.text)
         if outcome.errors:
             error = work_conditions.aggregate(outcome.errors)
             self._o.events.sync_failed(work, vc.name, error)
-        elif is_new or outcome.was_written:
+        else:
             self._o.events.synced(work, vc.name)
-            for manifest in manifests_of(work):
-                self._o.events.applied(manifest, vc.name)
+
+    def _tell_recreation(self, vc: VirtualCluster, outcome: _Outcome) -> None:
+        """Tell the templates alone, as Karmada does: the Work did not change."""
+        for manifest, result in outcome.results:
+            if _is_recreation(result):
+                error = result.text if isinstance(result, Failure) else None
+                self._o.events.recreated(manifest, vc.name, error)
 
     def _tell_dispatching(self, work: Object, condition: Condition) -> None:
         before = dispatching_of(work.get("status"))
@@ -224,10 +238,10 @@ class ExecutionController:
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but go on reporting what is there (contract 5.3, 6.2)."""
         outcome = _Outcome()
-        for ordinal, manifest in enumerate(manifests_of(work)):
+        for manifest in manifests_of(work):
             live = await self._o.manifests.cached(vc, manifest, _work_id(work))
             if live is not None:
-                await self._reflect(vc, work, ordinal, live, outcome)
+                await self._reflect(vc, work, manifest, live, outcome)
         condition = work_conditions.dispatching(suspended=True)
         self._tell_dispatching(work, condition)
         await self._write_status(work, [condition], outcome.entries)
@@ -278,6 +292,10 @@ class ExecutionController:
         store = self._o.works.store_of_namespace(work["metadata"]["namespace"])
         if store is not None:
             store.observe(work)
+
+
+def _is_recreation(result: Applied | Failure) -> bool:
+    return result.is_recreation if isinstance(result, Failure) else result.was_recreated
 
 
 def _work_id(work: Object) -> str:

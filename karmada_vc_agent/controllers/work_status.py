@@ -12,7 +12,7 @@ from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
-from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.model.objects import Object, annotations_of, gvk_of
 from karmada_vc_agent.status.manifest_status import Reflection, manifest_status
 from karmada_vc_agent.translation.restore import (
     names_of,
@@ -85,7 +85,8 @@ class WorkStatus:
         entry = manifest_status(ordinal, manifest, restore_texts(status, names), health)
         if entry != before:
             self._events.reflected(work, manifest, None)
-            self._events.interpreted(work, manifest, health, problem or None)
+            if self._interpreter.interprets_health(gvk_of(virtual)):
+                self._events.interpreted(work, manifest, health, problem or None)
         return Reflection(entry, problem)
 
 

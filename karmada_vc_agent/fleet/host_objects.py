@@ -12,7 +12,7 @@ from karmada_vc_agent.fleet.hub_clusters import digest
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from karmada_vc_agent.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, is_ours
 from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, key_of, labels_of
@@ -31,6 +31,8 @@ from karmada_vc_agent.planning.ownership import may_delete
 ATTEMPTS = 5
 """How often a write that met a newer object is planned again, as Karmada does."""
 
+_MET_ANOTHER = (AlreadyExistsError, ConflictError, NotFoundError)
+
 Check = Callable[[Object, Object | None], Object]
 """(retained object, live) -> the object to write: asserts the rules once more after Retain."""
 
@@ -48,6 +50,10 @@ class Applied:
 class _Memory:
     desired: str
     version: str
+
+
+class RecreationError(Exception):
+    """An object that somebody deleted could not be made again; says what the host answered."""
 
 
 class HostObjects:
@@ -81,8 +87,8 @@ class HostObjects:
     async def apply(self, resource: Resource, desired: Object, check: Check) -> Applied | Foreign:
         """Make the live object what the manifest wants.
 
-        desired: the rewritten manifest. Raises KubeError, InterpretationError, and whatever
-        `check` raises.
+        desired: the rewritten manifest. Raises KubeError, RecreationError, InterpretationError,
+        and whatever `check` raises.
         """
         key = key_of(desired)
         store = self._store_of(resource)
@@ -103,9 +109,12 @@ class HostObjects:
                 return Applied(live, was_written=False)
             try:
                 answer = await self._carry_out(resource, desired, live, check)
-            except (AlreadyExistsError, ConflictError, NotFoundError) as error:
-                if live is None and isinstance(error, NotFoundError):
-                    raise  # the resource or the namespace is missing, not the object
+            except ApiError as error:
+                is_missing = live is None and isinstance(error, NotFoundError)
+                if is_missing or not isinstance(error, _MET_ANOTHER):
+                    if live is None and known is not None:
+                        raise RecreationError(str(error)) from error
+                    raise  # also where the resource or the namespace is missing, not the object
                 conflict = error
                 live = await self._get(resource, key.namespace, key.name)
                 known = None

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects
+from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects, RecreationError
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
@@ -51,10 +51,14 @@ class NamespaceKeeper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A manifest that could not be applied; code where a rule refused it for good."""
+    """A manifest that could not be applied; code where a rule refused it for good.
+
+    is_recreation: its object was there and was deleted by somebody.
+    """
 
     text: str
     code: Code | None = None
+    is_recreation: bool = False
 
 
 class Manifests:
@@ -95,6 +99,9 @@ class Manifests:
             return await self._apply(vc, manifest, resource, work)
         except RefusedError as error:
             return _refused(vc, manifest, error.refusal)
+        except RecreationError as error:
+            text = self._virtual_text(vc, manifest, resource, str(error))
+            return Failure(text, is_recreation=True)
         except (ApiError, InterpretationError, RetryError) as error:
             return Failure(self._virtual_text(vc, manifest, resource, str(error)))
 

@@ -37,8 +37,7 @@ class WorkEvents:
 
     def applied(self, manifest: Object, cluster: str) -> None:
         """Tell the template that its object is on the host."""
-        name = f"{manifest['metadata'].get('namespace') or ''}/{manifest['metadata']['name']}"
-        text = f"Successfully applied resource({name}) to cluster {cluster}"
+        text = f"Successfully applied resource({_slashed(manifest)}) to cluster {cluster}"
         self._on_template(manifest, NORMAL, "SyncSucceed", text)
 
     def not_applied(self, manifest: Object, cluster: str, error: str) -> None:
@@ -47,9 +46,19 @@ class WorkEvents:
         text = f"Failed to create or update resource({name}) in member cluster({cluster}): {error}"
         self._on_template(manifest, WARNING, "SyncFailed", text)
 
+    def recreated(self, manifest: Object, cluster: str, error: str | None) -> None:
+        """Tell the template how it went when its object, deleted on the host, was made again."""
+        name = _slashed(manifest)
+        kind, reason = (NORMAL, "SyncSucceed") if error is None else (WARNING, "SyncFailed")
+        text = f"Successfully applied resource({name}) to cluster {cluster}"
+        if error is not None:
+            subject = f"resource({name}) in member cluster({cluster})"
+            text = f"Failed to create or update {subject}: {error}"
+        self._on_template(manifest, kind, reason, text, source=WORK_STATUS)
+
     def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
         """Say how reflecting the status of an object ended."""
-        text = f"Reflect status for object({manifest['kind']}/{_name(manifest)})"
+        text = f"Reflect status for object({manifest['kind']}/{_slashed(manifest)})"
         if error is None:
             self._status(work, NORMAL, "ReflectStatusSucceed", f"{text} succeed.")
         else:
@@ -57,7 +66,7 @@ class WorkEvents:
 
     def interpreted(self, work: Object, manifest: Object, health: str, error: str | None) -> None:
         """Say what the health of an object is; health is Healthy or Unhealthy."""
-        text = f"Interpret health of object({manifest['kind']}/{_name(manifest)})"
+        text = f"Interpret health of object({manifest['kind']}/{_slashed(manifest)})"
         if error is None:
             text = f"{text} as {health.lower()}."
             self._status(work, NORMAL, "InterpretHealthSucceed", text)
@@ -68,14 +77,29 @@ class WorkEvents:
     def _status(self, work: Object, kind: str, reason: str, text: str) -> None:
         self._recorder.record(WORK_STATUS, work, kind, reason, text)
 
-    def _on_template(self, manifest: Object, kind: str, reason: str, text: str) -> None:
+    def _on_template(
+        self, manifest: Object, kind: str, reason: str, text: str, source: str = EXECUTION
+    ) -> None:
         uid = annotations_of(manifest).get(karmada.TEMPLATE_UID_ANNOTATION)
-        if not uid:
+        metadata = _metadata(manifest)
+        if not uid or not metadata.get("name"):
             return
-        template = {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
-        self._recorder.record(EXECUTION, template, kind, reason, text)
+        template = {**manifest, "metadata": {**metadata, "uid": uid}}
+        self._recorder.record(source, template, kind, reason, text)
+
+
+def _metadata(obj: Object) -> Object:
+    """Return the metadata; of a manifest that is refused for having none it is empty."""
+    metadata = obj.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _slashed(obj: Object) -> str:
+    """Return `namespace/name`, with the slash also where there is no namespace."""
+    metadata = _metadata(obj)
+    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
 
 
 def _name(obj: Object) -> str:
-    metadata = obj["metadata"]
-    return namespaced_name(metadata.get("namespace") or "", metadata["name"])
+    metadata = _metadata(obj)
+    return namespaced_name(metadata.get("namespace") or "", metadata.get("name") or "")

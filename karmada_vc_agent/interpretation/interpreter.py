@@ -78,6 +78,11 @@ def reflect_status(live: Object) -> Object | None:
     return reflect.reflect_whole_status(live)
 
 
+def interprets_health(kind: GroupVersionKind) -> bool:
+    """Whether a level has a hook for the health of a kind; without one it is healthy unasked."""
+    return any(kind in level.health for level in _LEVELS)
+
+
 def interpret_health(live: Object) -> Health:
     """Return `Healthy` or `Unhealthy`; a kind without a hook is healthy (contract 7.4).
 
@@ -129,6 +134,11 @@ class Interpreter:
         if answer is None:
             return interpret_health(live)
         return "Healthy" if answer.value else "Unhealthy"
+
+    def interprets_health(self, kind: GroupVersionKind) -> bool:
+        """Whether some level has a hook for the health of a kind. See `interprets_health`."""
+        own = any(level.hook(kind, INTERPRET_HEALTH) for level in self._levels)
+        return own or interprets_health(kind)
 
     async def _ask(
         self, cluster: str, operation: Operation, objects: Sequence[Object]

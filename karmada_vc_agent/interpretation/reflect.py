@@ -45,9 +45,7 @@ def _status_of(live: Object) -> Object | None:
 def _template_generation(live: Object) -> int:
     text = annotations_of(live).get(karmada.TEMPLATE_GENERATION_ANNOTATION, "")
     if not _INTEGER.fullmatch(text):
-        raise ValueError(
-            f'annotation {karmada.TEMPLATE_GENERATION_ANNOTATION} is "{text}", not an integer'
-        )
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax')  # Karmada's words
     return int(text)
 
 

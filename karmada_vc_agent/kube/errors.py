@@ -80,15 +80,18 @@ _CLASSES: dict[int, type[ApiError]] = {
     422: InvalidError,
 }
 _DEFAULT_RETRY_AFTER_S = 1.0
+_WORDS_FOR_PLAIN_ANSWERS = {404: "the server could not find the requested resource"}
+"""What Kubernetes' own clients say of an answer that is no Status, e.g. for an unknown kind."""
 _BODY_SHOWN = 200
 
 
 def error_from_answer(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """Make the error of an answer; bodies that are no Status are cut at 200 characters."""
+    """Make the error of an answer; a body that is none is cut at 200 characters."""
     try:
         answer = msgspec.json.decode(body, type=_Status)
     except msgspec.DecodeError:
-        answer = _Status(message=body[:_BODY_SHOWN].decode(errors="replace").strip())
+        text = body[:_BODY_SHOWN].decode(errors="replace").strip()
+        answer = _Status(message=_WORDS_FOR_PLAIN_ANSWERS.get(status, text))
     message = answer.message or f"the server answered {status} without a message"
     if status == 429:
         try:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, ObjectKey, gvk_of, key_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, ObjectKey, dig, gvk_of, key_of
 
 
 class Identifier(TypedDict):
@@ -58,6 +58,20 @@ def manifest_status(
     return entry
 
 
+def first_ordinal(manifests: Sequence[Object], manifest: Object) -> int:
+    """Return the index of the first manifest that names this object.
+
+    A Work may name one twice; Karmada's readers look at the first (contract 6.1).
+    """
+    return [_named(other) for other in manifests].index(_named(manifest))
+
+
+def _named(manifest: Object) -> tuple[object, ...]:
+    """Return what names the object of a manifest, also of a malformed one."""
+    paths = (("apiVersion",), ("kind",), ("metadata", "namespace"), ("metadata", "name"))
+    return tuple(dig(manifest, *path) for path in paths)
+
+
 def merge_entries(
     entries: Sequence[ManifestStatus] | None,
     read: Sequence[ManifestStatus],
@@ -65,16 +79,17 @@ def merge_entries(
 ) -> list[ManifestStatus]:
     """Return the entries with those just read in their places, ordered by ordinal.
 
-    What could not be read now stays as it was; entries that name no manifest any more go.
+    What could not be read now stays as it was; entries that name no manifest any more go. Of
+    several read for one ordinal the last counts.
     """
-    ordinals = {entry["identifier"]["ordinal"] for entry in read}
+    latest = {entry["identifier"]["ordinal"]: entry for entry in read}
     kept = [
         entry
         for entry in entries or ()
-        if entry["identifier"]["ordinal"] not in ordinals
+        if entry["identifier"]["ordinal"] not in latest
         and _names_manifest(entry["identifier"], manifests)
     ]
-    return sorted([*kept, *read], key=lambda entry: entry["identifier"]["ordinal"])
+    return sorted([*kept, *latest.values()], key=lambda entry: entry["identifier"]["ordinal"])
 
 
 def _identifier(ordinal: int, key: ObjectKey) -> Identifier:

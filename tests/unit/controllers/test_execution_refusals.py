@@ -174,6 +174,90 @@ async def test_object_that_cannot_be_made_again_is_retried(world: World) -> None
     assert "disk full" in applied(world)["message"]
 
 
+async def test_recreation_tells_the_template_alone(world: World) -> None:
+    manifest = objects.config_map()
+    manifest["metadata"]["annotations"] = {"resourcetemplate.karmada.io/uid": "uid-1"}
+    given(world, manifest)
+    await world.execution.reconcile(KEY)
+    told = len(await world.events())
+    world.host.remove(SETTINGS)
+    world.look()
+    world.host.fail(500, method="POST", message="disk full")
+    with pytest.raises(RetryError):
+        await world.execution.reconcile(KEY)
+    await world.execution.reconcile(KEY)
+    events = [e for e in (await world.events())[told:] if e[1].startswith("Sync")]
+    failed = "Failed to create or update resource(edge/settings) in member cluster(branch-a)"
+    assert events == [
+        ("ConfigMap", "SyncFailed", f"{failed}: disk full"),
+        (
+            "ConfigMap",
+            "SyncSucceed",
+            "Successfully applied resource(edge/settings) to cluster branch-a",
+        ),
+    ]
+
+
+async def test_recreation_that_fails_has_a_reason_of_its_own(world: World) -> None:
+    given(world, objects.config_map())
+    await world.execution.reconcile(KEY)
+    world.host.remove(SETTINGS)
+    world.look()
+    world.host.fail(500, method="POST", message="disk full")
+    with pytest.raises(RetryError):
+        await world.execution.reconcile(KEY)
+    assert (applied(world)["reason"], applied(world)["message"]) == ("ReCreateFailed", "disk full")
+
+
+async def test_repair_is_not_announced(world: World) -> None:
+    given(world, objects.config_map())
+    await world.execution.reconcile(KEY)
+    told = len(await world.events())
+    world.host.change(SETTINGS, data={"value": "other"})
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.live(SETTINGS)["data"] == {"value": "1"}
+    assert not [e for e in (await world.events())[told:] if e[1].startswith("Sync")]
+
+
+async def test_what_succeeded_of_a_failing_work_is_told_too(world: World) -> None:
+    bad, good = objects.config_map("bad"), objects.config_map("good")
+    for manifest in (bad, good):
+        manifest["metadata"]["annotations"] = {"resourcetemplate.karmada.io/uid": "uid-1"}
+    given(world, bad, good)
+    world.host.fail(422, method="POST", message="no room")
+    with pytest.raises(RetryError):
+        await world.execution.reconcile(KEY)
+    told = [(kind, reason) for kind, reason, _ in await world.events() if kind == "ConfigMap"]
+    assert told == [("ConfigMap", "SyncFailed"), ("ConfigMap", "SyncSucceed")]
+
+
+async def test_manifest_without_a_name_is_refused_and_told(world: World) -> None:
+    manifest = objects.config_map()
+    manifest["metadata"] = {"generateName": "settings-", "namespace": "edge"}
+    manifest["metadata"]["annotations"] = {"resourcetemplate.karmada.io/uid": "uid-1"}
+    given(world, manifest, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": None})
+    await world.execution.reconcile(KEY)
+    assert "ManifestInvalid: metadata.name is not set" in applied(world)["message"]
+    assert {reason for _, reason, _ in await world.events()} >= {"SyncFailed", "ManifestInvalid"}
+
+
+async def test_status_event_of_an_object_without_namespace_keeps_the_slash(world: World) -> None:
+    given(world, objects.namespace_manifest())
+    await world.execution.reconcile(KEY)
+    told = [message for _, reason, message in await world.events() if reason.startswith("Reflect")]
+    assert told == ["Reflect status for object(Namespace//edge) succeed."]
+
+
+async def test_health_is_told_only_of_kinds_that_have_a_rule(world: World) -> None:
+    given(world, objects.config_map(), objects.deployment())
+    await world.execution.reconcile(KEY)
+    told = [
+        message for _, reason, message in await world.events() if reason.startswith("Interpret")
+    ]
+    assert told == ["Interpret health of object(Deployment/edge/web) as unhealthy."]
+
+
 async def test_recreation_that_succeeds_later_still_says_so(world: World) -> None:
     given(world, objects.config_map())
     await world.execution.reconcile(KEY)

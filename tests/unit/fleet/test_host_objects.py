@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.fleet.host_objects import ATTEMPTS, Applied, HostObjects
+from karmada_vc_agent.fleet.host_objects import ATTEMPTS, Applied, HostObjects, RecreationError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
@@ -214,6 +214,15 @@ async def test_object_deleted_on_the_host_counts_as_recreated(setting: Setting) 
     setting.look()
     outcome = await setting.applied()
     assert (outcome.was_written, outcome.was_recreated) == (True, True)
+
+
+async def test_object_that_cannot_be_made_again_is_told_apart(setting: Setting) -> None:
+    await setting.apply()
+    setting.host.remove(PATH)
+    setting.look()
+    setting.host.fail(422, method="POST", message="no room")
+    with pytest.raises(RecreationError, match="no room"):
+        await setting.apply()
 
 
 async def test_object_removed_by_us_does_not_count_as_recreated(setting: Setting) -> None:

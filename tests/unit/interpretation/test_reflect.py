@@ -129,7 +129,7 @@ def test_a_workload_without_an_integer_template_generation_fails(
 ) -> None:
     live = _live("apps/v1", kind, FULL_STATUS)
     live["metadata"]["annotations"] = {} if text is None else {GENERATION: text}
-    with pytest.raises(InterpretationError, match="not an integer") as failed:
+    with pytest.raises(InterpretationError, match="invalid syntax") as failed:
         interpreter.reflect_status(live)
     assert (failed.value.level, failed.value.operation) == ("native", "InterpretStatus")
 

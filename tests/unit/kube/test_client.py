@@ -79,6 +79,12 @@ async def test_refusal_of_the_server_has_its_class(
     assert str(raised.value) == "the reason in words"
 
 
+def test_unknown_resource_is_told_in_the_words_of_kubernetes_clients() -> None:
+    error = error_from_answer(404, b"404 page not found\n")
+    assert isinstance(error, NotFoundError)
+    assert str(error) == "the server could not find the requested resource"
+
+
 def test_answer_that_is_no_status_is_cut_and_kept_as_message() -> None:
     error = error_from_answer(502, b"<html>bad gateway" + b"!" * 500)
     assert str(error).startswith("<html>bad gateway!!!")

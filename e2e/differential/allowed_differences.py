@@ -1,0 +1,155 @@
+"""Every difference from Karmada's own agent that is meant, with its reason.
+
+Anything else that differs fails its case, and so does an entry here that no longer occurs.
+"""
+
+from e2e.differential.compare import Allowed
+
+_RULES = "rewriting-rules.md"
+_ADR = "docs/adr/0006-differences-from-karmadas-agent.md"
+
+_REFUSED = ("events.*", "host.*", "works.*.status.*")
+"""Where it shows that a manifest was refused."""
+
+_WIDE_CASES = (
+    "cluster-role",
+    "cluster-role-binding",
+    "volume",
+    "storage-class",
+    "priority-class",
+    "ingress-class",
+    "custom-definition",
+)
+_HIDDEN = (
+    "admissionregistration.k8s.io/v1.*",
+    "apiextensions.k8s.io/v1.customresourcedefinitions",
+    "apiregistration.k8s.io/v1.apiservices",
+    "authentication.k8s.io/v1.*",
+    "authorization.k8s.io/v1.*",
+    "certificates.k8s.io/v1.certificatesigningrequests",
+    "events.k8s.io/v1.events",
+    "flowcontrol.apiserver.k8s.io/v1.*",
+    "networking.k8s.io/v1.ingressclasses",
+    "networking.k8s.io/v1.ipaddresses",
+    "networking.k8s.io/v1.servicecidrs",
+    "node.k8s.io/v1.runtimeclasses",
+    "rbac.authorization.k8s.io/v1.clusterrolebindings",
+    "rbac.authorization.k8s.io/v1.clusterroles",
+    "resource.k8s.io/v1.deviceclasses",
+    "resource.k8s.io/v1.resourceslices",
+    "scheduling.k8s.io/v1.priorityclasses",
+    "storage.k8s.io/v1.csidrivers",
+    "storage.k8s.io/v1.csinodes",
+    "storage.k8s.io/v1.storageclasses",
+    "storage.k8s.io/v1.volumeattachments",
+    "storage.k8s.io/v1.volumeattributesclasses",
+    "v1.bindings",
+    "v1.componentstatuses",
+    "v1.events",
+    "v1.nodes",
+    "v1.persistentvolumes",
+    "*differential.example/v1.gadgets",  # its definition is refused
+)
+
+ALLOWED: tuple[Allowed, ...] = (
+    # --- what a shared host demands -----------------------------------------------------
+    *(
+        Allowed(case, path, "the kind belongs to the whole host", f"{_RULES} 5.1")
+        for case in _WIDE_CASES
+        for path in _REFUSED
+    ),
+    *(
+        Allowed(
+            "cluster-version-and-apis",
+            f"cluster.status.apiEnablements.{hidden}",
+            "what would be refused is not announced, so that Karmada does not send it",
+            f"{_RULES} 5.1, 5.3; karmada-contract.md 4.4",
+        )
+        for hidden in _HIDDEN
+    ),
+    Allowed(
+        "role-binding-to-user",
+        "host.RoleBinding/*.subjects.0.name",
+        "a user of one virtual cluster is none of the host's",
+        f"{_RULES} 5.2",
+    ),
+    *(
+        Allowed(
+            "namespace-forbidden",
+            path,
+            "kube-system is the host's own, for all virtual clusters",
+            f"{_RULES} 1.3",
+        )
+        for path in _REFUSED
+    ),
+    *(
+        Allowed(
+            "namespace-missing",
+            path,
+            "Works come in no order, so a manifest claims the namespace that it needs",
+            f"{_RULES} 1.3",
+        )
+        for path in _REFUSED
+    ),
+    *(
+        Allowed(
+            "namespace-foreign",
+            path,
+            "an unclaimed namespace is refused in words of its own",
+            f"{_RULES} 1.2, 7",
+        )
+        for path in ("events.*", "works.*.status.conditions.*.message")
+    ),
+    *(
+        Allowed(
+            "manifest-to-be-named-by-the-host",
+            path,
+            "each attempt would make one more object that nobody finds again",
+            f"{_ADR}; {_RULES} 7",
+        )
+        for path in ("events.*", "works.*.status.conditions.*")
+    ),
+    # --- what we do better on purpose -----------------------------------------------------
+    *(
+        Allowed(
+            case,
+            "works.*.status.manifestStatuses*",
+            "all manifests are reported, where Karmada keeps the one it looked at last",
+            f"{_ADR}; karmada-contract.md 6.1",
+        )
+        for case in ("work-of-three", "work-of-deployment-and-service", "work-loses-a-manifest")
+    ),
+    Allowed(
+        "preserved-object-vanished",
+        "works.preserved-object-vanished",
+        "a preserved object that is gone does not keep its Work for ever",
+        f"{_ADR}; karmada-contract.md 5.8",
+    ),
+    *(
+        Allowed(
+            "object-of-work-deleted-on-host",
+            path,
+            "an object is made again whatever the name of its Work",
+            f"{_ADR}; karmada-contract.md 5.6",
+        )
+        for path in ("host.ConfigMap/*", "works.*.status.conditions.*.reason")
+    ),
+    *(
+        Allowed(
+            "managed-label-removed-on-host",
+            path,
+            "a repair that fails is told, where Karmada leaves Applied=True",
+            f"{_ADR}; karmada-contract.md 5.6",
+        )
+        for path in ("events.* SyncFailed *", "works.*.status.conditions.*")
+    ),
+    *(
+        Allowed(
+            "mark-of-work-removed-on-host",
+            path,
+            "who takes our mark off an object does not make us blind to it",
+            f"{_ADR}; karmada-contract.md 5.6",
+        )
+        for path in ("host.*.data.key", "host.*.annotations.work.karmada.io/namespace")
+    ),
+)

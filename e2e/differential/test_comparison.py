@@ -1,0 +1,84 @@
+"""The comparison itself: an artificial difference is caught, wherever it is."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from e2e.differential.allowed_differences import ALLOWED
+from e2e.differential.compare import Allowed, differences, not_allowed, stale
+from e2e.differential.play import Result
+from e2e.lab.api import Object
+
+_OBSERVED: Object = {
+    "works": {"WORK": {"metadata": {"finalizers": ["f"]}, "status": {"conditions": [{"a": "b"}]}}},
+    "host": {"ConfigMap/x": {"data": {"key": "value"}}, "ConfigMap/y": None},
+    "events": {"execution-controller SyncSucceed Work/WORK": [{"message": "done"}]},
+}
+
+
+def test_equal_observations_have_no_difference() -> None:
+    assert differences("case", _OBSERVED, copy.deepcopy(_OBSERVED)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("host", "ConfigMap/x", "data", "key"), "other"),
+        (("host", "ConfigMap/y"), {}),
+        (("works", "WORK", "metadata", "finalizers"), []),
+        (("works", "WORK", "status", "conditions", 0, "a"), True),
+        (("events", "execution-controller SyncFailed Work/WORK"), []),
+    ],
+)
+def test_an_artificial_difference_is_caught(path: tuple[Any, ...], value: object) -> None:
+    ours = copy.deepcopy(_OBSERVED)
+    _put(ours, path, value)
+    (found,) = differences("case", _OBSERVED, ours)
+    assert found.path == ".".join(map(str, path))
+    assert found.ours == value
+
+
+def test_one_and_true_are_not_the_same() -> None:
+    assert differences("case", {"a": 1}, {"a": True})
+    assert differences("case", {"a": None}, {})
+
+
+def test_an_entry_allows_its_case_and_path_alone() -> None:
+    entry = Allowed("some-*", "host.*.data", "why", "where")
+    (same,) = differences("some-case", {"host": {"x": {"data": 1}}}, {"host": {"x": {"data": 2}}})
+    (other,) = differences("case", {"host": {"x": {"data": 1}}}, {"host": {"x": {"data": 2}}})
+    (beside,) = differences("some-case", {"host": {"x": {"kind": 1}}}, {"host": {"x": {"kind": 2}}})
+    assert not_allowed([same, other, beside], [entry]) == [other, beside]
+
+
+def test_an_entry_that_allows_nothing_is_stale() -> None:
+    used, unused = Allowed("a", "b", "why", "where"), Allowed("a", "c", "why", "where")
+    found = differences("a", {"b": 1}, {"b": 2})
+    assert stale(found, [used, unused]) == [unused]
+
+
+def test_every_allowed_difference_says_why_and_where() -> None:
+    for entry in ALLOWED:
+        assert entry.reason
+        assert entry.section
+        assert (entry.case, entry.path) != ("*", "*")
+
+
+def test_a_difference_put_into_what_was_seen_is_caught(results: dict[str, Result]) -> None:
+    """With real observations: whatever is changed on our side, the case fails."""
+    if not results:
+        pytest.skip("no case was played")
+    case, result = next(iter(results.items()))
+    real, ours = result.observed
+    before = len(not_allowed(differences(case, real, ours), ALLOWED))
+    for part in ("works", "templates", "host", "events"):
+        changed = copy.deepcopy(ours)
+        changed[part] = {**changed[part], "something new": {"more": 1}}
+        assert len(not_allowed(differences(case, real, changed), ALLOWED)) == before + 1
+
+
+def _put(value: Any, path: tuple[Any, ...], wanted: object) -> None:
+    for key in path[:-1]:
+        value = value[key]
+    value[path[-1]] = wanted
