@@ -105,16 +105,27 @@ class Clients:
     host: ApiClient
     host_urgent: ApiClient
 
-    async def close(self) -> None:
-        """Close all connections."""
-        for client in (
+    def all(self) -> tuple[ApiClient, ...]:
+        """Return every client, those of the hub first."""
+        return (
             self.hub,
             self.hub_urgent,
             self.hub_leases,
             self.hub_events,
             self.host,
             self.host_urgent,
-        ):
+        )
+
+    def missing_rights(self) -> str | None:
+        """Say which right is missing for longer, or None."""
+        for client in self.all():
+            for need in client.denials.lasting():
+                return f"{client.name}: the agent needs rule {need}; see karmada-vc-agent join"
+        return None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in self.all():
             await client.close()
 
 

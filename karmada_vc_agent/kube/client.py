@@ -17,8 +17,15 @@ import orjson
 from yarl import URL
 
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.errors import TooManyRequestsError, UnreachableError, error_from_answer
+from karmada_vc_agent.kube.errors import (
+    ApiError,
+    ForbiddenError,
+    TooManyRequestsError,
+    UnreachableError,
+    error_from_answer,
+)
 from karmada_vc_agent.kube.instruments import NOBODY, ClientInstrument
+from karmada_vc_agent.kube.permissions import Denials, Need, need_of
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.model.objects import Object
 
@@ -70,6 +77,7 @@ class ApiClient:
         self.answered_at: float | None = None
         self.lost_at: float | None = None
         self.instrument: ClientInstrument = NOBODY
+        self.denials = Denials(time.monotonic)
         self._recovery_listeners: list[Callable[[], None]] = []
 
     @property
@@ -190,7 +198,8 @@ class ApiClient:
             self.instrument.answered(method, code, time.monotonic() - started)
         self._answered()
         if status >= 400:
-            raise error_from_answer(status, received, retry_after)
+            answer = error_from_answer(status, received, retry_after)
+            raise self._explained(answer, need_of(method, path))
         return status, received, etag
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
@@ -208,7 +217,8 @@ class ApiClient:
                 self.instrument.answered("GET", code, time.monotonic() - started)
                 if response.status >= 400:
                     retry_after = response.headers.get("Retry-After")
-                    raise error_from_answer(response.status, await response.read(), retry_after)
+                    answer = error_from_answer(response.status, await response.read(), retry_after)
+                    raise self._explained(answer, need_of("GET", path, watches=True))
                 self._answered()
                 has_begun = True
                 rest = b""
@@ -251,6 +261,15 @@ class ApiClient:
                 extra={"server": self.name, "url": self.credentials.server, "reason": cause},
             )
         return UnreachableError(f"{self.name} {self.credentials.server}: {cause}")
+
+    def _explained(self, error: ApiError, need: Need | None) -> ApiError:
+        """Say of a missing permission which rule it takes, and remember it for a while."""
+        if not isinstance(error, ForbiddenError):
+            return error
+        explained = error.missing(need)
+        if explained.need is not None:
+            self.denials.note(explained.need)
+        return explained
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()

@@ -4,6 +4,7 @@ Certificates, tokens and the in-cluster account are read here; exec plugins and 
 left to the `kubernetes` package, which is imported only then (stack.md: 58 MB).
 """
 
+import base64
 import os
 import ssl
 from pathlib import Path
@@ -79,6 +80,18 @@ def in_cluster_credentials() -> Credentials:
 
 def read_kubeconfig(path: Path, context_name: str = "") -> Credentials:
     """Read one file; context_name empty = its current-context. Raises KubeconfigError."""
+    content, name, context = _context(path, context_name)
+    cluster = _named(path, content, "clusters", "cluster", context.get("cluster") or "")
+    user_name = context.get("user") or ""
+    user = _named(path, content, "users", "user", user_name) if user_name else {}
+    source = f"{path} (context {name})"
+    if "exec" in user or "auth-provider" in user:
+        return _with_plugin(path, name, cluster, source)
+    return _credentials(path, cluster, user, source)
+
+
+def _context(path: Path, context_name: str) -> tuple[dict[str, Any], str, dict[str, Any]]:
+    """Return the content of a file, and the name and content of the context to use."""
     try:
         content = yaml.load(path.read_bytes(), Loader=_LOADER)  # noqa: S506 - a safe loader
     except OSError as error:
@@ -90,14 +103,33 @@ def read_kubeconfig(path: Path, context_name: str = "") -> Credentials:
     name = context_name or content.get("current-context") or ""
     if not name:
         raise KubeconfigError(f"{path}: current-context is not set; name a context")
-    context = _named(path, content, "contexts", "context", name)
-    cluster = _named(path, content, "clusters", "cluster", context.get("cluster") or "")
-    user_name = context.get("user") or ""
-    user = _named(path, content, "users", "user", user_name) if user_name else {}
-    source = f"{path} (context {name})"
-    if "exec" in user or "auth-provider" in user:
-        return _with_plugin(path, name, cluster, source)
-    return _credentials(path, cluster, user, source)
+    return content, name, _named(path, content, "contexts", "context", name)
+
+
+def read_server(path: Path, context_name: str = "") -> dict[str, Any]:
+    """Return the cluster entry of a kubeconfig, complete in itself and without an identity.
+
+    Certificate authorities in files become data. Raises KubeconfigError.
+    """
+    content, _, context = _context(path, context_name)
+    name = context.get("cluster") or ""
+    cluster = dict(_named(path, content, "clusters", "cluster", name))
+    try:
+        authority = _material(path, cluster, "certificate-authority")
+    except (OSError, ValueError) as error:
+        raise KubeconfigError(f"{path}: certificate material: {_one_line(error)}") from error
+    cluster.pop("certificate-authority", None)
+    if authority:
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
+    return cluster
+
+
+def server_credentials(cluster: dict[str, Any], user: dict[str, Any], source: str) -> Credentials:
+    """Return the credentials of a cluster entry and a user entry, both complete in themselves.
+
+    Raises KubeconfigError.
+    """
+    return _credentials(Path(source), cluster, user, source)
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
