@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from karmada_vc_agent import config as settings
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.commands.join import join
+from karmada_vc_agent.commands.leave import leave
 from karmada_vc_agent.config import AgentConfig, ConfigError
 from karmada_vc_agent.fleet.agent_state import StateError
 from karmada_vc_agent.karmada_flags import KarmadaFlags
@@ -63,6 +64,7 @@ def main() -> None:
 
 
 main.add_command(join)
+main.add_command(leave)
 
 
 def _flags(command: Callable[..., None]) -> Callable[..., None]:

@@ -27,6 +27,7 @@ from karmada_vc_agent.controllers.namespaces import (
     NAMESPACES,
     NamespaceController,
 )
+from karmada_vc_agent.controllers.orphans import FIRST_LOOK_S, OrphansController
 from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.controllers.work_status import WorkStatus
 from karmada_vc_agent.fleet.agent_state import AgentState
@@ -92,6 +93,8 @@ FINISH_S = 3.0
 """What is being done may end within this time when the agent is told to stop."""
 LAST_EVENTS_S = 0.5
 HOST_OBJECT_INDEXES = {HOST_OBJECT_INDEX: cluster_label}
+ALL = "all virtual clusters"
+"""The only key of a controller that looks at all of them at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +214,7 @@ class Service:
         self._status_queue = _name_queue(config.cluster_status_update_frequency)
         self._lease_queue = _name_queue(LEASE_RETRY_MAX_S)
         self._node_queue = _name_queue(STATUS_RETRY_MAX_S)
+        self._orphans_queue = _name_queue(STATUS_RETRY_MAX_S)
         self._leasing: set[str] = set()
         self._ready: dict[str, str | None] = {}
 
@@ -275,7 +279,16 @@ class Service:
             on_renewed=lambda name: self._census.contact(name, HUB),
         )
         membership = MembershipController(clients.host, self._nodes, self._membership, vcs)
+        orphans = OrphansController(
+            clients.host,
+            self._host_discovery,
+            self._claims,
+            self._watches.works,
+            vcs,
+            on_counted=self._census.orphans_found,
+        )
         self._controllers: list[Controller[Any]] = [
+            Controller("orphans", self._orphans_queue, orphans.reconcile, workers=1),
             Controller(
                 "cluster-lease",
                 self._lease_queue,
@@ -524,6 +537,7 @@ class Service:
                 _log.info("Serving", extra={"virtual_clusters": ",".join(self._virtual_clusters)})
                 for name in self._virtual_clusters:
                     self._registration_queue.add(name)
+                self._orphans_queue.add_after(ALL, FIRST_LOOK_S)
                 workers = [
                     group.create_task(controller.run(), name=controller.name)
                     for controller in self._controllers
@@ -553,8 +567,7 @@ class Service:
                 continue
             _log.warning(
                 "Not serving a virtual cluster that is no longer in the settings; nothing of it is "
-                "deleted. To remove it: put it back, delete its Cluster on the hub, wait until "
-                "that is gone, then take it out again",
+                "deleted. To remove it run karmada-vc-agent leave",
                 extra={"virtual_cluster": name},
             )
 

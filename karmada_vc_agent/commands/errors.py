@@ -8,6 +8,7 @@ import click
 
 from karmada_vc_agent.commands.agent_certificate import CertificateError
 from karmada_vc_agent.commands.bootstrap import BootstrapError
+from karmada_vc_agent.commands.leaving import LeaveError
 from karmada_vc_agent.commands.preflight import PreflightError
 from karmada_vc_agent.config import ConfigError
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
@@ -17,7 +18,7 @@ EXIT_FAILED = 1
 EXIT_SETTINGS = 2
 
 _SETTINGS_ERRORS = (ConfigError, KubeconfigError)
-_FAILURES = (BootstrapError, CertificateError, KubeError, OSError, PreflightError)
+_FAILURES = (BootstrapError, CertificateError, KubeError, LeaveError, OSError, PreflightError)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import click
 from karmada_vc_agent.access.host_objects import HostInstall, host_objects, host_reasons
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, reasons
 from karmada_vc_agent.access.manifest_text import manifest_text
-from karmada_vc_agent.commands import bootstrap, joining, preflight
+from karmada_vc_agent.commands import bootstrap, joining, leaving, preflight
 from karmada_vc_agent.commands.bootstrap import BootstrapToken
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
@@ -120,6 +120,10 @@ async def _apply(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: 
             kubeconfig, signed = await _credential(plan, hub, known)
             changes += signed
         changes += await joining.install(host, plan.install(kubeconfig))
+        back = await leaving.forget_left(
+            host, plan.namespace, plan.access.agent, plan.access.clusters
+        )
+        changes += [f"host: {name} may be registered again" for name in back]
     for change in changes:
         _say(plan, change)
     _say(plan, "Joined" if changes else "Nothing to change")

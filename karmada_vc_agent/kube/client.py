@@ -40,6 +40,7 @@ PATIENCE = 3
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 Query = Mapping[str, str]
@@ -141,6 +142,7 @@ class ApiClient:
         query: Query | None = None,
         body: Any = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> bytes:
         """Send one request and return the body of a 2xx answer.
 
@@ -149,7 +151,8 @@ class ApiClient:
         """
         for attempt in range(PATIENCE + 1):
             try:
-                answer = await self._send(method, path, query, body, {"Content-Type": content_type})
+                headers = {"Content-Type": content_type, "Accept": accept}
+                answer = await self._send(method, path, query, body, headers)
             except TooManyRequestsError as error:
                 if attempt == PATIENCE:
                     raise
