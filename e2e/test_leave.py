@@ -55,6 +55,9 @@ def test_without_an_agent_leave_cleans_by_itself(lab: Lab) -> None:
     assert "no agent runs: cleaning up here" in done.stdout
     assert "Works released" in done.stdout
     _assert_left(lab, group)
+    # It was the last one of this agent.
+    assert lab.hub.find(f"{ROLES}/vc-agent:{agent.name}") is None
+    assert lab.hub.find(f"{ROLES}/vc-agent:{agent.name}:works") is None
 
 
 def test_preserved_resources_stay_without_marks(lab: Lab) -> None:

@@ -39,6 +39,7 @@ LEAD_WITHIN_S = 25.0
 """An agent that was killed holds its Lease for 15 s; one that holds it longer runs."""
 SHOWN = 20
 _BINDINGS = ("resourcebindings", "clusterresourcebindings")
+_RBAC_PATH = f"/apis/{RBAC_GROUP}/v1"
 _BINDINGS_PATH = "/apis/work.karmada.io/v1alpha2"
 
 Say = Callable[[str], None]
@@ -229,16 +230,22 @@ async def wait_gone(hub: ApiClient, leaving: Leaving, say: Say, *, releases: boo
 async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
     """Take the virtual cluster out of the agent's roles, and remove what goes with its name."""
     access = HubAccess(leaving.agent, (leaving.cluster,))
-    role_path = f"/apis/{RBAC_GROUP}/v1/namespaces/{LEASE_NAMESPACE}/roles/{access.role}"
-    for path in (f"{CLUSTER_ROLES_PATH}/{access.role}", role_path):
+    local = f"{_RBAC_PATH}/namespaces/{LEASE_NAMESPACE}"
+    remaining: list[str] = []
+    for path in (f"{CLUSTER_ROLES_PATH}/{access.role}", f"{local}/roles/{access.role}"):
         role = await find(hub, path)
         if role is None or leaving.cluster not in named_clusters(role):
             continue
-        await hub.merge_patch(path, {"rules": _without(role["rules"], leaving.cluster)})
+        role["rules"] = _without(role["rules"], leaving.cluster)
+        remaining += named_clusters(role)
+        if not remaining:
+            await _take_all_rights(hub, access, say)
+            break
+        await hub.merge_patch(path, {"rules": role["rules"]})
         say(f"hub: {role['kind']} {access.role} names {leaving.cluster} no more")
     await _delete(hub, f"{LEASES_PATH}/{leaving.cluster}", say)
     namespace = execution_namespace(leaving.cluster)
-    bindings = f"/apis/{RBAC_GROUP}/v1/namespaces/{namespace}/rolebindings"
+    bindings = f"{_RBAC_PATH}/namespaces/{namespace}/rolebindings"
     await _delete(hub, f"{bindings}/{access.works_role}", say)
     for secret in (leaving.cluster, f"{leaving.cluster}-impersonator"):
         path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
@@ -248,6 +255,20 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
     space = await find(hub, f"/api/v1/namespaces/{namespace}")
     if space is not None and not space["metadata"].get("deletionTimestamp"):
         await _delete(hub, f"/api/v1/namespaces/{namespace}", say)
+
+
+async def _take_all_rights(hub: ApiClient, access: HubAccess, say: Say) -> None:
+    """Remove the roles of an agent whose last virtual cluster left."""
+    say(f"hub: agent {access.agent} has no virtual cluster any more; so it loses all its rights")
+    local = f"{_RBAC_PATH}/namespaces/{LEASE_NAMESPACE}"
+    for path in (
+        f"{_RBAC_PATH}/clusterrolebindings/{access.role}",
+        f"{_RBAC_PATH}/clusterroles/{access.role}",
+        f"{_RBAC_PATH}/clusterroles/{access.works_role}",
+        f"{local}/rolebindings/{access.role}",
+        f"{local}/roles/{access.role}",
+    ):
+        await _delete(hub, path, say)
 
 
 def _without(rules: list[Object], cluster: str) -> list[Object]:
