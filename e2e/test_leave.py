@@ -66,8 +66,8 @@ def test_preserved_resources_stay_without_marks(lab: Lab) -> None:
     done = _leave(lab, group.name, "--yes", "--preserve-resources")
     assert done.returncode == 0, done.stderr
     live = lab.host.get(lab.host_path(template, group))
-    assert not [key for key in live["metadata"]["labels"] if "kubeedge.io/" in key]
-    assert "karmada.io/managed" not in live["metadata"]["labels"]
+    marks = live["metadata"].get("labels", {}) | live["metadata"].get("annotations", {})
+    assert not [key for key in marks if "kubeedge.io/" in key or "karmada.io/" in key]
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
     assert not lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={group.name}")
     for name in (group.host_namespace("default"), live["metadata"]["namespace"]):

@@ -80,7 +80,7 @@ async def _leave_both(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
 
 async def _is_served(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> bool:
     """Whether the agent that leads renews the Lease of the Cluster."""
-    leader = await leaving.leader_of(host, plan.what)
+    leader = await leaving.live_leader_of(host, plan.what)
     facts = await leaving.look_at_hub(hub, plan.what.cluster)
     return facts.cluster is not None and leader != "" and leader == facts.served_by
 

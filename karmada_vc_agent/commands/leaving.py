@@ -98,12 +98,34 @@ async def _bindings(hub: ApiClient, cluster: str) -> list[str]:
 
 
 async def leader_of(host: ApiClient, leaving: Leaving) -> str:
-    """Return the agent process that leads, or "".
+    """Return the agent process that has the lead by the Lease on the host, or ""."""
+    return str(dig(await _agent_lease(host, leaving), "spec", "holderIdentity") or "")
 
-    A Lease that ran out is not told apart here: `take_lead` waits it out.
+
+async def live_leader_of(host: ApiClient, leaving: Leaving) -> str:
+    """Return the agent process that leads and is seen to renew its Lease, or "".
+
+    One that was killed has its name in the Lease still; clocks are not compared.
     """
+    lease = await _agent_lease(host, leaving)
+    holder, renewed = _held(lease)
+    deadline = time.monotonic() + float(dig(lease, "spec", "leaseDurationSeconds") or 0)
+    while holder and time.monotonic() < deadline:
+        await asyncio.sleep(POLL_S)
+        now_holder, now_renewed = _held(await _agent_lease(host, leaving))
+        if (now_holder, now_renewed) != (holder, renewed):
+            return now_holder
+    return ""
+
+
+async def _agent_lease(host: ApiClient, leaving: Leaving) -> Object | None:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
-    return str(dig(await find(host, path), "spec", "holderIdentity") or "")
+    return await find(host, path)
+
+
+def _held(lease: Object | None) -> tuple[str, str]:
+    spec = dig(lease, "spec") or {}
+    return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
 
 
 def check_ours(found: Object | None, name: str, host_uid: str) -> None:
