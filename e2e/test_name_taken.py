@@ -35,6 +35,11 @@ def test_a_name_that_becomes_free_is_registered(lab: Lab) -> None:
     eventually(lambda: _says(agent.log(), f"the cluster name {taken.name} has been registered"))
     lab.hub.delete(f"{CLUSTERS}/{taken.name}")
     lab.wait_ready(taken.name)
+    # The execution namespace went with the foreign Cluster, and the rights in it.
+    missing = "{apiGroups: [work.karmada.io], resources: [works], verbs: [list]}"
+    place = f"in namespace karmada-es-{taken.name}; karmada-vc-agent join grants"
+    eventually(lambda: _says(agent.log(), f"needs rule {missing} {place}"))
+    agent.join()
     _assert_serves(lab, taken)
 
 

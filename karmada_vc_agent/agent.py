@@ -91,6 +91,7 @@ class Agent:
         checks["lists"] = (
             f"waiting for the first list of {', '.join(unlisted)}" if unlisted else None
         )
+        checks["rights"] = self._clients.missing_rights() if self._clients is not None else None
         return checks
 
     def liveness(self) -> dict[str, str | None]:

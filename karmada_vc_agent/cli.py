@@ -1,4 +1,4 @@
-"""Commands: run; prints, decides nothing."""
+"""Commands: run, and those of commands/; prints, decides nothing."""
 
 import asyncio
 import logging
@@ -15,6 +15,8 @@ from click.core import ParameterSource
 
 from karmada_vc_agent import config as settings
 from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.commands.join import join
+from karmada_vc_agent.commands.leave import leave
 from karmada_vc_agent.config import AgentConfig, ConfigError
 from karmada_vc_agent.fleet.agent_state import StateError
 from karmada_vc_agent.karmada_flags import KarmadaFlags
@@ -59,6 +61,10 @@ _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 @click.version_option(package_name="karmada-vc-agent", message="%(prog)s %(version)s")
 def main() -> None:
     """Serve groups of nodes of this cluster as Clusters of a Karmada control plane."""
+
+
+main.add_command(join)
+main.add_command(leave)
 
 
 def _flags(command: Callable[..., None]) -> Callable[..., None]:

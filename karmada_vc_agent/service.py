@@ -29,6 +29,7 @@ from karmada_vc_agent.controllers.namespaces import (
     NAMESPACES,
     NamespaceController,
 )
+from karmada_vc_agent.controllers.orphans import FIRST_LOOK_S, OrphansController
 from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.controllers.work_status import WorkStatus
 from karmada_vc_agent.fleet.agent_state import AgentState
@@ -119,6 +120,9 @@ SWITCHES = {
 }
 """Controller here -> the name it is switched by; others always run (docs/adr/0009)."""
 
+ALL = "all virtual clusters"
+"""The only key of a controller that looks at all of them at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Clients:
@@ -141,16 +145,27 @@ class Clients:
         for client in (self.host, self.host_urgent):
             client.credentials = credentials
 
-    async def close(self) -> None:
-        """Close all connections."""
-        for client in (
+    def all(self) -> tuple[ApiClient, ...]:
+        """Return every client, those of the hub first."""
+        return (
             self.hub,
             self.hub_urgent,
             self.hub_leases,
             self.hub_events,
             self.host,
             self.host_urgent,
-        ):
+        )
+
+    def missing_rights(self) -> str | None:
+        """Say which right is missing for longer, or None."""
+        for client in self.all():
+            for need in client.denials.lasting():
+                return f"{client.name}: the agent needs rule {need}; see karmada-vc-agent join"
+        return None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in self.all():
             await client.close()
 
 
@@ -243,6 +258,7 @@ class Service:
         self._service_queue: WorkQueue[endpoint_slices.ServiceKey] = WorkQueue(
             lambda key: key[0], config.rate_limiter_base_delay, STATUS_RETRY_MAX_S
         )
+        self._orphans_queue = _name_queue(STATUS_RETRY_MAX_S)
         self._leasing: set[str] = set()
         self._ready: dict[str, str | None] = {}
 
@@ -308,7 +324,16 @@ class Service:
             on_renewed=lambda name: self._census.contact(name, HUB),
         )
         membership = MembershipController(clients.host, self._nodes, self._membership, vcs)
+        orphans = OrphansController(
+            clients.host,
+            self._host_discovery,
+            self._claims,
+            self._watches.works,
+            vcs,
+            on_counted=self._census.orphans_found,
+        )
         controllers: list[Controller[Any]] = [
+            Controller("orphans", self._orphans_queue, orphans.reconcile, workers=1),
             Controller(
                 "cluster-lease",
                 self._lease_queue,
@@ -648,6 +673,7 @@ class Service:
                 _log.info("Serving", extra={"virtual_clusters": ",".join(self._virtual_clusters)})
                 for name in self._virtual_clusters:
                     self._registration_queue.add(name)
+                self._orphans_queue.add_after(ALL, FIRST_LOOK_S)
                 workers = [
                     group.create_task(controller.run(), name=controller.name)
                     for controller in self._controllers
@@ -683,8 +709,7 @@ class Service:
                 continue
             _log.warning(
                 "Not serving a virtual cluster that is no longer in the settings; nothing of it is "
-                "deleted. To remove it: put it back, delete its Cluster on the hub, wait until "
-                "that is gone, then take it out again",
+                "deleted. To remove it run karmada-vc-agent leave",
                 extra={"virtual_cluster": name},
             )
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import yaml
 
+from e2e.lab import access
+from e2e.lab.access import Kubeconfigs
+
 ROOT = Path(__file__).resolve().parents[2]
 STOP_S = 5.0
 LOG_TAIL = 60
@@ -18,30 +21,39 @@ LOG_TAIL = 60
 class Agent:
     """One `karmada-vc-agent run`; its settings file and log are in `directory`.
 
-    settings: content of the file, without apiVersion and kind.
+    Each start gives it the rights of `karmada-vc-agent join` for its settings, and no others.
+    settings: content of the settings file, without apiVersion and kind. kubeconfigs: how it
+    reaches hub and host. administrator: who gives the rights; None = it runs as `kubeconfigs` do.
     """
 
     def __init__(
-        self, directory: Path, hub: Path, host: Path, settings: dict[str, Any], *flags: str
+        self,
+        directory: Path,
+        kubeconfigs: Kubeconfigs,
+        settings: dict[str, Any],
+        *flags: str,
+        administrator: Kubeconfigs | None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.name: str = settings["agentName"]
         self.namespace: str = settings["agentNamespace"]
         self.settings = settings
         self.flags = list(flags)
+        self._directory = directory
         self._config = directory / "agent.yaml"
         self._log = directory / "agent.log"
-        self._kubeconfigs = (hub, host)
+        self._kubeconfigs = kubeconfigs
+        self._administrator = administrator
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *extra_flags: str) -> "Agent":
         """Start it with the settings as they are now."""
         assert self._process is None, "the agent runs already"
         self._config.write_text(yaml.safe_dump(settings_file(self.settings)))
-        hub, host = self._kubeconfigs
+        used = self.join()
         command = [
             *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(self._config)),
-            *("--karmada-kubeconfig", str(hub), "--kubeconfig", str(host)),
+            *("--karmada-kubeconfig", str(used.hub), "--kubeconfig", str(used.host)),
             *("--health-probe-bind-address", "0", "--metrics-bind-address", "0"),
             *(*self.flags, *extra_flags),
         ]
@@ -50,6 +62,19 @@ class Agent:
                 command, stdout=log, stderr=log, cwd=ROOT, env=clean_environment()
             )
         return self
+
+    def join(self) -> Kubeconfigs:
+        """Give it its rights; return the kubeconfigs to run with."""
+        if self._administrator is None:
+            return self._kubeconfigs
+        return access.join(
+            self._administrator,
+            self._kubeconfigs,
+            self._directory,
+            (self.name, self.namespace),
+            [entry["name"] for entry in self.settings["virtualClusters"]],
+            works_cluster_wide="--works-cluster-wide" in self.flags,
+        )
 
     def kill(self) -> None:
         """End it at once, as a crash does."""

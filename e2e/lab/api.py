@@ -36,7 +36,7 @@ class Api:
         client = new_client(config_file=str(kubeconfig))
         self._server = client.configuration.host
         self._pool = client.rest_client.pool_manager
-        token = client.configuration.get_api_key_with_prefix("authorization")
+        token = client.configuration.get_api_key_with_prefix("BearerToken", "authorization")
         self._headers = {"Accept": "application/json"} | ({"Authorization": token} if token else {})
 
     def get(self, path: str) -> Object:

@@ -3,9 +3,12 @@
 from e2e.lab.api import Api, ApiError, collection
 from e2e.lab.lab import AGENT_LABEL, CLUSTERS, NODES, Lab
 from e2e.lab.wait import within
+from e2e.lab.works import execution_namespace
 
 NAMESPACES = "/api/v1/namespaces"
 LEASES = collection("coordination.k8s.io/v1", "Lease", "karmada-cluster")
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 GONE_S = 180.0
 """The hub looks at a Cluster that goes every 10 s, and has several things to wait for."""
 _NOT_READY = {
@@ -28,6 +31,7 @@ def clean_up(lab: Lab) -> None:
     for namespace in _host_namespaces(lab):
         lab.host.delete(f"{NAMESPACES}/{namespace}/pods", force=True)
         lab.host.delete(f"{NAMESPACES}/{namespace}")
+    _take_rights(lab)
     for node in lab.host.list(NODES, f"{lab.id}/node"):
         lab.host.delete(f"{NODES}/{node['metadata']['name']}")
 
@@ -55,6 +59,23 @@ def _remove_cluster(hub: Api, name: str) -> None:
         return
     hub.delete(path)
     hub.delete(f"{LEASES}/{name}")
+
+
+def _take_rights(lab: Lab) -> None:
+    """Remove what agents were given; what is in an execution namespace goes with it."""
+    for name in {agent.name for agent in lab.agents}:
+        role = f"vc-agent:{name}"
+        for api in (lab.hub, lab.host):
+            for kind in ("clusterroles", "clusterrolebindings"):
+                for suffix in ("", ":works"):
+                    api.delete(f"{RBAC}/{kind}/{role}{suffix}")
+        for kind in ("roles", "rolebindings"):
+            lab.hub.delete(f"{RBAC}/namespaces/karmada-cluster/{kind}/{role}")
+        for request in lab.hub.list(REQUESTS):
+            if request["metadata"]["name"].startswith(f"{name}-"):
+                lab.hub.delete(f"{REQUESTS}/{request['metadata']['name']}")
+    for cluster in lab.clusters:
+        lab.hub.delete(f"{NAMESPACES}/{execution_namespace(cluster)}")
 
 
 def _host_namespaces(lab: Lab) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.lab import objects
+from e2e.lab.access import Kubeconfigs
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.wait import eventually
@@ -94,19 +95,24 @@ class Lab:
         flags: tuple[str, ...] = FAST,
         hub: Path | None = None,
         host: Path | None = None,
+        is_admin: bool = False,
         **settings: Any,
     ) -> Agent:
-        """Return an agent with these virtual clusters, not yet started."""
+        """Return an agent with these virtual clusters, not yet started.
+
+        hub, host: by which way it reaches them. is_admin: give it all rights, not its own.
+        """
         clusters = [e.settings() if isinstance(e, Group) else e for e in entries]
         self.clusters |= {entry["name"] for entry in clusters}
         number = len(self.agents) + 1
+        administrator = Kubeconfigs(self.hub.kubeconfig, self.host.kubeconfig)
         own = {"agentName": self.id, "agentNamespace": f"{self.id}-agent"}
         agent = Agent(
             self.directory / f"agent-{number}",
-            hub or self.hub.kubeconfig,
-            host or self.host.kubeconfig,
+            Kubeconfigs(hub or self.hub.kubeconfig, host or self.host.kubeconfig),
             own | settings | {"virtualClusters": clusters},
             *flags,
+            administrator=None if is_admin else administrator,
         )
         self.agents.append(agent)
         return agent

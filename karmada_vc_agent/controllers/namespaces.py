@@ -9,7 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from karmada_vc_agent.fleet.claims import Claims, claim_of
+from karmada_vc_agent.fleet.claims import Claims, claim_of, unclaim
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
@@ -152,7 +152,7 @@ class NamespaceController:
         created = annotations_of(live).get(CREATED_BY_AGENT_ANNOTATION) == "true"
         try:
             if preserve or not created or ADOPTED_ANNOTATION in annotations_of(live):
-                await self._host.merge_patch(_path(name), _unclaim(live))
+                await self._host.merge_patch(_path(name), unclaim(live))
             elif not _is_terminating(live):
                 _log.info(
                     "Deleting namespace", extra={"virtual_cluster": vc.name, "namespace": name}
@@ -210,18 +210,3 @@ def _is_terminating(namespace: Object) -> bool:
 
 def _refused(code: Code, detail: str) -> RefusedError:
     return RefusedError(code, "metadata.namespace", detail)
-
-
-def _unclaim(live: Object) -> Object:
-    """Return the merge patch that removes everything we and Karmada put on a namespace."""
-    keys = (karmada.MANAGED_LABEL, NODE_SELECTOR_ANNOTATION)
-
-    def goes(key: str) -> bool:
-        return is_ours(key) or "karmada.io/" in key or key in keys
-
-    return {
-        "metadata": {
-            "labels": {key: None for key in labels_of(live) if goes(key)},
-            "annotations": {key: None for key in annotations_of(live) if goes(key)},
-        }
-    }

@@ -82,6 +82,14 @@ class RegistrationController:
                 "has been registered"
             )
             return self._refused(name, text)
+        if record and record.has_left and name not in self._reregister:
+            self._say(
+                name,
+                "Not registering a virtual cluster that has left; to have it again run "
+                "karmada-vc-agent join, or start with --reregister",
+                logging.WARNING,
+            )
+            return None
         if record and record.settings == settings and name not in self._reregister:
             self._say(
                 name,

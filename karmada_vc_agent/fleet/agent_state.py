@@ -24,10 +24,14 @@ class StateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """What is remembered of one registration: UID of the Cluster, digest of the settings."""
+    """What is remembered of one registration: UID of the Cluster, digest of the settings.
+
+    has_left: `leave` removed it; whatever the settings say, it is not registered again.
+    """
 
     uid: str
     settings: str
+    has_left: bool = False
 
 
 class AgentState:
@@ -76,7 +80,8 @@ class AgentState:
 
     async def remember(self, name: str, record: ClusterRecord) -> None:
         """Store a record; no request where it is stored already."""
-        await self._write(_CLUSTER_PREFIX + name, orjson.dumps(asdict(record)).decode())
+        fields = {key: value for key, value in asdict(record).items() if value is not False}
+        await self._write(_CLUSTER_PREFIX + name, orjson.dumps(fields).decode())
 
     async def forget(self, name: str) -> None:
         """Drop the record of a virtual cluster that exists no more."""

@@ -9,8 +9,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
-from karmada_vc_agent.model.objects import Object, labels_of
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.domain import (
+    AGENT_LABEL,
+    CLUSTER_LABEL,
+    NAMESPACE_LABEL,
+    NODE_SELECTOR_ANNOTATION,
+    is_ours,
+)
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 
 
@@ -32,6 +39,21 @@ def claim_of(host_namespace: Object) -> Claim | None:
         VirtualNamespace(labels[NAMESPACE_LABEL]),
         labels.get(AGENT_LABEL, ""),
     )
+
+
+def unclaim(live: Object) -> Object:
+    """Return the merge patch that removes everything we and Karmada put on a namespace."""
+    keys = (karmada.MANAGED_LABEL, NODE_SELECTOR_ANNOTATION)
+
+    def goes(key: str) -> bool:
+        return is_ours(key) or "karmada.io/" in key or key in keys
+
+    return {
+        "metadata": {
+            "labels": {key: None for key in labels_of(live) if goes(key)},
+            "annotations": {key: None for key in annotations_of(live) if goes(key)},
+        }
+    }
 
 
 class Claims:

@@ -17,8 +17,15 @@ import orjson
 from yarl import URL
 
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.errors import TooManyRequestsError, UnreachableError, error_from_answer
+from karmada_vc_agent.kube.errors import (
+    ApiError,
+    ForbiddenError,
+    TooManyRequestsError,
+    UnreachableError,
+    error_from_answer,
+)
 from karmada_vc_agent.kube.instruments import NOBODY, ClientInstrument
+from karmada_vc_agent.kube.permissions import Denials, Need, need_of
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.model.objects import Object
 
@@ -33,6 +40,7 @@ PATIENCE = 3
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 Query = Mapping[str, str]
@@ -71,6 +79,7 @@ class ApiClient:
         self.answered_at: float | None = None
         self.lost_at: float | None = None
         self.instrument: ClientInstrument = NOBODY
+        self.denials = Denials(time.monotonic)
         self._recovery_listeners: list[Callable[[], None]] = []
 
     @property
@@ -129,6 +138,7 @@ class ApiClient:
         query: Query | None = None,
         body: Any = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> bytes:
         """Send one request and return the body of a 2xx answer.
 
@@ -137,7 +147,8 @@ class ApiClient:
         """
         for attempt in range(PATIENCE + 1):
             try:
-                answer = await self._send(method, path, query, body, {"Content-Type": content_type})
+                headers = {"Content-Type": content_type, "Accept": accept}
+                answer = await self._send(method, path, query, body, headers)
             except TooManyRequestsError as error:
                 if attempt == PATIENCE:
                     raise
@@ -186,7 +197,8 @@ class ApiClient:
             self.instrument.answered(method, code, time.monotonic() - started)
         self._answered()
         if status >= 400:
-            raise error_from_answer(status, received, retry_after)
+            answer = error_from_answer(status, received, retry_after)
+            raise self._explained(answer, need_of(method, path))
         return status, received, etag
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
@@ -204,7 +216,8 @@ class ApiClient:
                 self.instrument.answered("GET", code, time.monotonic() - started)
                 if response.status >= 400:
                     retry_after = response.headers.get("Retry-After")
-                    raise error_from_answer(response.status, await response.read(), retry_after)
+                    answer = error_from_answer(response.status, await response.read(), retry_after)
+                    raise self._explained(answer, need_of("GET", path, watches=True))
                 self._answered()
                 has_begun = True
                 rest = b""
@@ -255,6 +268,15 @@ class ApiClient:
                 extra={"server": self.name, "url": self.credentials.server, "reason": cause},
             )
         return UnreachableError(f"{self.name} {self.credentials.server}: {cause}")
+
+    def _explained(self, error: ApiError, need: Need | None) -> ApiError:
+        """Say of a missing permission which rule it takes, and remember it for a while."""
+        if not isinstance(error, ForbiddenError):
+            return error
+        explained = error.missing(need)
+        if explained.need is not None:
+            self.denials.note(explained.need)
+        return explained
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()

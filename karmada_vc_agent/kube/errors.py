@@ -12,7 +12,14 @@ KubeError
     └── TooManyRequestsError    429, with retry_after_s
 """
 
+import re
+
 import msgspec
+
+from karmada_vc_agent.kube.permissions import Need
+
+_RBAC_REFUSAL = re.compile(r'User ".*" cannot \w+ resource')
+"""How the authorizer says no; admission (quota, policies) answers 403 in other words."""
 
 
 class KubeError(Exception):
@@ -49,7 +56,21 @@ class ExpiredError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """The credential is unknown or lacks the permission."""
+    """The credential is unknown or lacks the permission.
+
+    need: what would have allowed the request, where RBAC refused it; `str()` then says it too.
+    """
+
+    need: Need | None = None
+
+    def missing(self, need: Need | None) -> "ForbiddenError":
+        """Return this error with what is missing, if it is a refusal of RBAC."""
+        if need is None or not _RBAC_REFUSAL.search(str(self)):
+            return self
+        text = f"{self}; needs rule {need}; karmada-vc-agent join grants what the agent needs"
+        told = ForbiddenError(self.status, self.reason, text)
+        told.need = need
+        return told
 
 
 class InvalidError(ApiError):

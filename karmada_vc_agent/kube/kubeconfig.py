@@ -170,6 +170,33 @@ def _context_and_user(
     return context, _named(path, content, "users", "user", user_name) if user_name else {}
 
 
+def read_server(path: Path, context_name: str = "") -> dict[str, Any]:
+    """Return the cluster entry of a kubeconfig, complete in itself and without an identity.
+
+    Certificate authorities in files become data. Raises KubeconfigError.
+    """
+    try:
+        content = load_kubeconfig(path.read_bytes(), path)
+        context, _ = _context_and_user(path, content, context_name)
+        name = context.get("cluster") or ""
+        cluster = dict(_named(path, content, "clusters", "cluster", name))
+        authority = _material(path, cluster, "certificate-authority")
+    except (OSError, ValueError) as error:
+        raise KubeconfigError(f"{path}: {_one_line(error)}") from error
+    cluster.pop("certificate-authority", None)
+    if authority:
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
+    return cluster
+
+
+def server_credentials(cluster: dict[str, Any], user: dict[str, Any], source: str) -> Credentials:
+    """Return the credentials of a cluster entry and a user entry, both complete in themselves.
+
+    Raises KubeconfigError.
+    """
+    return _credentials(Path(source), cluster, user, source)
+
+
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The safe loader, in C where the package has it."""
 

@@ -13,6 +13,8 @@ ALLOW_ADOPTION_ANNOTATION = f"{DOMAIN}/allow-adoption"
 WORK_ANNOTATION = f"{DOMAIN}/work"
 LEASE_HOLDER_ANNOTATION = f"{DOMAIN}/held-by"
 """On the Lease of a Cluster: which process of the agent renewed it last."""
+HOST_ANNOTATION = f"{DOMAIN}/host"
+"""On the roles of an agent on the hub: which host it is on, so that two never share them."""
 REWRITE_DNS_ANNOTATION = f"{DOMAIN}/rewrite-dns"
 
 MEMBERSHIP_LABEL = "node-restriction.kubernetes.io/virtual-cluster"

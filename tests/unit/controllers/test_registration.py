@@ -191,6 +191,18 @@ async def test_cluster_deleted_on_the_hub_comes_back_with_new_settings(world: Wo
     assert world.hub.live(CLUSTER)["spec"]["region"] == "south"
 
 
+async def test_virtual_cluster_that_left_stays_away_even_with_new_settings(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, state = await controller(world)
+    await state.remember("branch-a", ClusterRecord("", "", has_left=True))
+    assert await register(world) is None
+    assert world.hub.find(CLUSTER) is None
+    assert any("that has left" in message for message in caplog.messages)
+    await register(world, reregister=("branch-a",))
+    assert world.hub.find(CLUSTER)
+
+
 async def test_cluster_deleted_on_the_hub_comes_back_once_when_told_so(world: World) -> None:
     await register(world)
     world.hub.remove(CLUSTER)

@@ -1,0 +1,76 @@
+"""Gives an agent the rights that `karmada-vc-agent join` gives, and kubeconfigs with no more."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from karmada_vc_agent.access.host_objects import HostInstall, host_rights
+from karmada_vc_agent.access.hub_objects import HubAccess
+from karmada_vc_agent.commands import joining
+from karmada_vc_agent.commands.applying import apply_all
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
+
+LIFETIME_S = 3600
+
+
+@dataclass(frozen=True)
+class Kubeconfigs:
+    """Kubeconfigs of hub and host."""
+
+    hub: Path
+    host: Path
+
+
+def join(
+    administrator: Kubeconfigs,
+    reached: Kubeconfigs,
+    directory: Path,
+    agent: tuple[str, str],
+    clusters: Sequence[str],
+    *,
+    works_cluster_wide: bool = False,
+) -> Kubeconfigs:
+    """Grant, have a certificate signed, and return kubeconfigs of the agent.
+
+    reached: whose addresses the agent is to use. agent: its name and namespace.
+    """
+    name, namespace = agent
+    access = HubAccess(name, tuple(clusters), works_cluster_wide=works_cluster_wide)
+    hub_file, host_file = directory / "agent-hub.kubeconfig", directory / "agent-host.kubeconfig"
+    known = hub_file.read_text() if hub_file.exists() else ""
+
+    async def give() -> tuple[str, str]:
+        hub = ApiClient("hub", read_kubeconfig(administrator.hub))
+        host = ApiClient("host", read_kubeconfig(administrator.host))
+        try:
+            await joining.grant(hub, access)
+            text, _ = await joining.credential(
+                hub, access, read_server(reached.hub), known, lifetime_s=LIFETIME_S, approves=True
+            )
+            await apply_all(host, host_rights(HostInstall(name, namespace, image="")))
+            token = await joining.account_token(host, namespace, name, LIFETIME_S)
+        finally:
+            await hub.close()
+            await host.close()
+        return text, token
+
+    hub_text, token = asyncio.run(give())
+    hub_file.write_text(hub_text)
+    host_file.write_text(_with_token(read_server(reached.host), token))
+    return Kubeconfigs(hub_file, host_file)
+
+
+def _with_token(cluster: dict[str, object], token: str) -> str:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "host", "cluster": cluster}],
+        "users": [{"name": "agent", "user": {"token": token}}],
+        "contexts": [{"name": "agent", "context": {"cluster": "host", "user": "agent"}}],
+        "current-context": "agent",
+    }
+    return yaml.safe_dump(content)

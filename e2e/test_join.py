@@ -1,0 +1,213 @@
+"""`karmada-vc-agent join` on a real hub and host: by an administrator and by a bootstrap token."""
+
+import base64
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.lab import objects
+from e2e.lab.access import Kubeconfigs
+from e2e.lab.agent import ROOT, Agent, clean_environment, settings_file
+from e2e.lab.api import Api, Object, collection, path_of
+from e2e.lab.cleanup import REQUESTS
+from e2e.lab.lab import FAST, Group, Lab
+from karmada_vc_agent.commands.bootstrap import public_key_hash
+
+UNCHANGED = "Nothing to change"
+
+
+class Joining:
+    """Runs `join` for the settings of one agent."""
+
+    def __init__(self, lab: Lab, *groups: Group) -> None:
+        self.lab = lab
+        self.agent = lab.new_agent(*groups, flags=FAST, is_admin=True)
+        self.file = lab.directory / "join.yaml"
+        self.server = yaml.safe_load(lab.hub.kubeconfig.read_text())["clusters"][0]["cluster"]
+
+    def add(self, group: Group) -> None:
+        self.agent.settings["virtualClusters"].append(group.settings())
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        self.file.write_text(yaml.safe_dump(settings_file(self.agent.settings)))
+        command = [sys.executable, "-m", "karmada_vc_agent", "join", "--config", str(self.file)]
+        return subprocess.run(
+            [*command, "--kubeconfig", str(self.lab.host.kubeconfig), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+            env=clean_environment(),
+        )
+
+    def as_administrator(self) -> list[str]:
+        """Apply with the hub's kubeconfig; return the lines told."""
+        done = self.run("--karmada-kubeconfig", str(self.lab.hub.kubeconfig), "--apply")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    def ca_hash(self) -> str:
+        return public_key_hash(base64.b64decode(self.server["certificate-authority-data"]))
+
+    def endpoint(self) -> str:
+        return str(self.server["server"]).removeprefix("https://")
+
+    def kubeconfig(self) -> Path:
+        """Return the hub's kubeconfig that was installed for the agent."""
+        secrets_path = collection("v1", "Secret", self.agent.namespace)
+        secret = self.lab.host.get(f"{secrets_path}/karmada-kubeconfig")
+        path = self.lab.directory / "installed.kubeconfig"
+        path.write_bytes(base64.b64decode(secret["data"]["karmada-kubeconfig"]))
+        return path
+
+    def serve(self) -> Agent:
+        """Run the agent with what was installed for it."""
+        used = Kubeconfigs(self.kubeconfig(), self.lab.host.kubeconfig)
+        directory = self.lab.directory / "installed"
+        agent = Agent(directory, used, self.agent.settings, *FAST, administrator=None)
+        self.lab.agents.append(agent)
+        agent.start()
+        self.lab.wait_serving(agent)
+        return agent
+
+
+@pytest.fixture
+def token(hub: Api) -> Iterator[str]:
+    """A bootstrap token, as `kubectl-karmada token create` makes it (contract 1.7 point 1)."""
+    token_id, secret = secrets.token_hex(3), secrets.token_hex(8)
+    values = {
+        "token-id": token_id,
+        "token-secret": secret,
+        "usage-bootstrap-signing": "true",
+        "usage-bootstrap-authentication": "true",
+        "auth-extra-groups": "system:bootstrappers:karmada:default-cluster-token",
+    }
+    made = hub.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": f"bootstrap-token-{token_id}", "namespace": "kube-system"},
+            "type": "bootstrap.kubernetes.io/token",
+            "stringData": values,
+        }
+    )
+    yield f"{token_id}.{secret}"
+    hub.delete(path_of(made))
+
+
+def test_an_administrator_lets_an_agent_join_and_adds_a_virtual_cluster_later(lab: Lab) -> None:
+    first, second = lab.group("a"), lab.group("b")
+    joining = Joining(lab, first)
+    lines = joining.as_administrator()
+    role = f"vc-agent:{lab.id}"
+    assert f"hub: created ClusterRole {role}" in lines
+    assert f"host: created Deployment {lab.id}-agent/{lab.id}" in lines
+    assert lines[-1] == "Joined"
+    assert joining.as_administrator() == [UNCHANGED]
+    joining.add(second)
+    assert joining.as_administrator() == [
+        f"hub: changed ClusterRole {role} (rules)",
+        f"hub: changed Role karmada-cluster/{role} (rules)",
+        f"hub: created Namespace karmada-es-{second.name}",
+        f"hub: created RoleBinding karmada-es-{second.name}/{role}:works",
+        f"host: changed ConfigMap {lab.id}-agent/{lab.id} (data)",
+        f"host: changed Deployment {lab.id}-agent/{lab.id} (spec)",
+        "Joined",
+    ]
+    joining.serve()
+    template = objects.config_map(lab.namespace())
+    lab.propagate([template], first, second)
+    lab.wait_fully_applied(template)
+
+
+def test_a_bootstrap_token_is_enough_and_its_powerful_user_is_given_up(
+    lab: Lab, token: str
+) -> None:
+    group = lab.group("a")
+    joining = Joining(lab, group)
+    flags = ("--token", token, "--discovery-token-ca-cert-hash", joining.ca_hash())
+    done = joining.run(joining.endpoint(), *flags, "--apply")
+    assert done.returncode == 0, done.stderr
+    assert "system:karmada:agent:rbac-generator, who may do everything" in done.stdout
+    left = [request for request in lab.hub.list(REQUESTS) if _asked_by(request, token)]
+    assert [request["metadata"]["name"].rpartition("-")[0] for request in left] == [lab.id]
+    joining.serve()
+
+
+def test_a_token_alone_writes_files_without_the_powerful_user(lab: Lab, token: str) -> None:
+    joining = Joining(lab, lab.group("a"))
+    out = lab.directory / "out"
+    flags = ("--token", token, "--discovery-token-unsafe-skip-ca-verification")
+    done = joining.run(joining.endpoint(), *flags, "--output-dir", str(out))
+    assert done.returncode == 0, done.stderr
+    names = ["host.yaml", "hub.kubeconfig", "hub.yaml"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    assert "rbac-generator" not in done.stdout
+    roles = collection("rbac.authorization.k8s.io/v1", "ClusterRole")
+    assert lab.hub.find(f"{roles}/vc-agent:{lab.id}") is None
+    assert (out / "hub.kubeconfig").stat().st_mode & 0o077 == 0
+
+
+def test_a_hub_with_another_authority_is_not_trusted(lab: Lab, token: str) -> None:
+    joining = Joining(lab, lab.group("a"))
+    wrong = "sha256:" + "0" * 64
+    flags = ("--token", token, "--discovery-token-ca-cert-hash", wrong)
+    done = joining.run(joining.endpoint(), *flags, "--apply")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "not the given one" in done.stderr
+    assert token not in done.stderr
+
+
+def test_a_name_of_somebody_elses_cluster_is_refused_before_anything_is_written(lab: Lab) -> None:
+    group = lab.group("a")
+    joining = Joining(lab, group)
+    lab.hub.create(_cluster_of_somebody(group.name))
+    done = joining.run("--karmada-kubeconfig", str(lab.hub.kubeconfig), "--apply")
+    assert done.returncode == 1
+    assert f'Cluster "{group.name}" on the hub belongs to somebody else' in done.stderr
+    assert lab.host.find(f"/api/v1/namespaces/{joining.agent.namespace}") is None
+
+
+def test_missing_rights_are_told_as_rules_to_add(lab: Lab) -> None:
+    group = lab.group("a")
+    weak = lab.new_agent(group).join()
+    joining = Joining(lab, group)
+    done = joining.run("--karmada-kubeconfig", str(weak.hub), "--apply")
+    assert done.returncode == 1
+    rule = (
+        "{apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [create]} "
+        "cluster-wide"
+    )
+    assert rule in done.stderr
+    assert "resources: [clusters]" not in done.stderr, "it may list Clusters"
+
+
+def test_an_agent_of_the_same_name_on_another_host_is_refused(lab: Lab) -> None:
+    joining = Joining(lab, lab.group("a"))
+    joining.as_administrator()
+    roles = collection("rbac.authorization.k8s.io/v1", "ClusterRole")
+    mark = {"virtualcluster.kubeedge.io/host": "another"}
+    lab.hub.patch(f"{roles}/vc-agent:{lab.id}", {"metadata": {"annotations": mark}})
+    done = joining.run("--karmada-kubeconfig", str(lab.hub.kubeconfig), "--apply")
+    assert done.returncode == 1
+    assert "on another host; give this one another agentName" in done.stderr
+
+
+def _asked_by(request: Object, token: str) -> bool:
+    user: Any = request["spec"].get("username")
+    return bool(user == f"system:bootstrap:{token.partition('.')[0]}")
+
+
+def _cluster_of_somebody(name: str) -> Object:
+    return {
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": name},
+        "spec": {"id": secrets.token_hex(8), "syncMode": "Pull"},
+    }

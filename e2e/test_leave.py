@@ -1,0 +1,240 @@
+"""`karmada-vc-agent leave`: one virtual cluster goes cleanly, whoever is there to help."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.lab import objects
+from e2e.lab.agent import ROOT, Agent, clean_environment
+from e2e.lab.api import Object, collection
+from e2e.lab.lab import CLUSTERS, FAST, QUICK_LEASE, Group, Lab
+from e2e.lab.wait import eventually, wait_gone, within
+from e2e.lab.works import works_path
+
+CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
+ROLES = collection("rbac.authorization.k8s.io/v1", "ClusterRole")
+DELETED_WITHIN_S = 60.0
+
+
+def test_a_running_agent_cleans_and_the_other_virtual_cluster_stays(lab: Lab) -> None:
+    kept, leaving = lab.group("kept"), lab.group("leaving")
+    agent, template = _serve(lab, kept, leaving)
+    done = _leave(lab, leaving.name)
+    assert done.returncode == 1
+    assert f"resourcebinding {template['metadata']['namespace']}/" in done.stdout
+    assert "without --yes" in done.stderr
+    lab.wait_ready(leaving.name)
+
+    done = _leave(lab, leaving.name, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "served by a running agent" in done.stdout
+    _assert_left(lab, leaving)
+    role = lab.hub.get(f"{ROLES}/vc-agent:{agent.name}")
+    named = [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule]
+    assert named == [[kept.name]] * 2
+    assert lab.on_host(template, kept)
+    agent.kill()
+    agent.start()
+    text = "Not registering a virtual cluster that has left"
+    eventually(lambda: _assert_says(agent, text))
+    assert lab.hub.find(f"{CLUSTERS}/{leaving.name}") is None
+    again = _leave(lab, leaving.name, "--yes")
+    assert again.returncode == 0, again.stderr
+
+
+def test_without_an_agent_leave_cleans_by_itself(lab: Lab) -> None:
+    group = lab.group("a")
+    agent, _ = _serve(lab, group)
+    agent.kill()
+    done = _leave(lab, group.name, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "no agent runs: cleaning up here" in done.stdout
+    assert "Works released" in done.stdout
+    _assert_left(lab, group)
+    # It was the last one of this agent.
+    assert lab.hub.find(f"{ROLES}/vc-agent:{agent.name}") is None
+    assert lab.hub.find(f"{ROLES}/vc-agent:{agent.name}:works") is None
+
+
+def test_preserved_resources_stay_without_marks(lab: Lab) -> None:
+    group = lab.group("a")
+    _, template = _serve(lab, group)
+    done = _leave(lab, group.name, "--yes", "--preserve-resources")
+    assert done.returncode == 0, done.stderr
+    live = lab.host.get(lab.host_path(template, group))
+    marks = live["metadata"].get("labels", {}) | live["metadata"].get("annotations", {})
+    # Karmada leaves its conflict resolution on preserved objects (contract 5.8).
+    kept = {"work.karmada.io/conflict-resolution"}
+    assert not [key for key in marks.keys() - kept if "kubeedge.io/" in key or "karmada.io/" in key]
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
+    assert not lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={group.name}")
+    for name in (group.host_namespace("default"), live["metadata"]["namespace"]):
+        lab.host.delete(f"/api/v1/namespaces/{name}")
+
+
+def test_a_host_that_is_away_is_cleaned_once_it_is_back(lab: Lab) -> None:
+    group = lab.group("a")
+    agent, template = _serve(lab, group)
+    agent.kill()
+    away = _leads_nowhere(lab, lab.host.kubeconfig)
+    done = _leave(lab, group.name, "--yes", host=away)
+    assert done.returncode == 1
+    assert "no answer from the host" in done.stderr
+    done = _leave(lab, group.name, "--yes", "--force", host=away)
+    assert done.returncode == 0, done.stderr
+    assert f"namespaces with label {CLUSTER_LABEL}={group.name}" in done.stdout
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
+    assert lab.host.get(lab.host_path(template, group))
+    done = _leave(lab, group.name, "--yes")
+    assert done.returncode == 0, done.stderr
+    _assert_left(lab, group)
+
+
+def test_the_host_is_cleaned_while_the_hub_is_away(lab: Lab) -> None:
+    group = lab.group("a")
+    agent, _ = _serve(lab, group)
+    away = _leads_nowhere(lab, lab.hub.kubeconfig)
+    done = _leave(lab, group.name, "--yes", "--force", hub=away)
+    assert done.returncode == 1, "an agent still runs"
+    assert "would bring back what is removed; stop it" in done.stderr
+    agent.kill()
+    done = _leave(lab, group.name, "--yes", "--force", hub=away)
+    assert done.returncode == 0, done.stderr
+    assert f"Cluster {group.name}, its Works in karmada-es-{group.name}" in done.stdout
+    _wait_host_clean(lab, group)
+    done = _leave(lab, group.name, "--yes")
+    assert done.returncode == 0, done.stderr
+    _assert_left(lab, group)
+
+
+def test_a_cluster_of_somebody_else_is_not_touched(lab: Lab) -> None:
+    group = lab.group("a")
+    cluster = {
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": group.name},
+        "spec": {"id": f"id-of-{group.name}", "syncMode": "Pull"},
+    }
+    lab.hub.create(cluster)
+    lab.new_agent(group)
+    done = _leave(lab, group.name, "--yes")
+    assert done.returncode == 1
+    assert "is not a virtual cluster of this host" in done.stderr
+    assert lab.hub.get(f"{CLUSTERS}/{group.name}")
+
+
+def test_orphans_are_reported_and_only_prune_removes_them(lab: Lab) -> None:
+    group = lab.group("a")
+    agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE))
+    namespace = lab.namespace()
+    kept = objects.config_map(namespace, "kept")
+    lost = objects.config_map(namespace, "lost")
+    for template in (kept, lost):
+        lab.create_work(group, template["metadata"]["name"], template)
+        lab.on_host(template, group)
+    agent.kill()
+    work = f"{works_path(group.name)}/lost"
+    lab.hub.patch(work, {"metadata": {"finalizers": []}})
+    lab.hub.delete(work)
+    wait_gone(lab.hub, work)
+    agent.start()
+    eventually(lambda: _assert_says(agent, "Finding host objects whose Work is gone"))
+    assert f"ConfigMap {group.host_namespace(namespace)}/lost" in agent.log()
+    assert lab.host.get(lab.host_path(lost, group)), "the agent removes none"
+
+    listed = _leave(lab, "--prune")
+    assert listed.returncode == 0, listed.stderr
+    name = f"{group.host_namespace(namespace)}/lost"
+    assert f"{group.name}: orphaned ConfigMap {name} (Work lost)" in listed.stdout
+    assert "1 objects would be removed" in listed.stdout
+    assert lab.host.get(lab.host_path(lost, group))
+    pruned = _leave(lab, "--prune", "--yes")
+    assert pruned.returncode == 0, pruned.stderr
+    wait_gone(lab.host, lab.host_path(lost, group))
+    assert lab.host.get(lab.host_path(kept, group))
+    assert "nothing is orphaned" in _leave(lab, "--prune").stdout
+
+
+def test_deleting_a_cluster_of_fifty_works_ends_in_time_with_the_agents_own_rights(
+    lab: Lab,
+) -> None:
+    group = lab.group("a")
+    lab.serve(group)
+    namespace = lab.namespace()
+    works = [
+        lab.create_work(group, f"many-{number}", objects.config_map(namespace, f"many-{number}"))
+        for number in range(50)
+    ]
+    for work in works:
+        lab.wait_applied(work)
+    started = time.monotonic()
+    lab.hub.delete(f"{CLUSTERS}/{group.name}")
+
+    def look() -> None:
+        cluster = lab.hub.find(f"{CLUSTERS}/{group.name}")
+        assert cluster is None, cluster and cluster["metadata"]
+
+    within(DELETED_WITHIN_S, look)
+    print(f"50 Works: gone after {time.monotonic() - started:.0f} s")
+    assert not lab.host.list("/api/v1/configmaps", f"{CLUSTER_LABEL}={group.name}")
+
+
+def _serve(lab: Lab, *groups: Group) -> tuple[Agent, Object]:
+    agent = lab.serve(*groups, flags=(*FAST, *QUICK_LEASE))
+    template = objects.config_map(lab.namespace())
+    lab.propagate([template], *groups)
+    lab.wait_fully_applied(template)
+    return agent, template
+
+
+def _leave(
+    lab: Lab, *arguments: str, hub: Path | None = None, host: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    agent = lab.agents[0]
+    command = [sys.executable, "-m", "karmada_vc_agent", "leave", *arguments]
+    command += ["--agent-name", agent.name, "--agent-namespace", agent.namespace]
+    command += ["--karmada-kubeconfig", str(hub or lab.hub.kubeconfig)]
+    command += ["--kubeconfig", str(host or lab.host.kubeconfig)]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=clean_environment(),
+        timeout=240,
+    )
+
+
+def _assert_left(lab: Lab, group: Group) -> None:
+    """Assert that nothing of a virtual cluster is left."""
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
+    leases = collection("coordination.k8s.io/v1", "Lease", "karmada-cluster")
+    assert lab.hub.find(f"{leases}/{group.name}") is None
+    wait_gone(lab.hub, f"/api/v1/namespaces/karmada-es-{group.name}")
+    _wait_host_clean(lab, group)
+
+
+def _wait_host_clean(lab: Lab, group: Group) -> None:
+    def look() -> None:
+        left = lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={group.name}")
+        assert not left, [item["metadata"] for item in left]
+
+    eventually(look)
+
+
+def _leads_nowhere(lab: Lab, kubeconfig: Path) -> Path:
+    content: Any = yaml.safe_load(kubeconfig.read_text())
+    for entry in content["clusters"]:
+        entry["cluster"]["server"] = "https://127.0.0.1:1"
+    path = lab.directory / f"away-{kubeconfig.name}"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def _assert_says(agent: Agent, text: str) -> None:
+    assert text in agent.log()

@@ -1,0 +1,134 @@
+"""The objects on the hub that give an agent its rights, for the union of its virtual clusters.
+
+Works are bound inside each execution namespace, which is made beforehand as Karmada makes it
+(contract 1.6, 1.9 b).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from karmada_vc_agent.access.rights import OPTIONAL_CONTROLLERS, Where, granted
+from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
+from karmada_vc_agent.model.karmada import LEASE_NAMESPACE, SYSTEM_LABEL, execution_namespace
+from karmada_vc_agent.model.objects import Object
+
+RBAC_API = "rbac.authorization.k8s.io/v1"
+RBAC_GROUP = "rbac.authorization.k8s.io"
+AGENTS_GROUP = "system:karmada:agents"
+USER_PREFIX = "system:karmada:agent:"
+
+Reasons = dict[str, list[str]]
+"""Key of a Role or ClusterRole (`ClusterRole x`) -> why of each of its rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubAccess:
+    """Whom to give which rights.
+
+    controllers: those of OPTIONAL_CONTROLLERS that run. host_id: marks the roles as those of
+    an agent on one host, where the host is known.
+    """
+
+    agent: str
+    clusters: tuple[str, ...]
+    controllers: tuple[str, ...] = OPTIONAL_CONTROLLERS
+    works_cluster_wide: bool = False
+    host_id: str = ""
+
+    @property
+    def user(self) -> str:
+        """The agent's user name on the hub, the common name of its certificate."""
+        return USER_PREFIX + self.agent
+
+    @property
+    def role(self) -> str:
+        """Name of the ClusterRole, and of the Role for Leases."""
+        return f"vc-agent:{self.agent}"
+
+    @property
+    def works_role(self) -> str:
+        """Name of the ClusterRole that is bound in each execution namespace."""
+        return f"{self.role}:works"
+
+
+def hub_objects(access: HubAccess) -> list[Object]:
+    """Return everything that goes onto the hub, in an order in which it can be applied."""
+    made = [
+        _role(access, "ClusterRole", access.role, "", _everywhere(access)),
+        _binding(access, "ClusterRoleBinding", access.role, ""),
+        _role(access, "Role", access.role, LEASE_NAMESPACE, (Where.LEASES,)),
+        _binding(access, "RoleBinding", access.role, LEASE_NAMESPACE, "Role"),
+        _role(access, "ClusterRole", access.works_role, "", (Where.WORKS,)),
+    ]
+    for cluster in access.clusters:
+        namespace = execution_namespace(cluster)
+        made.append(_execution_namespace(namespace))
+        made.append(_binding(access, "RoleBinding", access.works_role, namespace))
+    return made
+
+
+def reasons(access: HubAccess) -> Reasons:
+    """Return why each rule of the roles is there, by role, in the order of the rules."""
+    tables: tuple[tuple[str, tuple[Where, ...]], ...] = (
+        (f"ClusterRole {access.role}", _everywhere(access)),
+        (f"Role {LEASE_NAMESPACE}/{access.role}", (Where.LEASES,)),
+        (f"ClusterRole {access.works_role}", (Where.WORKS,)),
+    )
+    return {role: [why for _, why in _rules(access, places)] for role, places in tables}
+
+
+def named_clusters(role: Object) -> list[str]:
+    """Return the virtual clusters that a ClusterRole made here names."""
+    names: dict[str, None] = {}
+    for rule in role.get("rules") or []:
+        names |= dict.fromkeys(rule.get("resourceNames") or ())
+    return list(names)
+
+
+def _everywhere(access: HubAccess) -> tuple[Where, ...]:
+    if access.works_cluster_wide:
+        return (Where.EVERYWHERE, Where.ALL_WORKS)
+    return (Where.EVERYWHERE,)
+
+
+def _rules(access: HubAccess, places: Iterable[Where]) -> Sequence[tuple[Object, str]]:
+    return [
+        (rule.as_object(), why)
+        for place in places
+        for rule, why in granted(place, access.clusters, access.controllers)
+    ]
+
+
+def _role(
+    access: HubAccess, kind: str, name: str, namespace: str, places: Iterable[Where]
+) -> Object:
+    rules = [rule for rule, _ in _rules(access, places)]
+    return {**_head(access, kind, name, namespace), "rules": rules}
+
+
+def _binding(
+    access: HubAccess, kind: str, role: str, namespace: str, role_kind: str = "ClusterRole"
+) -> Object:
+    return {
+        **_head(access, kind, role, namespace),
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": role_kind, "name": role},
+        "subjects": [{"apiGroup": RBAC_GROUP, "kind": "User", "name": access.user}],
+    }
+
+
+def _head(access: HubAccess, kind: str, name: str, namespace: str) -> Object:
+    metadata: Object = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    metadata["labels"] = {AGENT_LABEL: access.agent}
+    if access.host_id:
+        metadata["annotations"] = {HOST_ANNOTATION: access.host_id}
+    return {"apiVersion": RBAC_API, "kind": kind, "metadata": metadata}
+
+
+def _execution_namespace(name: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {SYSTEM_LABEL: "true"}},
+    }

@@ -1,0 +1,187 @@
+"""The agent's credential on the hub: a client certificate, asked for by CSR (contract 1.7)."""
+
+import asyncio
+import base64
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from karmada_vc_agent.access.hub_objects import AGENTS_GROUP
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import ConflictError, KubeError
+from karmada_vc_agent.model.karmada import SYSTEM_LABEL
+from karmada_vc_agent.model.objects import Object, dig
+
+CSR_PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+SIGNER = "kubernetes.io/kube-apiserver-client"
+USAGES = ("digital signature", "key encipherment", "client auth")
+YEAR_S = 31_536_000
+SIGNING_S = 60.0
+POLL_S = (0.05, 1.0)
+RENEW_BELOW = 0.2
+"""A certificate with less than this part of its life left is replaced by a second `join`."""
+HUB_NAME = "karmada-apiserver"
+_ATTEMPTS = 5
+
+
+class CertificateError(Exception):
+    """The hub did not sign; says what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A signed certificate and its key, both in PEM. request: name of the CSR."""
+
+    certificate: bytes
+    key: bytes
+    request: str
+
+
+async def request_certificate(
+    hub: ApiClient, user: str, prefix: str, lifetime_s: int, *, approves: bool
+) -> ClientCertificate:
+    """Have the hub sign a certificate for a user of the agents' group.
+
+    approves: approve it with the right of `hub`'s own user; otherwise the hub's controller
+    approves what a bootstrap token may ask for. Raises KubeError, CertificateError.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = f"{prefix}-{secrets.token_hex(3)[:5]}"
+    csr = await hub.create(CSR_PATH, _request(name, user, key, lifetime_s))
+    if approves:
+        await _approve(hub, csr)
+    signed = await _wait_signed(hub, name)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return ClientCertificate(signed, pem, name)
+
+
+def kubeconfig_text(cluster: Object, user: str, certificate: ClientCertificate) -> str:
+    """Return a kubeconfig, named as `karmadactl register` names its parts (contract 1.7 point 7).
+
+    cluster: the cluster entry to use, complete in itself.
+    """
+    context = f"{user}@{HUB_NAME}"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": HUB_NAME, "cluster": cluster}],
+        "users": [
+            {
+                "name": user,
+                "user": {
+                    "client-certificate-data": base64.b64encode(certificate.certificate).decode(),
+                    "client-key-data": base64.b64encode(certificate.key).decode(),
+                },
+            }
+        ],
+        "contexts": [{"name": context, "context": {"cluster": HUB_NAME, "user": user}}],
+        "current-context": context,
+    }
+    return str(yaml.safe_dump(content, sort_keys=False))
+
+
+def is_still_good(kubeconfig: str, cluster: Object, common_name: str) -> bool:
+    """Whether a kubeconfig made here leads to this server, as this user, for a while longer."""
+    try:
+        content: Any = yaml.safe_load(kubeconfig)
+        data = dig(content, "users", 0, "user", "client-certificate-data")
+        certificate = x509.load_pem_x509_certificate(base64.b64decode(data))
+    except (yaml.YAMLError, TypeError, ValueError):
+        return False
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    left = (end - datetime.now(UTC)) / (end - begin)
+    return (
+        dig(content, "clusters", 0, "cluster") == cluster
+        and [name.value for name in names] == [common_name]
+        and left > RENEW_BELOW
+    )
+
+
+def _request(name: str, user: str, key: ec.EllipticCurvePrivateKey, lifetime_s: int) -> Object:
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, AGENTS_GROUP),
+            x509.NameAttribute(NameOID.COMMON_NAME, user),
+        ]
+    )
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    return {
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": name, "labels": {SYSTEM_LABEL: "true"}},
+        "spec": {
+            "request": base64.b64encode(pem).decode(),
+            "signerName": SIGNER,
+            "usages": list(USAGES),
+            "expirationSeconds": lifetime_s,
+        },
+    }
+
+
+async def _approve(hub: ApiClient, csr: Object) -> None:
+    path = f"{CSR_PATH}/{csr['metadata']['name']}"
+    for _ in range(_ATTEMPTS):
+        conditions = dig(csr, "status", "conditions") or []
+        if any(condition["type"] == "Approved" for condition in conditions):
+            return  # the hub's controller was faster: it trusts an administrator as well
+        approved = {
+            "type": "Approved",
+            "status": "True",
+            "reason": "KarmadaVcAgentJoin",
+            "message": "Approved by the administrator who ran karmada-vc-agent join.",
+        }
+        csr["status"] = {**(csr.get("status") or {}), "conditions": [*conditions, approved]}
+        try:
+            await hub.replace(f"{path}/approval", csr)
+        except ConflictError as error:
+            conflict = error
+            csr = await hub.get(path)
+            continue
+        return
+    raise conflict
+
+
+async def _wait_signed(hub: ApiClient, name: str) -> bytes:
+    pause_s, longest_s = POLL_S
+    said = "nobody approved it"
+    try:
+        async with asyncio.timeout(SIGNING_S):
+            while True:
+                csr = await hub.get(f"{CSR_PATH}/{name}")
+                if certificate := dig(csr, "status", "certificate"):
+                    return base64.b64decode(certificate)
+                for condition in dig(csr, "status", "conditions") or []:
+                    said = f"{condition['type']}: {condition.get('message') or 'not signed yet'}"
+                    if condition["type"] in ("Denied", "Failed"):
+                        raise CertificateError(f"CertificateSigningRequest {name}: {said}")
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, longest_s)
+    except TimeoutError:
+        raise CertificateError(
+            f"CertificateSigningRequest {name} was not signed within {SIGNING_S:.0f} s ({said}); "
+            "is controller agentcsrapproving of karmada-controller-manager running, and "
+            "csrsigning of the hub's kube-controller-manager?"
+        ) from None
+
+
+async def forget_request(hub: ApiClient, name: str) -> None:
+    """Delete a CSR. Raises KubeError."""
+    try:
+        await hub.delete(f"{CSR_PATH}/{name}")
+    except KubeError as error:
+        raise CertificateError(
+            f"CertificateSigningRequest {name} is left on the hub ({error}); delete it"
+        ) from error

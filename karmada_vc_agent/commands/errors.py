@@ -1,0 +1,46 @@
+"""How a command ends that cannot go on: a line for each problem, and an exit code."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from karmada_vc_agent.commands.agent_certificate import CertificateError
+from karmada_vc_agent.commands.bootstrap import BootstrapError
+from karmada_vc_agent.commands.leaving import LeaveError
+from karmada_vc_agent.commands.preflight import PreflightError
+from karmada_vc_agent.config import ConfigError
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
+from karmada_vc_agent.kube.kubeconfig import KubeconfigError
+
+EXIT_FAILED = 1
+EXIT_SETTINGS = 2
+
+_SETTINGS_ERRORS = (ConfigError, KubeconfigError)
+_FAILURES = (BootstrapError, CertificateError, KubeError, LeaveError, OSError, PreflightError)
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn what a user can put right into lines on stderr; a bug goes on as it is."""
+    try:
+        yield
+    except _SETTINGS_ERRORS as error:
+        _end(EXIT_SETTINGS, str(error))
+    except _FAILURES as error:
+        _end(EXIT_FAILED, _text(error))
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, UnreachableError):
+        return f"no answer from the {error}"
+    if isinstance(error, ForbiddenError) and error.need is not None:
+        return f"not allowed: the account given needs rule {error.need}"
+    return str(error)
+
+
+def _end(code: int, text: str) -> None:
+    for line in text.splitlines():
+        click.echo(f"karmada-vc-agent: {line}", err=True)
+    sys.exit(code)

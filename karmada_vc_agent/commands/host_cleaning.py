@@ -1,0 +1,134 @@
+"""Remove what a virtual cluster has on the host, or take all marks off it and leave it.
+
+Only what carries the label of the virtual cluster is touched, and in a namespace only where
+the namespace carries the claim of this agent too.
+"""
+
+from collections.abc import Callable, Container
+
+from karmada_vc_agent.fleet.claims import claim_of, unclaim
+from karmada_vc_agent.fleet.labelled_objects import labelled_objects
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.model.domain import (
+    ADOPTED_ANNOTATION,
+    AGENT_LABEL,
+    CLUSTER_LABEL,
+    CREATED_BY_AGENT_ANNOTATION,
+)
+from karmada_vc_agent.model.objects import Object, annotations_of, namespaced_name
+from karmada_vc_agent.planning.metadata import without_claims
+from karmada_vc_agent.planning.orphans import is_orphan, work_of
+
+NAMESPACES_PATH = "/api/v1/namespaces"
+_ATTEMPTS = 5
+Found = tuple[Resource, Object]
+
+
+class HostCleaner:
+    """Cleans one virtual cluster of one agent. say: told of each namespace and of sums."""
+
+    def __init__(
+        self, host: ApiClient, agent: str, cluster: str, say: Callable[[str], None]
+    ) -> None:
+        self._host = host
+        self._agent = agent
+        self._cluster = cluster
+        self._say = say
+        self._discovery = Discovery(host)
+
+    async def namespaces(self) -> dict[str, Object]:
+        """Return the host namespaces that this agent claims for the virtual cluster, by name."""
+        selector = f"{CLUSTER_LABEL}={self._cluster},{AGENT_LABEL}={self._agent}"
+        answer = await self._host.get(NAMESPACES_PATH, {"labelSelector": selector})
+        found = answer.get("items") or []
+        return {item["metadata"]["name"]: item for item in found if claim_of(item) is not None}
+
+    async def objects(self, claimed: Container[str]) -> list[Found]:
+        """Return our objects; in namespaces only those of `claimed`. Namespaces are not told."""
+        served = await self._discovery.refresh()
+        selector = f"{CLUSTER_LABEL}={self._cluster}"
+        return [
+            (resource, live)
+            async for resource, live in labelled_objects(self._host, served, selector)
+            if work_of(live) and resource.gvk.kind != "Namespace" and _is_at_home(live, claimed)
+        ]
+
+    async def orphans(self, works: Container[str]) -> list[Found]:
+        """Return those of our objects whose Work is not among `works`."""
+        return [found for found in await self.objects(await self.namespaces())
+                if is_orphan(found[1], works)]  # fmt: skip
+
+    async def clean(self, *, preserve: bool) -> None:
+        """Remove or release everything. Raises KubeError."""
+        claimed = await self.namespaces()
+        objects = await self.objects(claimed)
+        for resource, live in objects:
+            await (self.release(resource, live) if preserve else self.delete(resource, live))
+        if objects:
+            done = "left without our marks" if preserve else "deleted"
+            self._say(f"host: {len(objects)} objects {done}")
+        for name, namespace in claimed.items():
+            await self._give_up(name, namespace, preserve=preserve)
+
+    async def delete(self, resource: Resource, live: Object) -> None:
+        """Delete one object, if it is still the same."""
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": live["metadata"]["uid"]},
+        }
+        try:
+            await self._host.delete(_path(resource, live), options)
+        except (NotFoundError, ConflictError):
+            return  # gone, or another object of that name
+
+    async def release(self, resource: Resource, found: Object) -> None:
+        """Take our and Karmada's marks off an object and leave it."""
+        path = _path(resource, found)
+        for _ in range(_ATTEMPTS):
+            try:
+                await self._host.replace(path, without_claims(await self._host.get(path)))
+            except NotFoundError:
+                return
+            except ConflictError as error:
+                conflict = error
+                continue
+            return
+        raise conflict
+
+    async def _give_up(self, name: str, live: Object, *, preserve: bool) -> None:
+        marks = annotations_of(live)
+        is_ours = marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and (
+            ADOPTED_ANNOTATION not in marks
+        )
+        path = f"{NAMESPACES_PATH}/{name}"
+        try:
+            if preserve or not is_ours:
+                await self._host.merge_patch(path, unclaim(live))
+                self._say(f"host: namespace {name} stays, without our claim")
+            elif not live["metadata"].get("deletionTimestamp"):
+                await self._host.delete(path, {"preconditions": {"uid": live["metadata"]["uid"]}})
+                self._say(f"host: namespace {name} deleted")
+        except (NotFoundError, ConflictError):
+            return
+
+
+def describe(found: Found) -> str:
+    """Return `Deployment edge-v-branch-a/web (Work web-1234)`."""
+    resource, live = found
+    metadata = live["metadata"]
+    name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
+    return f"{resource.gvk.kind} {name} (Work {work_of(live)})"
+
+
+def _is_at_home(live: Object, claimed: Container[str]) -> bool:
+    namespace = live["metadata"].get("namespace") or ""
+    return not namespace or namespace in claimed
+
+
+def _path(resource: Resource, live: Object) -> str:
+    metadata = live["metadata"]
+    return resource.path(metadata.get("namespace") or "", metadata["name"])

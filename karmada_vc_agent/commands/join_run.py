@@ -1,0 +1,246 @@
+"""Carry a `join` out: connect, look for what is in the way, then apply or write files."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import click
+
+from karmada_vc_agent.access.host_objects import HostInstall, host_objects, host_reasons
+from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, reasons
+from karmada_vc_agent.access.manifest_text import manifest_text
+from karmada_vc_agent.commands import bootstrap, joining, leaving, preflight
+from karmada_vc_agent.commands.bootstrap import BootstrapToken
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig, read_server
+from karmada_vc_agent.model.objects import Object
+
+HUB, HOST = "hub", "host"
+KUBECONFIG_FILE = "hub.kubeconfig"
+_PRIVATE = 0o600
+"""host.yaml and hub.kubeconfig hold the agent's private key."""
+
+_WORKS_WIDE = (
+    "With --works-cluster-wide the agent may read the Works of every Cluster of this hub, with all "
+    "that is in them, Secrets too. It writes those of its own Clusters only."
+)
+_GENERATOR = (
+    f"A token may make no Roles: using Karmada's user {bootstrap.GENERATOR}, who may do "
+    "everything, for a moment; its certificate request is deleted and its key forgotten afterwards"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HubOptions:
+    """How the hub is reached: a kubeconfig, or an endpoint and a token.
+
+    server: its address as the agent reaches it; empty = the same.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    server: str = ""
+    endpoint: str = ""
+    token: BootstrapToken | None = None
+    ca_hashes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What to do with the manifests: one of the three."""
+
+    applies: bool = False
+    prints: bool = False
+    directory: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPlan:
+    """Everything a `join` needs to know."""
+
+    access: HubAccess
+    namespace: str
+    settings: str
+    image: str
+    hub: HubOptions | None
+    kubeconfig: str
+    lifetime_s: int
+    sides: tuple[str, ...]
+    output: Output = field(default_factory=Output)
+
+    def install(self, kubeconfig: str) -> HostInstall:
+        """Return what to install on the host."""
+        return HostInstall(self.access.agent, self.namespace, self.image, self.settings, kubeconfig)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hub:
+    """The hub and its entry in the agent's kubeconfig; is_admin: not a bootstrap token's user."""
+
+    client: ApiClient
+    cluster: Object
+    is_admin: bool
+
+
+async def run_join(plan: JoinPlan) -> None:
+    """Do it. Raises KubeError, BootstrapError, CertificateError, PreflightError, OSError."""
+    async with AsyncExitStack() as stack:
+        host = None
+        if plan.kubeconfig or (plan.output.applies and HOST in plan.sides):
+            credentials = find_credentials(plan.kubeconfig, in_cluster_first=True)
+            host = await stack.enter_async_context(_client(HOST, credentials))
+        uid = await joining.host_uid(host) if host is not None else ""
+        plan = replace(
+            plan, access=replace(plan.access, host_id=joining.host_id(uid) if uid else "")
+        )
+        hub = await stack.enter_async_context(_connect(plan.hub)) if plan.hub else None
+        if plan.access.works_cluster_wide:
+            _say(plan, _WORKS_WIDE)
+        if plan.output.applies:
+            await _apply(plan, hub, host, uid)
+        else:
+            await _write(plan, hub, host, uid)
+
+
+async def _apply(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: str) -> None:
+    changes: list[str] = []
+    kubeconfig = ""
+    if host is not None and HOST in plan.sides:
+        await preflight.check_rights(host, preflight.needs_on_host(plan.namespace))
+    if hub is not None and HUB in plan.sides:
+        async with _powerful(plan, hub) as administrator:
+            await _check_hub(plan, hub, administrator, uid)
+            changes += await joining.grant(administrator, plan.access)
+    if host is not None and HOST in plan.sides:
+        if hub is not None:
+            known = await joining.installed_kubeconfig(host, plan.namespace)
+            kubeconfig, signed = await _credential(plan, hub, known)
+            changes += signed
+        changes += await joining.install(host, plan.install(kubeconfig))
+        back = await leaving.forget_left(
+            host, plan.namespace, plan.access.agent, plan.access.clusters
+        )
+        changes += [f"host: {name} may be registered again" for name in back]
+    for change in changes:
+        _say(plan, change)
+    _say(plan, "Joined" if changes else "Nothing to change")
+    if host is not None and HOST in plan.sides and not plan.settings:
+        _say(plan, f"Still to make: ConfigMap {plan.namespace}/{plan.access.agent} with agent.yaml")
+
+
+async def _check_hub(plan: JoinPlan, hub: _Hub, administrator: ApiClient, uid: str) -> None:
+    needs = preflight.needs_on_hub(plan.access)
+    if hub.is_admin and HOST in plan.sides:
+        needs += preflight.needs_for_certificate()
+    await preflight.check_rights(administrator, needs)
+    await preflight.check_names(administrator, plan.access, uid)
+
+
+async def _write(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: str) -> None:
+    folder = plan.output.directory
+    kubeconfig = ""
+    if hub is not None:
+        if hub.is_admin:
+            await preflight.check_rights(hub.client, preflight.needs_for_certificate())
+            await preflight.check_names(hub.client, plan.access, uid)
+        path = folder / KUBECONFIG_FILE if folder else None
+        known = path.read_text() if path and path.exists() else ""
+        if host is not None and not known:
+            known = await joining.installed_kubeconfig(host, plan.namespace)
+        kubeconfig, signed = await _credential(plan, hub, known)
+        for change in signed:
+            _say(plan, change)
+    texts = {f"{side}.yaml": _text(plan, side, kubeconfig) for side in plan.sides}
+    if folder is None:
+        click.echo("---\n".join(texts.values()), nl=False)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    if kubeconfig:
+        texts[KUBECONFIG_FILE] = kubeconfig
+    for name, text in texts.items():
+        _write_file(plan, folder / name, text)
+
+
+def _text(plan: JoinPlan, side: str, kubeconfig: str) -> str:
+    if side == HUB:
+        clusters = ", ".join(plan.access.clusters)
+        head = (
+            f"For the hub: the rights of agent {plan.access.agent} there, for {clusters}.\n"
+            f"They belong to user {plan.access.user}, whom a client certificate names;\n"
+            "karmada-vc-agent join has one signed."
+        )
+        return manifest_text(hub_objects(plan.access), reasons(plan.access), head)
+    head = "For the host: namespace, account and rights of the agent, and the agent itself."
+    if not kubeconfig:
+        head += f"\nStill needed: Secret karmada-kubeconfig in {plan.namespace}, the agent's way"
+        head += " to the hub."
+    if not plan.settings:
+        head += (
+            f"\nStill needed: ConfigMap {plan.access.agent} in {plan.namespace} with agent.yaml."
+        )
+    install = plan.install(kubeconfig)
+    return manifest_text(host_objects(install), host_reasons(install), head)
+
+
+def _write_file(plan: JoinPlan, path: Path, text: str) -> None:
+    """Write a file that only its owner can read, where it differs."""
+    if path.exists() and path.read_text() == text:
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(text)
+    _say(plan, f"wrote {path}")
+
+
+async def _credential(plan: JoinPlan, hub: _Hub, known: str) -> tuple[str, list[str]]:
+    return await joining.credential(
+        hub.client,
+        plan.access,
+        hub.cluster,
+        known,
+        lifetime_s=plan.lifetime_s,
+        approves=hub.is_admin,
+    )
+
+
+@asynccontextmanager
+async def _connect(options: HubOptions) -> AsyncIterator[_Hub]:
+    if options.token is None:
+        path = Path(options.kubeconfig)
+        credentials = read_kubeconfig(path, options.context)
+        cluster = read_server(path, options.context)
+    else:
+        cluster = await bootstrap.discover(options.endpoint, options.token, options.ca_hashes)
+        credentials = bootstrap.token_credentials(cluster, options.token)
+    if options.server:
+        cluster = {**cluster, "server": options.server}
+    async with _client(HUB, credentials) as client:
+        yield _Hub(client, cluster, is_admin=options.token is None)
+
+
+@asynccontextmanager
+async def _powerful(plan: JoinPlan, hub: _Hub) -> AsyncIterator[ApiClient]:
+    """Lend a client that may make Roles: the administrator's own, or that of the generator."""
+    if hub.is_admin:
+        yield hub.client
+        return
+    _say(plan, _GENERATOR)
+    server = {**hub.cluster, "server": hub.client.credentials.server}
+    async with bootstrap.rbac_generator(hub.client, server) as generator:
+        yield generator
+
+
+@asynccontextmanager
+async def _client(name: str, credentials: Credentials) -> AsyncIterator[ApiClient]:
+    client = ApiClient(name, credentials, connections=8, user_agent="karmada-vc-agent-join")
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def _say(plan: JoinPlan, text: str) -> None:
+    click.echo(text, err=plan.output.prints)

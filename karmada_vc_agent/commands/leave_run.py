@@ -1,0 +1,250 @@
+"""Carry a `leave` out: by the agent that serves, by ourselves, or with one side away."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import click
+
+from karmada_vc_agent.commands import joining, leaving
+from karmada_vc_agent.commands.host_cleaning import HostCleaner, describe
+from karmada_vc_agent.commands.leaving import SHOWN, HubFacts, LeaveError, Leaving
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.errors import NotFoundError, UnreachableError
+from karmada_vc_agent.kube.kubeconfig import server_credentials
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
+from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.objects import labels_of
+from karmada_vc_agent.planning.orphans import is_orphan
+
+TOKEN_LIFETIME_S = 3600
+PROBE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeavePlan:
+    """Everything a `leave` needs to know."""
+
+    what: Leaving
+    hub: Credentials
+    host: Credentials
+    is_sure: bool
+    is_forced: bool
+
+
+async def run_leave(plan: LeavePlan) -> None:
+    """Do it. Raises LeaveError, PreflightError, KubeError."""
+    async with AsyncExitStack() as stack:
+        hub = await stack.enter_async_context(_client("hub", plan.hub))
+        host = await stack.enter_async_context(_client("host", plan.host))
+        has_hub, has_host = await _answers(plan, hub), await _answers(plan, host)
+        if not has_hub and not has_host:
+            raise LeaveError("neither hub nor host answers: there is nothing that can be done")
+        uid = await joining.host_uid(host) if has_host else ""
+        if not has_hub:
+            _confirm(plan, f"Remove virtual cluster {plan.what.cluster} from the host only?")
+            await _leave_host(plan, host)
+            return
+        facts = await leaving.look_at_hub(hub, plan.what.cluster)
+        leaving.check_ours(facts.cluster, plan.what.cluster, uid)
+        _warn(plan, facts)
+        _confirm(plan, f"Remove virtual cluster {plan.what.cluster}?")
+        if has_host:
+            await _leave_both(plan, hub, host)
+        else:
+            await _leave_hub(plan, hub)
+    _say(f"{plan.what.cluster} has left")
+
+
+async def _leave_both(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
+    await leaving.remember_left(host, plan.what, _say)
+    if await _is_served(plan, hub, host):
+        await _leave_by_agent(plan, hub, host)
+        return
+    try:
+        async with leaving.take_lead(host, plan.what):
+            _say("no agent runs: cleaning up here")
+            await _leave_by_ourselves(plan, hub, host)
+    except leaving.AgentLeadsError:
+        # It has had the time to renew the Lease of the Cluster, if it serves it.
+        if await _is_served(plan, hub, host):
+            await _leave_by_agent(plan, hub, host)
+            return
+        _say(f"the agent that runs does not serve {plan.what.cluster}: cleaning up here")
+        await _leave_by_ourselves(plan, hub, host)
+
+
+async def _is_served(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> bool:
+    """Whether the agent that leads renews the Lease of the Cluster."""
+    leader = await leaving.live_leader_of(host, plan.what)
+    facts = await leaving.look_at_hub(hub, plan.what.cluster)
+    return facts.cluster is not None and leader != "" and leader == facts.served_by
+
+
+async def _leave_by_agent(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
+    what = plan.what
+    _say(f"{what.cluster} is served by a running agent, which cleans the host")
+    if what.preserve:
+        await leaving.preserve_works(hub, what.cluster, _say)
+    await leaving.delete_cluster(hub, what.cluster, _say)
+    await leaving.wait_gone(hub, what, _say, releases=False)
+    # Nobody writes there any more: the agent left what no Work made, as `default`.
+    await leaving.clean_host(host, what, _say)
+    await leaving.take_rights(hub, what, _say)
+
+
+async def _leave_by_ourselves(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
+    what = plan.what
+    await leaving.delete_cluster(hub, what.cluster, _say)
+    await leaving.clean_host(host, what, _say)
+    await leaving.wait_gone(hub, what, _say, releases=True)
+    await leaving.take_rights(hub, what, _say)
+
+
+async def _leave_host(plan: LeavePlan, host: ApiClient) -> None:
+    """Clean the host while the hub is away, and say what stays on the hub."""
+    what = plan.what
+    async with leaving.take_lead(host, what):
+        await leaving.remember_left(host, what, _say)
+        await leaving.clean_host(host, what, _say)
+    space = execution_namespace(what.cluster)
+    _say(f"{what.cluster} has left the host. On the hub stay, since it does not answer:")
+    _say(f"  Cluster {what.cluster}, its Works in {space}, its Lease in karmada-cluster")
+    _say(f"  the names {what.cluster} in the roles vc-agent:{what.agent}")
+    _say(f"Once it answers, run karmada-vc-agent leave {what.cluster} again")
+
+
+async def _leave_hub(plan: LeavePlan, hub: ApiClient) -> None:
+    """Clean the hub while the host is away, and say what stays on the host."""
+    what = plan.what
+    await leaving.delete_cluster(hub, what.cluster, _say)
+    await leaving.wait_gone(hub, what, _say, releases=True)
+    await leaving.take_rights(hub, what, _say)
+    _say("On the host stay, since it does not answer:")
+    _say(f"  namespaces with label {CLUSTER_LABEL}={what.cluster}, and what is in them")
+    _say(f"  cluster.{what.cluster} in ConfigMap {what.namespace}/{what.agent}-state")
+    _say(f"Once it answers, run karmada-vc-agent leave {what.cluster} again")
+
+
+# --- prune ------------------------------------------------------------------------------
+
+
+async def run_prune(plan: LeavePlan) -> None:
+    """List host objects whose Work vanished, and remove them where that is wanted."""
+    async with AsyncExitStack() as stack:
+        hub = await stack.enter_async_context(_client("hub", plan.hub))
+        host = await stack.enter_async_context(_client("host", plan.host))
+        clusters = (plan.what.cluster,) if plan.what.cluster else await _served(host, plan.what)
+        total = 0
+        for cluster in clusters:
+            total += await _prune(plan, hub, host, cluster)
+    if total and not plan.is_sure:
+        _say(f"{total} objects would be removed; with --yes they are")
+    elif not total:
+        _say("nothing is orphaned")
+
+
+async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str) -> int:
+    facts = await leaving.look_at_hub(hub, cluster)
+    if facts.cluster is None or facts.cluster["metadata"].get("deletionTimestamp"):
+        _say(f"{cluster} is not on the hub: karmada-vc-agent leave {cluster} removes all it has")
+        return 0
+    leaving.check_ours(facts.cluster, cluster, await joining.host_uid(host))
+    cleaner = HostCleaner(host, plan.what.agent, cluster, _say)
+    works = {work["metadata"]["name"] for work in await leaving.works_of(hub, cluster)}
+    found = await cleaner.orphans(works)
+    if found and plan.is_sure:
+        # Read once more: a Work may have come while the host was looked through.
+        works = {work["metadata"]["name"] for work in await leaving.works_of(hub, cluster)}
+        found = [one for one in found if is_orphan(one[1], works)]
+    for one in found:
+        _say(f"{cluster}: {'removing' if plan.is_sure else 'orphaned'} {describe(one)}")
+        if plan.is_sure:
+            await cleaner.delete(*one)
+    return len(found)
+
+
+async def _served(host: ApiClient, what: Leaving) -> tuple[str, ...]:
+    """Return the virtual clusters for which this agent claims namespaces."""
+    selector = f"{AGENT_LABEL}={what.agent},{CLUSTER_LABEL}"
+    answer = await host.get("/api/v1/namespaces", {"labelSelector": selector})
+    names = {labels_of(item)[CLUSTER_LABEL] for item in answer.get("items") or []}
+    return tuple(sorted(names))
+
+
+# --- talking ----------------------------------------------------------------------------
+
+
+def _warn(plan: LeavePlan, facts: HubFacts) -> None:
+    if facts.cluster is None:
+        _say(f"Cluster {plan.what.cluster} is not on the hub; removing what is left of it")
+    if not facts.bindings:
+        return
+    _say(f"{len(facts.bindings)} bindings target {plan.what.cluster}; what they run there ends:")
+    for binding in facts.bindings[:SHOWN]:
+        _say(f"  {binding}")
+    if len(facts.bindings) > SHOWN:
+        _say(f"  and {len(facts.bindings) - SHOWN} more")
+
+
+def _confirm(plan: LeavePlan, question: str) -> None:
+    """Ask, unless --yes was given. Raises LeaveError where the answer is no or nobody is there."""
+    if plan.is_sure:
+        return
+    if not sys.stdin.isatty():
+        raise LeaveError("nothing is done without --yes, since there is nobody to ask")
+    if not click.confirm(question):
+        raise LeaveError("nothing was done")
+
+
+async def _answers(plan: LeavePlan, client: ApiClient) -> bool:
+    """Whether a server answers; where it does not, that is an error unless forced."""
+    path = CLUSTERS_PATH if client.name == "hub" else "/api/v1/namespaces/kube-system"
+    try:
+        async with asyncio.timeout(PROBE_S):
+            await client.get(path, {"limit": "1"} if client.name == "hub" else None)
+    except (UnreachableError, TimeoutError) as error:
+        if not plan.is_forced:
+            raise LeaveError(
+                f"no answer from the {client.name} ({error or 'timed out'}); with --force the "
+                "other side is cleaned and what stays is told"
+            ) from error
+        _say(f"the {client.name} does not answer: going on without it")
+        return False
+    return True
+
+
+async def as_agent(host: Credentials, cluster: dict[str, object], what: Leaving) -> Credentials:
+    """Return credentials of the agent's account on the host, or `host` where it has none.
+
+    A host may let only the agent's account delete namespaces that it claims (rewriting-rules
+    3.5, second policy). cluster: the host's entry of its kubeconfig.
+    """
+    client = ApiClient("host", host, connections=1)
+    try:
+        async with asyncio.timeout(PROBE_S):
+            token = await joining.account_token(
+                client, what.namespace, what.agent, TOKEN_LIFETIME_S
+            )
+    except (NotFoundError, UnreachableError, TimeoutError):
+        return host
+    finally:
+        await client.close()
+    return server_credentials(cluster, {"token": token}, host.source)
+
+
+@asynccontextmanager
+async def _client(name: str, credentials: Credentials) -> AsyncIterator[ApiClient]:
+    client = ApiClient(name, credentials, connections=8, user_agent="karmada-vc-agent-leave")
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def _say(text: str) -> None:
+    click.echo(text)

@@ -1,0 +1,58 @@
+"""Everything on the host that carries the label of a virtual cluster, whatever its kind.
+
+One list of metadata for each kind that the host serves: some sixty requests on a plain
+Kubernetes, answered from its watch cache. For what is done now and then.
+"""
+
+from collections.abc import AsyncIterator
+
+import orjson
+
+from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
+from karmada_vc_agent.kube.discovery import Resource, ServedApis
+from karmada_vc_agent.kube.errors import ApiError, ForbiddenError
+from karmada_vc_agent.model.objects import Object, parse_api_version
+
+PAGE_SIZE = "500"
+_NEVER = frozenset(("events", "componentstatuses", "bindings"))
+
+
+def listed_resources(served: ServedApis) -> list[Resource]:
+    """Return each kind that can be listed and deleted once, in its preferred version."""
+    found: dict[tuple[str, str], Resource] = {}
+    for group_version in served.lists:
+        for entry in group_version["resources"]:
+            gvk = parse_api_version(group_version["groupVersion"], entry["kind"])
+            verbs = frozenset(entry.get("verbs") or ())
+            if entry["name"] not in _NEVER and verbs >= {"list", "delete"}:
+                resource = Resource(gvk, entry["name"], bool(entry["namespaced"]), verbs)
+                found.setdefault((gvk.group, entry["name"]), resource)
+    return list(found.values())
+
+
+async def labelled_objects(
+    host: ApiClient, served: ServedApis, selector: str
+) -> AsyncIterator[tuple[Resource, Object]]:
+    """Yield resource and metadata of every object that matches a label selector.
+
+    A kind that cannot be listed (its server is away) is passed over; a missing right is not.
+    Raises ForbiddenError, UnreachableError.
+    """
+    for resource in listed_resources(served):
+        query = {"labelSelector": selector, "limit": PAGE_SIZE}
+        while True:
+            try:
+                answer = await host.request(
+                    "GET", resource.path(), query=query, accept=METADATA_ONLY
+                )
+            except ForbiddenError:
+                raise
+            except ApiError:
+                break
+            page = orjson.loads(answer)
+            for item in page.get("items") or []:
+                yield resource, item
+            rest = (page.get("metadata") or {}).get("continue")
+            if not rest:
+                break
+            query = {**query, "continue": rest}

@@ -1,0 +1,36 @@
+"""One RBAC rule: what may be done to which resources."""
+
+from dataclasses import dataclass
+
+from karmada_vc_agent.model.objects import Object
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Verbs on resources of API groups; names empty = every object of them."""
+
+    groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def as_object(self) -> Object:
+        """Return the entry for `rules` of a Role."""
+        rule: Object = {"apiGroups": list(self.groups), "resources": list(self.resources)}
+        if self.names:
+            rule["resourceNames"] = list(self.names)
+        return rule | {"verbs": list(self.verbs)}
+
+    def __str__(self) -> str:
+        """Return the rule as it can be pasted into a Role."""
+        return flow_text(self.as_object())
+
+
+def flow_text(rule: Object) -> str:
+    """Return a rule on one line: `{apiGroups: [apps], resources: [deployments], verbs: [get]}`."""
+    fields = (f"{key}: [{', '.join(map(_scalar, values))}]" for key, values in rule.items())
+    return f"{{{', '.join(fields)}}}"
+
+
+def _scalar(text: str) -> str:
+    return text if text and text != "*" else f'"{text}"'

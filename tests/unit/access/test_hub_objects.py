@@ -1,0 +1,124 @@
+"""The rights on the hub: no wildcard, no secrets, names wherever Kubernetes knows them."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters, reasons
+from karmada_vc_agent.access.manifest_text import manifest_text
+from karmada_vc_agent.access.rights import OPTIONAL_CONTROLLERS, RIGHTS
+from karmada_vc_agent.cli import main
+from karmada_vc_agent.model.objects import Object, key_of
+
+ROOT = Path(__file__).resolve().parents[3]
+ACCESS = HubAccess("edge", ("branch-a", "branch-b"))
+
+
+def rules_of(access: HubAccess, key: str) -> list[Object]:
+    (role,) = [obj for obj in hub_objects(access) if str(key_of(obj)) == key]
+    rules: list[Object] = role["rules"]
+    return rules
+
+
+def all_rules(access: HubAccess) -> list[Object]:
+    return [rule for obj in hub_objects(access) for rule in obj.get("rules", ())]
+
+
+@pytest.mark.parametrize("access", [ACCESS, HubAccess("e", ("a",), works_cluster_wide=True)])
+def test_no_rule_has_a_wildcard_or_reaches_secrets_or_roles(access: HubAccess) -> None:
+    for rule in all_rules(access):
+        for values in rule.values():
+            assert "*" not in values
+        assert not {"secrets", "roles", "clusterroles", "users"} & set(rule["resources"])
+        assert not {"escalate", "bind", "impersonate", "deletecollection"} & set(rule["verbs"])
+
+
+def test_every_right_has_a_reason() -> None:
+    assert all(right.why for right in RIGHTS)
+
+
+def test_what_has_a_name_is_granted_by_name() -> None:
+    unnamed = [rule for rule in all_rules(ACCESS) if "resourceNames" not in rule]
+    for rule in unnamed:
+        if rule["apiGroups"] == ["cluster.karmada.io"]:
+            assert set(rule["verbs"]) == {"create", "list", "watch"}
+        if rule["apiGroups"] == ["coordination.k8s.io"]:
+            assert rule["verbs"] == ["create"]
+
+
+def test_works_are_bound_inside_each_execution_namespace() -> None:
+    keys = [str(key_of(obj)) for obj in hub_objects(ACCESS)]
+    for cluster in ACCESS.clusters:
+        namespace = keys.index(f"Namespace karmada-es-{cluster}")
+        assert keys[namespace + 1] == f"RoleBinding karmada-es-{cluster}/vc-agent:edge:works"
+    for rule in rules_of(ACCESS, "ClusterRole vc-agent:edge"):
+        assert "works" not in rule["resources"]
+
+
+def test_execution_namespaces_are_made_as_karmada_makes_them() -> None:
+    made = [obj for obj in hub_objects(ACCESS) if obj["kind"] == "Namespace"]
+    assert [obj["metadata"]["labels"] for obj in made] == [{"karmada.io/system": "true"}] * 2
+
+
+def test_cluster_wide_opens_reading_and_nothing_else() -> None:
+    wide = HubAccess("edge", ("branch-a",), works_cluster_wide=True)
+    narrow = HubAccess("edge", ("branch-a",))
+    role = "ClusterRole vc-agent:edge"
+    added = [rule for rule in rules_of(wide, role) if rule not in rules_of(narrow, role)]
+    works = {"apiGroups": ["work.karmada.io"], "resources": ["works"], "verbs": ["list", "watch"]}
+    assert added == [works]
+
+
+@pytest.mark.parametrize(
+    ("controllers", "resource"),
+    [
+        (("interpreter",), "resourceinterpretercustomizations"),
+        (("certRotation",), "certificatesigningrequests"),
+    ],
+)
+def test_rights_of_a_controller_go_with_it(controllers: tuple[str, ...], resource: str) -> None:
+    def grants(running: tuple[str, ...]) -> bool:
+        rules = all_rules(HubAccess("edge", ("a",), running))
+        return any(resource in rule["resources"] for rule in rules)
+
+    assert grants(controllers)
+    assert not grants(tuple(name for name in OPTIONAL_CONTROLLERS if name not in controllers))
+
+
+def test_works_are_created_only_for_collected_endpoint_slices() -> None:
+    without = HubAccess("edge", ("a",), ("interpreter",))
+    verbs = {
+        verb
+        for rule in rules_of(without, "ClusterRole vc-agent:edge:works")
+        for verb in rule["verbs"]
+        if "works" in rule["resources"]
+    }
+    assert verbs == {"get", "list", "watch", "patch"}
+    with_one = HubAccess("edge", ("a",), ("endpointsliceCollect",))
+    assert any(
+        "create" in rule["verbs"] for rule in rules_of(with_one, "ClusterRole vc-agent:edge:works")
+    )
+
+
+def test_a_role_tells_whom_it_names() -> None:
+    role = next(obj for obj in hub_objects(ACCESS) if obj["kind"] == "ClusterRole")
+    assert named_clusters(role) == ["branch-a", "branch-b"]
+
+
+def test_text_gives_back_the_objects_and_says_why() -> None:
+    text = manifest_text(hub_objects(ACCESS), reasons(ACCESS), "For the hub.")
+    assert list(yaml.safe_load_all(text)) == hub_objects(ACCESS)
+    assert text.startswith("# For the hub.\n")
+    for right in RIGHTS:
+        if "one watch" not in right.why:
+            assert f"# {right.why}\n" in text
+
+
+@pytest.mark.parametrize("side", ["hub", "host"])
+def test_manifests_in_the_repository_are_what_join_prints(side: str) -> None:
+    names = ["--name", "branch-a", "--name", "branch-b"]
+    result = CliRunner().invoke(main, ["join", *names, "--only", side, "-o", "yaml"])
+    assert result.exit_code == 0, result.output
+    assert result.output == (ROOT / "manifests" / f"{side}.yaml").read_text()

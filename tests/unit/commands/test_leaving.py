@@ -1,0 +1,103 @@
+"""Rights that are taken back, and Clusters that are not ours."""
+
+import pytest
+
+from karmada_vc_agent.commands.leaving import Leaving, check_ours, clean_host
+from karmada_vc_agent.commands.leaving import _without as without
+from karmada_vc_agent.commands.preflight import PreflightError
+from karmada_vc_agent.fleet.hub_clusters import cluster_id
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.model.objects import Object
+from tests.fakes import objects
+from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer
+
+LEAVING = Leaving("branch-a", "agent", "agents", preserve=False, timeout_s=1.0)
+
+
+def rule(*names: str) -> Object:
+    made: Object = {"apiGroups": [""], "resources": ["x"], "verbs": ["get"]}
+    return made | ({"resourceNames": list(names)} if names else {})
+
+
+def test_a_rule_that_named_nobody_else_goes_and_never_becomes_one_for_all() -> None:
+    assert without([rule(), rule("branch-a")], "branch-a") == [rule()]
+    assert without([rule("branch-a", "branch-b")], "branch-a") == [rule("branch-b")]
+    assert without([rule("branch-b")], "branch-a") == [rule("branch-b")]
+
+
+def cluster(own_id: str, mode: str = "Pull") -> Object:
+    return {"metadata": {"name": "branch-a"}, "spec": {"id": own_id, "syncMode": mode}}
+
+
+def test_only_the_cluster_that_this_host_registered_is_ours() -> None:
+    ours = cluster(cluster_id(KUBE_SYSTEM_UID, "branch-a"))
+    check_ours(ours, "branch-a", KUBE_SYSTEM_UID)
+    check_ours(None, "branch-a", KUBE_SYSTEM_UID)
+    with pytest.raises(PreflightError, match="not a virtual cluster of this host"):
+        check_ours(cluster("another"), "branch-a", KUBE_SYSTEM_UID)
+
+
+def test_with_the_host_away_a_push_cluster_is_still_refused() -> None:
+    check_ours(cluster("unknown"), "branch-a", "")
+    with pytest.raises(PreflightError):
+        check_ours(cluster("unknown", "Push"), "branch-a", "")
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def marked(name: str, namespace: str, cluster_name: str = "branch-a") -> Object:
+    obj = objects.config_map(name, namespace)
+    obj["metadata"]["labels"] = {"virtualcluster.kubeedge.io/cluster": cluster_name}
+    obj["metadata"]["annotations"] = {
+        "virtualcluster.kubeedge.io/work": f"karmada-es-{cluster_name}/{name}"
+    }
+    return obj
+
+
+def claimed(cluster_name: str, agent: str = "agent") -> Object:
+    made = {"virtualcluster.kubeedge.io/created-by-agent": "true"}
+    return objects.claimed(cluster_name, agent=agent, annotations=made)
+
+
+async def test_only_labelled_objects_in_claimed_namespaces_are_removed(
+    host: FakeApiServer, client: ApiClient, said: list[str]
+) -> None:
+    host.seed(
+        claimed("branch-a"),
+        claimed("branch-b"),
+        objects.namespace("others"),
+        marked("mine", "edge-v-branch-a"),
+        objects.config_map("unmarked", "edge-v-branch-a"),
+        marked("forged", "others"),
+        marked("theirs", "edge-v-branch-b", "branch-b"),
+    )
+    await clean_host(client, LEAVING, said.append)
+    deleted = {str(request) for request in host.writes()}
+    assert deleted == {
+        "DELETE /api/v1/namespaces/edge-v-branch-a/configmaps/mine",
+        "DELETE /api/v1/namespaces/edge-v-branch-a",
+    }
+
+
+async def test_namespaces_of_another_agent_are_left_alone(
+    host: FakeApiServer, client: ApiClient, said: list[str]
+) -> None:
+    host.seed(claimed("branch-a", "another"), marked("mine", "edge-v-branch-a"))
+    await clean_host(client, LEAVING, said.append)
+    assert host.writes() == []
+
+
+async def test_preserved_objects_stay_without_marks(
+    host: FakeApiServer, client: ApiClient, said: list[str]
+) -> None:
+    host.seed(claimed("branch-a"), marked("mine", "edge-v-branch-a"))
+    leaving = Leaving("branch-a", "agent", "agents", preserve=True, timeout_s=1.0)
+    await clean_host(client, leaving, said.append)
+    live = host.live("/api/v1/namespaces/edge-v-branch-a/configmaps/mine")
+    assert not live["metadata"].get("labels")
+    assert not live["metadata"].get("annotations")
+    namespace = host.live("/api/v1/namespaces/edge-v-branch-a")
+    assert "virtualcluster.kubeedge.io/cluster" not in namespace["metadata"]["labels"]

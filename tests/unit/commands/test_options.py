@@ -1,0 +1,110 @@
+"""Options of join and leave: help with examples, mistakes in one line and exit code 2."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from karmada_vc_agent.cli import main
+
+SETTINGS = """\
+apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
+kind: AgentConfig
+agentName: edge
+worksClusterWide: true
+virtualClusters:
+- name: branch-a
+  nodeSelector: {matchLabels: {branch: a}}
+"""
+HASH = ("--discovery-token-ca-cert-hash", "sha256:" + "0" * 64)
+TOKEN = ("--token", "abcdef.0123456789abcdef")
+NAME = ("--name", "branch-a")
+PRINT = ("-o", "yaml")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    path = tmp_path / "agent.yaml"
+    path.write_text(SETTINGS)
+    return path
+
+
+@pytest.mark.parametrize("command", ["join", "leave"])
+def test_help_shows_examples(command: str) -> None:
+    output = run(command, "--help").output
+    assert "Examples:" in output
+    assert f"karmada-vc-agent {command} " in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (NAME, "one of them"),
+        ((*NAME, *PRINT, "--apply"), "one of them"),
+        (PRINT, "give a settings file, or names"),
+        ((*NAME, "--apply"), "applying needs the hub"),
+        (("--name", "A.b", *PRINT), '"A.b" is no Cluster name'),
+        (("--name", "a" * 49, *PRINT), "at most 48 characters"),
+        ((*NAME, *PRINT, *TOKEN), "say where the hub is"),
+        (("hub:1", *NAME, *PRINT), "go with a token"),
+        (("hub:1", *NAME, *PRINT, *TOKEN), "to do without"),
+        (("hub:1", *NAME, *PRINT, *HASH, "--token", "x"), "is no bootstrap token"),
+        (("hub:1", *NAME, *PRINT, *TOKEN, HASH[0], "md5:1"), "is no hash"),
+        ((*NAME, *PRINT, *TOKEN, "--karmada-kubeconfig", "x"), "not both"),
+        ((*NAME, *PRINT, "--karmada-kubeconfig", "/nowhere"), "/nowhere: No such file"),
+        ((*NAME, *PRINT, "--controllers", "*,-typo"), '"typo" needs no rights'),
+        (("--config", "/nowhere", *PRINT), "/nowhere: No such file"),
+    ],
+)
+def test_mistakes_of_join_are_told_in_one_line(arguments: tuple[str, ...], told: str) -> None:
+    result = run("join", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("karmada-vc-agent: ")
+    assert told in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "say which virtual cluster"),
+        (("--prune", "--force"), "goes with neither"),
+        (("branch-a", "--timeout", "soon"), "is no duration"),
+        (("branch-a",), "/nowhere: No such file"),
+    ],
+)
+def test_mistakes_of_leave_are_told_in_one_line(arguments: tuple[str, ...], told: str) -> None:
+    result = run("leave", *arguments, "--karmada-kubeconfig", "/nowhere")
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert told in line
+
+
+def test_settings_name_agent_and_clusters_and_are_installed(settings: Path) -> None:
+    result = run("join", "--config", str(settings), *PRINT)
+    assert result.exit_code == 0, result.output
+    assert "name: system:karmada:agent:edge\n" in result.stdout
+    assert "namespace: karmada-es-branch-a\n" in result.stdout
+    assert "    agentName: edge\n" in result.stdout
+    assert "may read the Works of every Cluster" in result.stderr
+
+
+def test_rights_of_a_controller_can_be_left_out() -> None:
+    with_it = run("join", *NAME, *PRINT, "--only", "hub").stdout
+    without = run("join", *NAME, *PRINT, "--only", "hub", "--controllers", "*,-interpreter").stdout
+    assert "resourceinterpretercustomizations" in with_it
+    assert "resourceinterpretercustomizations" not in without
+    assert "certificatesigningrequests" in without
+
+
+def test_files_hold_no_secret_where_the_hub_is_not_given(settings: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for expected in ([f"wrote {out}/hub.yaml", f"wrote {out}/host.yaml"], []):
+        result = run("join", "--config", str(settings), "--output-dir", str(out))
+        assert result.exit_code == 0, result.output
+        assert [line for line in result.stdout.splitlines() if "wrote" in line] == expected
+    assert "kind: Secret" not in (out / "host.yaml").read_text()
