@@ -4,6 +4,7 @@ Runs over the corpus of translation cases: a host object gets statuses, messages
 up of host names, and nothing that is written to the hub may have one of them as a whole word.
 """
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -135,8 +136,8 @@ def test_a_status_and_its_events_have_no_host_names(
         live["metadata"]["annotations"][karmada.TEMPLATE_GENERATION_ANNOTATION] = generation
         recorder = _Recorder()
         work_status = WorkStatus(lambda _: None, WorkEvents(recorder))
-        entry = work_status.reflect(WORK, 0, manifest, live, around)
-        if isinstance(entry, dict):
+        entry = asyncio.run(work_status.reflect(WORK, 0, manifest, live, around)).entry
+        if entry is not None:
             _assert_none_of(host_names, json.dumps(entry, ensure_ascii=False).replace("\\n", " "))
         assert recorder.texts
         for message in recorder.texts:
