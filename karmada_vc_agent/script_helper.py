@@ -32,9 +32,9 @@ def main() -> int:
     source, target = sys.stdin.buffer, sys.stdout.buffer
     _write(target, {"ready": True})
     while (frame := _read(source)) is not None:
-        answer, is_spent = _answer(frame)
+        answer = _answer(frame)
         _write(target, answer)
-        if is_spent:
+        if answer.get("is_spent"):
             break
     return 0
 
@@ -56,15 +56,15 @@ def _confine() -> None:
         resource.setrlimit(kind, (limit, limit))
 
 
-def _answer(frame: Any) -> tuple[dict[str, Any], bool]:
-    """Return what to say, and whether this process should end after it."""
+def _answer(frame: Any) -> dict[str, Any]:
+    """Return `value` or `error`; `is_spent` where this process ends after saying it."""
     try:
         value = lua.run_script(frame["script"], frame["operation"], frame["objects"], _now)
     except lua.OutOfMemoryError as error:
-        return {"error": str(error)}, True
+        return {"error": str(error), "is_spent": True}
     except HookError as error:
-        return {"error": str(error)}, False
-    return {"value": value}, False
+        return {"error": str(error)}
+    return {"value": value}
 
 
 def _now() -> datetime:

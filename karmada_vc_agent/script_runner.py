@@ -57,7 +57,7 @@ class ScriptRunner:
             try:
                 async with asyncio.timeout(self._deadline_s):
                     answer = await helper.exchange(orjson.dumps(frame))
-                is_sound = True
+                is_sound = not answer.get("is_spent")
             except TimeoutError as error:
                 raise OverrunError(
                     f"the script did not end within {self._deadline_s:g} s"
