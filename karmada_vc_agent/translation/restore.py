@@ -40,6 +40,7 @@ def restore(obj: Object, surroundings: Surroundings) -> Object:
     Rewriter(
         cluster=cluster,
         direction=direction,
+        owns_node=surroundings.owns_node,
         pod_templates=settings.pod_templates,
         namespace_references=settings.namespace_references,
     ).rewrite(obj, gvk)

@@ -24,7 +24,8 @@ from karmada_vc_agent.translation import kind_policy, names, placement, rbac, re
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate, ToHost
 from karmada_vc_agent.translation.placement import Placement
 from karmada_vc_agent.translation.pod_templates import PodTemplates
-from karmada_vc_agent.translation.references import NamespaceReferences, Rewriter
+from karmada_vc_agent.translation.reference_table import NamespaceReferences
+from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.shape import malformed
 
@@ -219,6 +220,7 @@ def _rewrite_references(draft: _Draft) -> None:
     Rewriter(
         cluster=vc.name,
         direction=draft.direction,
+        owns_node=draft.surroundings.owns_node,
         pod_templates=settings.pod_templates,
         namespace_references=settings.namespace_references,
     ).rewrite(draft.obj, draft.gvk)

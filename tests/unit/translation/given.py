@@ -8,7 +8,7 @@ from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation.names import NamespaceTemplate
 from karmada_vc_agent.translation.pod_templates import PodTemplates
-from karmada_vc_agent.translation.references import NamespaceReferences
+from karmada_vc_agent.translation.reference_table import NamespaceReferences
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.translate import (
     HostObject,
