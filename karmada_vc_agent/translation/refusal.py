@@ -20,6 +20,7 @@ class Code(StrEnum):
     NAMESPACE_TERMINATING = "NamespaceTerminating"
     MANIFEST_INVALID = "ManifestInvalid"
     KIND_FORBIDDEN = "KindForbidden"
+    SHARED_OBJECT_CONFLICT = "SharedObjectConflict"
     SUBJECT_FORBIDDEN = "SubjectForbidden"
     RULE_FORBIDDEN = "RuleForbidden"
     NAME_RESERVED = "NameReserved"

@@ -37,6 +37,7 @@ def restore(obj: Object, surroundings: Surroundings) -> Object:
     settings, cluster = surroundings.settings, surroundings.vc.name
     direction = ToVirtual(names_of(obj, surroundings))
     _restore_namespace(obj, gvk, direction.names)
+    _restore_name(obj)
     Rewriter(
         cluster=cluster,
         direction=direction,
@@ -120,6 +121,13 @@ def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names) -> None
     labels = metadata.get("labels") or {}
     if gvk == _NAMESPACE_GVK and references.NAMESPACE_NAME_LABEL in labels:
         labels[references.NAMESPACE_NAME_LABEL] = metadata[own]
+
+
+def _restore_name(obj: Object) -> None:
+    """Give a renamed cluster-scoped object its virtual name back; the annotation says it."""
+    name = annotations_of(obj).get(domain.NAME_ANNOTATION)
+    if name and not obj["metadata"].get("namespace"):
+        obj["metadata"]["name"] = name
 
 
 def _restore_metadata(obj: Object) -> None:

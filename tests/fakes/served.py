@@ -43,6 +43,21 @@ HOST = (
     Served("apps/v1", "deployments", "Deployment", has_status=True, has_generation=True),
     Served("coordination.k8s.io/v1", "leases", "Lease"),
     Served("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False),
+    Served(
+        "rbac.authorization.k8s.io/v1",
+        "clusterrolebindings",
+        "ClusterRoleBinding",
+        namespaced=False,
+    ),
+    Served("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding"),
+    Served("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False),
+    Served(
+        "apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        namespaced=False,
+    ),
+    Served("example.com/v1", "widgets", "Widget", is_custom=True),
 )
 
 HUB = (
