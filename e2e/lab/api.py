@@ -103,6 +103,8 @@ def collection(api_version: str, kind: str, namespace: str = "") -> str:
 
 def plural(kind: str) -> str:
     lower = kind.lower()
+    if lower.endswith("s"):
+        return f"{lower}es"
     return f"{lower[:-1]}ies" if lower.endswith("cy") else f"{lower}s"
 
 
