@@ -35,6 +35,7 @@ from karmada_vc_agent.status.work_status import (
     compose_work_status,
     dispatching_of,
 )
+from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.translation.translate import Surroundings
 
 _log = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ class _Outcome:
     was_written: bool = False
     was_recreated: bool = False
     unreadable: str = ""
+    notices: list[Notice] = field(default_factory=list)
 
 
 class ExecutionController:
@@ -188,6 +190,7 @@ class ExecutionController:
     ) -> None:
         outcome.was_written |= applied.was_written
         outcome.was_recreated |= applied.was_recreated
+        outcome.notices += applied.notices
         entry = self._reflect(vc, work, ordinal, applied.live)
         if isinstance(entry, InterpretationError):
             outcome.unreadable = str(entry)
@@ -202,6 +205,8 @@ class ExecutionController:
 
     def _tell(self, vc: VirtualCluster, work: Object, outcome: _Outcome, *, is_new: bool) -> None:
         self._tell_dispatching(work, work_conditions.dispatching(suspended=False))
+        for notice in outcome.notices if is_new else ():
+            self._o.events.noticed(work, notice)
         if outcome.errors:
             error = work_conditions.aggregate(outcome.errors)
             self._o.events.sync_failed(work, vc.name, error)

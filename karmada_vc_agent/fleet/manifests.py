@@ -4,7 +4,7 @@ Translation decides what it becomes or why it is refused; namespaces are claimed
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects
@@ -188,6 +188,21 @@ class Manifests:
             return await self._apply_bindings(vc, manifest, translated, surroundings)
         if translated.rests_on_claims:
             self._resting_on_claims.add(work)
+        applied = await self._apply_object(vc, resource, translated, surroundings)
+        if isinstance(applied, Foreign):
+            return _conflict(vc, manifest)
+        if applied is None:
+            return None
+        return replace(applied, notices=(*translated.notices, *applied.notices))
+
+    async def _apply_object(
+        self,
+        vc: VirtualCluster,
+        resource: Resource,
+        translated: HostObject,
+        surroundings: Surroundings,
+    ) -> Applied | Foreign | None:
+        """Write one object by who keeps objects of its kind."""
         check = _asserting(translated, surroundings)
         if translated.host_key.gvk == NAMESPACE:
             namespace = VirtualNamespace(translated.virtual_key.name)
@@ -196,9 +211,9 @@ class Manifests:
             await self._namespaces.claim(vc, VirtualNamespace(translated.virtual_key.namespace))
         await self._refuse_overlap(vc, resource, translated)
         if translated.is_shared:
-            return await self._shared_objects.apply(resource, translated.obj, vc.name, work)
-        applied = await self._host_objects.apply(resource, translated.obj, check)
-        return _conflict(vc, manifest) if isinstance(applied, Foreign) else applied
+            obj, work = translated.obj, surroundings.work
+            return await self._shared_objects.apply(resource, obj, vc.name, work)
+        return await self._host_objects.apply(resource, translated.obj, check)
 
     async def _apply_bindings(
         self,

@@ -5,7 +5,7 @@ the trip. The list `_STEPS` is the order of rewriting-rules 2.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from karmada_vc_agent.model import domain, karmada
@@ -23,6 +23,7 @@ from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.translation import (
     kind_policy,
     names,
+    notices,
     placement,
     rbac,
     references,
@@ -31,6 +32,7 @@ from karmada_vc_agent.translation import (
 )
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate, ToHost
+from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.translation.placement import Placement
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
@@ -91,6 +93,7 @@ class HostObject:
 
     is_shared: other virtual clusters may want the same object (rewriting-rules 5.1).
     rests_on_claims: it must be translated again when a namespace is claimed or released.
+    notices: what a user should know of it.
     """
 
     obj: Object
@@ -98,6 +101,7 @@ class HostObject:
     host_key: ObjectKey
     is_shared: bool = False
     rests_on_claims: bool = False
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,7 @@ def translate(
         is_shared=draft.policy is Policy.SHARE,
         rests_on_claims=draft.rests_on_claims
         or names.ALL_NAMESPACES in draft.direction.noted.values(),
+        notices=tuple(_notices(manifest, draft)),
     )
 
 
@@ -346,6 +351,14 @@ def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
         obj["metadata"]["labels"][domain.NAMESPACE_LABEL] = virtual
         objects.append(HostObject(obj, virtual_key, key_of(obj), rests_on_claims=True))
     return Converted(tuple(objects), virtual_key)
+
+
+def _notices(manifest: Object, draft: _Draft) -> Iterator[Notice]:
+    around = draft.surroundings
+    yield from notices.shared_addresses(manifest, draft.gvk)
+    yield from notices.unknown_references(
+        manifest, draft.gvk, around.claims, around.settings.namespace_references
+    )
 
 
 def _pin_pods(obj: Object, gvk: GroupVersionKind, surroundings: Surroundings) -> None:
