@@ -12,13 +12,16 @@ from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.kube.errors import ApiError, InvalidError
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
+from karmada_vc_agent.planning import node_ports
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.planning.ownership import conflict_text
+from karmada_vc_agent.translation import services
+from karmada_vc_agent.translation.notices import node_port_reassigned
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import names_of, restore_text
 from karmada_vc_agent.translation.shape import malformed
@@ -213,7 +216,29 @@ class Manifests:
         if translated.is_shared:
             obj, work = translated.obj, surroundings.work
             return await self._shared_objects.apply(resource, obj, vc.name, work)
+        if services.is_service(translated.host_key.gvk):
+            return await self._apply_service(resource, translated, check)
         return await self._host_objects.apply(resource, translated.obj, check)
+
+    async def _apply_service(
+        self, resource: Resource, translated: HostObject, check: Check
+    ) -> Applied | Foreign:
+        """Write a Service; fixed node ports that others have are left to the host."""
+        key = translated.host_key
+        live = self._host_objects.cached(resource, key.namespace, key.name)
+        desired = node_ports.keep_assigned(translated.obj, live)
+        try:
+            applied = await self._host_objects.apply(resource, desired, check)
+        except InvalidError as error:
+            taken = node_ports.taken_ports(str(error))
+            if not taken:
+                raise
+            desired = node_ports.without(desired, taken)
+            applied = await self._host_objects.apply(resource, desired, check)
+        if isinstance(applied, Foreign):
+            return applied
+        found = node_ports.reassigned(applied.live)
+        return replace(applied, notices=tuple(node_port_reassigned(*ports) for ports in found))
 
     async def _apply_bindings(
         self,

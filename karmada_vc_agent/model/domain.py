@@ -19,6 +19,8 @@ OWNERS_ANNOTATION = f"{DOMAIN}/owners"
 """On a shared object: JSON map, virtual cluster -> hash of what it wants."""
 LEASE_HOLDER_ANNOTATION = f"{DOMAIN}/held-by"
 """On the Lease of a Cluster: which process of the agent renewed it last."""
+NODE_PORTS_ANNOTATION = f"{DOMAIN}/node-ports"
+"""On a Service: JSON map of fixed node ports that it wanted and others have (4.3)."""
 REWRITE_DNS_ANNOTATION = f"{DOMAIN}/rewrite-dns"
 
 MEMBERSHIP_LABEL = "node-restriction.kubernetes.io/virtual-cluster"

@@ -37,6 +37,12 @@ class Notice:
     detail: str
 
 
+def node_port_reassigned(wanted: int, got: int) -> Notice:
+    """Say that a fixed node port is taken on the host (4.3)."""
+    detail = f"node port {wanted} is taken on the host; port {got} is used instead"
+    return Notice(NoticeCode.NODE_PORT_REASSIGNED, detail)
+
+
 def shared_addresses(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:
     """Notice addresses of a Service that all virtual clusters of the host share (4.3)."""
     if (gvk.group, gvk.kind) != ("", "Service"):
