@@ -46,6 +46,7 @@ from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, Hub
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.fleet.node_groups import NodeGroups
 from karmada_vc_agent.fleet.progress import Progress, vital_checks
 from karmada_vc_agent.fleet.resync import resync
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
@@ -195,6 +196,10 @@ class Service:
         ]
         if self._config.enable_cluster_resource_modeling:
             self._reflectors.append(Reflector(host, "/api/v1/pods", pod_codec, self._pods))
+        self._group_informers = InformerSet(host, {}, self._group_changed)
+        self._node_groups = NodeGroups(
+            self._known_resource, self._group_informers.store, self._membership
+        )
         self._host_discovery = Discovery(self._clients.host_urgent)
         self._hub_discovery = Discovery(hub)
         self._watches = WorkWatches(
@@ -351,6 +356,9 @@ class Service:
     def _shared_store_of(self, resource: Resource) -> Store[Object] | None:
         return self._shared_informers.store(resource)
 
+    def _known_resource(self, gvk: GroupVersionKind) -> Resource | None:
+        return self._host_discovery.served.by_kind.get(gvk)
+
     async def _find_resource(self, gvk: GroupVersionKind) -> Resource | None:
         """Return where a kind lives: as the host serves it, else as the hub does (trap 34)."""
         return await self._host_discovery.find(gvk) or await self._hub_discovery.find(gvk)
@@ -363,6 +371,7 @@ class Service:
             owns_node=lambda node: self._membership.owner_of(node) == vc.name,
             work=work,
             admin_rules=self._most_rules(),
+            nodes_of_group=self._node_groups.nodes_of,
         )
 
     def _most_rules(self) -> tuple[Object, ...]:
@@ -475,6 +484,10 @@ class Service:
             for name in self._virtual_clusters:
                 self._retry_refused(name)
 
+    def _group_changed(self, _old: Object | None, _new: Object | None) -> None:
+        for name in self._virtual_clusters:
+            self._retry_refused(name)
+
     def _retry_refused(self, name: str) -> None:
         for key in self._execution.refused(name):
             self._works_queue.add(key)
@@ -544,9 +557,11 @@ class Service:
                 for reflector in self._reflectors
             ]
             readers.append(group.create_task(self._informers.run(), name="informers"))
-            readers.append(
-                group.create_task(self._shared_informers.run(), name="informers of shared objects")
-            )
+            for what, informers in (
+                ("shared objects", self._shared_informers),
+                ("node groups", self._group_informers),
+            ):
+                readers.append(group.create_task(informers.run(), name=f"informers of {what}"))
             readers.append(group.create_task(self._watches.run(), name="work watches"))
             readers.append(group.create_task(self._recorder.run(), name="events"))
             stopped = group.create_task(stop.wait(), name="stop")

@@ -85,7 +85,6 @@ _REFUSED_NAMESPACED: Mapping[tuple[str, str], str] = {  # rewriting-rules 5.3; o
     ("", "Binding"): _NOT_ALLOWED,
     ("authentication.k8s.io", "TokenRequest"): _NOT_ALLOWED,
     ("authorization.k8s.io", "LocalSubjectAccessReview"): _NOT_ALLOWED,
-    ("apps.kubeedge.io", "EdgeApplication"): "kind {kind} is not supported yet",  # 3.2
     ("policy.kubeedge.io", "ServiceAccountAccess"): "kind {kind} is made by KubeEdge itself",  # 4.1
     ("reliablesyncs.kubeedge.io", _ANY): _NOT_ALLOWED,  # 5.1
     (DOMAIN, _ANY): _NOT_ALLOWED,  # ours: would define virtual clusters of the host
@@ -118,6 +117,12 @@ def policy_for(
     if kind in configured and not _is_never_opened(*kind):
         return configured[kind]
     return _CLUSTER_SCOPED.get(kind, Policy.REFUSE)
+
+
+def is_cluster_scoped(gvk: GroupVersionKind) -> bool:
+    """Whether a kind is known to lie in no namespace; unknown kinds are taken to lie in one."""
+    kind = (gvk.group, gvk.kind)
+    return kind in _CLUSTER_SCOPED or _is_never_opened(*kind)
 
 
 def problem_with(group: str, kind: str, policy: str) -> str | None:

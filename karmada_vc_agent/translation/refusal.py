@@ -12,6 +12,7 @@ class Code(StrEnum):
     NODE_SELECTOR_CONFLICT = "NodeSelectorConflict"
     NODE_AFFINITY_CONFLICT = "NodeAffinityConflict"
     NODE_NAME_FORBIDDEN = "NodeNameForbidden"
+    NODE_SCOPE_FORBIDDEN = "NodeScopeForbidden"
     NODE_OVERLAP = "NodeOverlap"
     NAMESPACE_FORBIDDEN = "NamespaceForbidden"
     NAMESPACE_MISSING = "NamespaceMissing"

@@ -17,7 +17,7 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     labels_of,
 )
-from karmada_vc_agent.translation import names, rbac, references, services
+from karmada_vc_agent.translation import edge_application, names, rbac, references, services
 from karmada_vc_agent.translation.names import Names, ToVirtual
 from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.translate import Surroundings
@@ -38,6 +38,8 @@ def restore(obj: Object, surroundings: Surroundings) -> Object:
     direction = ToVirtual(names_of(obj, surroundings))
     _restore_namespace(obj, gvk, direction.names)
     _restore_name(obj)
+    if edge_application.is_edge_application(gvk):
+        edge_application.restore_manifests(obj, lambda inside: restore(inside, surroundings))
     Rewriter(
         cluster=cluster,
         direction=direction,

@@ -6,7 +6,7 @@ the trip. The list `_STEPS` is the order of rewriting-rules 2.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import (
@@ -21,6 +21,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import (
+    edge_application,
     kind_policy,
     names,
     notices,
@@ -30,6 +31,7 @@ from karmada_vc_agent.translation import (
     services,
     sharing,
 )
+from karmada_vc_agent.translation.edge_application import NodesOfGroup, no_groups
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate, ToHost
 from karmada_vc_agent.translation.notices import Notice
@@ -67,6 +69,7 @@ class Surroundings:
     owns_node: whether a node, by its name, belongs to this virtual cluster.
     work: `<execution namespace>/<work>` that brings the manifest; empty if none does.
     admin_rules: what may be done with namespaced objects of the host, see rbac.admin_rules().
+    nodes_of_group: names of the nodes in a NodeGroup of KubeEdge, None where there is none.
     """
 
     vc: VirtualCluster
@@ -75,6 +78,7 @@ class Surroundings:
     owns_node: Callable[[str], bool]
     work: str = ""
     admin_rules: tuple[Object, ...] = ()
+    nodes_of_group: NodesOfGroup = no_groups
 
     def names(self, noted: Mapping[str, str] | None = None) -> Names:
         """Return the map of names that these facts give."""
@@ -267,6 +271,23 @@ def _map_name(draft: _Draft) -> None:
         (metadata.get("labels") or {}).pop(references.NAMESPACE_NAME_LABEL, None)
 
 
+def _rewrite_inside(draft: _Draft) -> None:
+    """Rewrite the manifests inside an EdgeApplication, each by all steps (3.2)."""
+    around = draft.surroundings
+    if not edge_application.is_edge_application(draft.gvk):
+        return
+
+    def rewrite(manifest: Object) -> Object | Refusal:
+        result = translate(manifest, True, replace(around, work=""))
+        assert not isinstance(result, Converted | Absorbed)  # noqa: S101 - cluster-scoped ones
+        return result.obj if isinstance(result, HostObject) else result
+
+    edge_application.rewrite_manifests(draft.obj, draft.virtual_namespace, rewrite)
+    edge_application.confine_scope(
+        draft.obj, around.vc.required_selector, around.nodes_of_group, around.owns_node
+    )
+
+
 def _rewrite_references(draft: _Draft) -> None:
     """Map namespaces and names inside the object (step 4)."""
     settings, vc = draft.surroundings.settings, draft.surroundings.vc
@@ -335,6 +356,7 @@ _STEPS: tuple[Callable[[_Draft], None], ...] = (
     _strip,
     _refuse_forbidden_kind,
     _map_name,
+    _rewrite_inside,
     _rewrite_references,
     _rewrite_rbac,
     _place,

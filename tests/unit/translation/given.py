@@ -29,6 +29,8 @@ SERVED = (
     ("apps", "deployments/scale"),
 )
 """Namespaced resources of the host, as (group, plural)."""
+NODE_GROUPS: Mapping[str, set[str]] = {"own": {"node-1"}, "east": {"node-2", "node-9"}}
+"""NodeGroups of the host and their nodes."""
 
 
 def virtual_cluster(
@@ -54,6 +56,7 @@ def surroundings(
         owns_node=OWNED_NODES.__contains__,
         work=work,
         admin_rules=rbac_rules.admin_rules(SERVED),
+        nodes_of_group=NODE_GROUPS.get,
     )
 
 
