@@ -18,7 +18,7 @@ from karmada_vc_agent.model.objects import (
     labels_of,
 )
 from karmada_vc_agent.translation import edge_application, names, rbac, references, services
-from karmada_vc_agent.translation.names import Names, ToVirtual
+from karmada_vc_agent.translation.names import ALL_NAMESPACES, Names, ToVirtual
 from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.translate import Surroundings
 
@@ -85,7 +85,8 @@ def restore_texts(value: Any, names: Names) -> Any:
 
 
 def _text_restorer(names: Names) -> Callable[[str], str]:
-    known: dict[str, str] = dict(names.noted)
+    # A path noted for a selector that meant all namespaces is no name.
+    known = {host: virtual for host, virtual in names.noted.items() if virtual != ALL_NAMESPACES}
     known |= {host: virtual for virtual, host in names.claims.items()}
 
     def restored(match: re.Match[str]) -> str:
