@@ -26,6 +26,7 @@ from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.telemetry.endpoints import health_routes, metrics_routes, serve
 from karmada_vc_agent.telemetry.logs import start_logging
 from karmada_vc_agent.telemetry.metrics import Metrics
+from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.names import NamespaceTemplate
 
 _log = logging.getLogger(__name__)
@@ -161,6 +162,10 @@ def _check_beyond_config(config: AgentConfig, reregister: tuple[str, ...]) -> No
         NamespaceTemplate.parse(config.namespace_template)
     except ValueError as error:
         raise ConfigError("settings", "namespaceTemplate", str(error)) from error
+    for (group, kind), policy in config.cluster_scoped_kinds.items():
+        problem = kind_policy.problem_with(group, kind, policy)
+        if problem:
+            raise ConfigError("settings", f'clusterScopedKinds["{group}/{kind}"]', problem)
     unknown = set(reregister) - {vc.name for vc in config.virtual_clusters}
     if unknown:
         problem = f'"{min(unknown)}" is no virtual cluster of the settings'

@@ -42,6 +42,18 @@ def _setting(default: Any, text: str) -> Any:
     return field(default=default, metadata={"help": text})
 
 
+class KindPaths(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Paths in objects of one kind, as `podTemplates` and `namespaceReferences` list them.
+
+    selector_only: of podTemplates; only nodeSelector and tolerations are understood there.
+    """
+
+    group: str
+    kind: str
+    paths: tuple[str, ...]
+    selector_only: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     """All settings of one agent. Durations are seconds here, `40s` or `2m` outside."""
@@ -90,6 +102,9 @@ class AgentConfig:
         "",
         "Namespace on the host with the Secret karmada-kubeconfig, which certRotation renews. "
         "Default: that of the agent.",
+    )
+    cluster_domain: str = _setting(
+        "cluster.local", "DNS domain of the host; it tells which names are those of its Services."
     )
     cluster_provider: str = _setting("", "Provider of the Clusters that name none themselves.")
     cluster_region: str = _setting("", "Region of the Clusters that name none themselves.")
@@ -155,6 +170,9 @@ class AgentConfig:
     log_format: str = _setting("text", "text or json.")
     # Not flags: lists and what only the file can say.
     forbidden_namespaces: tuple[str, ...] = ("kube-*",)
+    cluster_scoped_kinds: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    pod_templates: tuple[KindPaths, ...] = ()
+    namespace_references: tuple[KindPaths, ...] = ()
     virtual_clusters: tuple[VirtualCluster, ...] = ()
 
 
@@ -238,6 +256,9 @@ _FileSchema: Any = msgspec.defstruct(
         ("kind", str, ""),
         ("virtualClusters", list[_VirtualClusterEntry], msgspec.field(default_factory=list)),
         ("forbiddenNamespaces", list[str] | None, None),
+        ("clusterScopedKinds", dict[str, str], msgspec.field(default_factory=dict)),
+        ("podTemplates", tuple[KindPaths, ...], ()),
+        ("namespaceReferences", tuple[KindPaths, ...], ()),
         *((camel(f.name), str | int | float | bool | None, None) for f in FLAGS),
     ],
     forbid_unknown_fields=True,
@@ -316,11 +337,26 @@ def _read_file(path: Path) -> dict[str, Any]:
     }
     if entry.forbiddenNamespaces is not None:
         settings["forbidden_namespaces"] = tuple(entry.forbiddenNamespaces)
+    settings["cluster_scoped_kinds"] = {
+        _group_and_kind(name, str(path)): policy
+        for name, policy in entry.clusterScopedKinds.items()
+    }
+    settings["pod_templates"] = entry.podTemplates
+    settings["namespace_references"] = entry.namespaceReferences
     settings["virtual_clusters"] = tuple(
         _virtual_cluster(cluster, str(path), f"virtualClusters[{index}]")
         for index, cluster in enumerate(entry.virtualClusters)
     )
     return settings
+
+
+def _group_and_kind(name: str, source: str) -> tuple[str, str]:
+    """Split `cert-manager.io/ClusterIssuer`; a core kind has nothing before the slash."""
+    group, slash, kind = name.partition("/")
+    if not slash or not kind or "/" in kind:
+        problem = "is no group/Kind, as in cert-manager.io/ClusterIssuer"
+        raise ConfigError(source, f'clusterScopedKinds["{name}"]', problem)
+    return group, kind
 
 
 def _value(setting: Any, given: Any, source: str, path: str) -> Any:

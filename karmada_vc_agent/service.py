@@ -14,6 +14,7 @@ from typing import Any
 
 from karmada_vc_agent.config import AgentConfig
 from karmada_vc_agent.controllers import certificate, endpoint_slices
+from karmada_vc_agent.controllers.admin_role import AdminRoleController, admin_role_key
 from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
 from karmada_vc_agent.controllers.cluster_status import (
     ClusterStatusController,
@@ -50,8 +51,10 @@ from karmada_vc_agent.fleet.interpreter_rules import Concerns, InterpreterRules
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.fleet.node_groups import NodeGroups
 from karmada_vc_agent.fleet.progress import Progress, vital_checks
 from karmada_vc_agent.fleet.resync import resync
+from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.work_watches import WorkWatches
@@ -61,7 +64,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.controller import Controller, Requeue
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.kube.informers import InformerSet
@@ -70,8 +73,8 @@ from karmada_vc_agent.kube.reflector import Reflector, unlisted, wait_all_synced
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.core import Node, Pod
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.karmada import work_name
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
+from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, work_name
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -96,7 +99,11 @@ from karmada_vc_agent.script_runner import ScriptRunner
 from karmada_vc_agent.status import endpoint_slice_work
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.telemetry.metrics import ControllerMeter, Metrics
+from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.names import NamespaceTemplate
+from karmada_vc_agent.translation.pod_templates import PodTemplates
+from karmada_vc_agent.translation.rbac_rules import admin_rules
+from karmada_vc_agent.translation.reference_table import NamespaceReferences
 from karmada_vc_agent.translation.translate import Surroundings, TranslationSettings
 
 _log = logging.getLogger(__name__)
@@ -196,8 +203,21 @@ class Service:
         self._settings = TranslationSettings(
             namespace_template=NamespaceTemplate.parse(config.namespace_template),
             forbidden_namespaces=config.forbidden_namespaces,
+            pod_templates=tuple(
+                PodTemplates(row.group, row.kind, row.paths, row.selector_only)
+                for row in config.pod_templates
+            ),
+            namespace_references=tuple(
+                NamespaceReferences(row.group, row.kind, row.paths)
+                for row in config.namespace_references
+            ),
+            cluster_scoped_kinds={
+                kind: Policy(policy) for kind, policy in config.cluster_scoped_kinds.items()
+            },
+            cluster_domain=config.cluster_domain,
             agent_name=config.agent_name,
         )
+        self._admin_rules: tuple[ServedApis | None, tuple[Object, ...]] = (None, ())
         self._read(host_uid)
         self._decide(state, reregister)
         self._connect_handlers()
@@ -229,6 +249,10 @@ class Service:
         ]
         if self._config.enable_cluster_resource_modeling:
             self._reflectors.append(Reflector(host, "/api/v1/pods", pod_codec, self._pods))
+        self._group_informers = InformerSet(host, {}, self._group_changed)
+        self._node_groups = NodeGroups(
+            self._known_resource, self._group_informers.store, self._membership
+        )
         self._host_discovery = Discovery(self._clients.host_urgent)
         self._hub_discovery = Discovery(hub)
         self._watches = WorkWatches(
@@ -259,6 +283,7 @@ class Service:
             lambda key: key[0], config.rate_limiter_base_delay, STATUS_RETRY_MAX_S
         )
         self._orphans_queue = _name_queue(STATUS_RETRY_MAX_S)
+        self._admin_role_queue = _name_queue(STATUS_RETRY_MAX_S)
         self._leasing: set[str] = set()
         self._ready: dict[str, str | None] = {}
 
@@ -274,6 +299,12 @@ class Service:
             self._follow,
             HOST_OBJECT_INDEXES,
         )
+        self._shared = SharedObjects(
+            clients.host, self._shared_store_of, self._enqueue_id, interpreter
+        )
+        self._shared_informers = InformerSet(
+            clients.host, {"labelSelector": SHARED_LABEL}, self._shared.follow
+        )
         host_objects = HostObjects(clients.host, self._store_of, interpreter)
         namespaces = NamespaceController(
             clients.host,
@@ -285,8 +316,9 @@ class Service:
                 self._clusters.ours(name) is not None and not self._clusters.is_deleting(name)
             ),
         )
-        manifests = Manifests(
+        self._manifests = manifests = Manifests(
             host_objects,
+            self._shared,
             namespaces,
             self._find_resource,
             self._around,
@@ -324,6 +356,7 @@ class Service:
             on_renewed=lambda name: self._census.contact(name, HUB),
         )
         membership = MembershipController(clients.host, self._nodes, self._membership, vcs)
+        admin_role = AdminRoleController(clients.host, self._host_discovery)
         orphans = OrphansController(
             clients.host,
             self._host_discovery,
@@ -351,6 +384,7 @@ class Service:
             ),
             Controller("namespaces", self._namespace_queue, namespaces.reconcile, FEW_WORKERS),
             Controller("membership", self._node_queue, membership.reconcile, FEW_WORKERS),
+            Controller("admin-role", self._admin_role_queue, admin_role.reconcile, 1),
             Controller(
                 "execution",
                 self._works_queue,
@@ -437,6 +471,7 @@ class Service:
             membership=self._membership,
             pods=self._pods,
             claims=self._claims,
+            cluster_scoped_kinds=self._settings.cluster_scoped_kinds,
         )
         thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
         return ClusterStatusController(
@@ -458,6 +493,12 @@ class Service:
             return self._namespace_store
         return self._informers.store(resource)
 
+    def _shared_store_of(self, resource: Resource) -> Store[Object] | None:
+        return self._shared_informers.store(resource)
+
+    def _known_resource(self, gvk: GroupVersionKind) -> Resource | None:
+        return self._host_discovery.served.by_kind.get(gvk)
+
     async def _find_resource(self, gvk: GroupVersionKind) -> Resource | None:
         """Return where a kind lives: as the host serves it, else as the hub does (trap 34)."""
         return await self._host_discovery.find(gvk) or await self._hub_discovery.find(gvk)
@@ -472,7 +513,16 @@ class Service:
             is_of_cluster=is_of_cluster(
                 self._watches.works.by_id(work), self._clusters.ours(vc.name)
             ),
+            admin_rules=self._most_rules(),
+            nodes_of_group=self._node_groups.nodes_of,
         )
+
+    def _most_rules(self) -> tuple[Object, ...]:
+        """Return what RBAC rules may grant at most; made anew when the host serves others."""
+        served = self._host_discovery.served
+        if self._admin_rules[0] is not served:
+            self._admin_rules = (served, admin_rules(served.namespaced))
+        return self._admin_rules[1]
 
     # --- what makes whom look -----------------------------------------------------------
 
@@ -492,6 +542,11 @@ class Service:
     def _enqueue_work(self, key: tuple[str, str]) -> None:
         if key[0] in self._virtual_clusters:
             self._works_queue.add(key)
+
+    def _enqueue_id(self, work: str) -> None:
+        """Queue a Work by `<execution namespace>/<name>`."""
+        namespace, _, name = work.partition("/")
+        self._enqueue_work((cluster_of_execution_namespace(namespace) or "", name))
 
     def _work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
         if self._endpoint_slices is not None:
@@ -577,6 +632,8 @@ class Service:
                     # Its Work, if there is one, takes over what was claimed on demand.
                     work = work_name("Namespace", claim.namespace, "")
                     self._works_queue.add((claim.cluster, work))
+                    for resting in self._manifests.resting_on_claims(claim.cluster):
+                        self._enqueue_id(resting)
         if old is None or new is None or _names(old) != _names(new):
             for name in self._virtual_clusters:
                 self._retry_refused(name)
@@ -586,6 +643,10 @@ class Service:
         for name in self._virtual_clusters:
             for work in self._watches.works.with_kind(name, concerns):
                 self._works_queue.add((name, work))
+
+    def _group_changed(self, _old: Object | None, _new: Object | None) -> None:
+        for name in self._virtual_clusters:
+            self._retry_refused(name)
 
     def _retry_refused(self, name: str) -> None:
         for key in self._execution.refused(name):
@@ -656,6 +717,11 @@ class Service:
                 for reflector in self._reflectors
             ]
             readers.append(group.create_task(self._informers.run(), name="informers"))
+            for what, informers in (
+                ("shared objects", self._shared_informers),
+                ("node groups", self._group_informers),
+            ):
+                readers.append(group.create_task(informers.run(), name=f"informers of {what}"))
             readers.append(group.create_task(self._watches.run(), name="work watches"))
             readers.append(group.create_task(self._recorder.run(), name="events"))
             readers.append(
@@ -674,6 +740,7 @@ class Service:
                 for name in self._virtual_clusters:
                     self._registration_queue.add(name)
                 self._orphans_queue.add_after(ALL, FIRST_LOOK_S)
+                self._admin_role_queue.add(admin_role_key())
                 workers = [
                     group.create_task(controller.run(), name=controller.name)
                     for controller in self._controllers

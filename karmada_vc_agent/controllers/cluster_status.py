@@ -30,7 +30,10 @@ from karmada_vc_agent.status.readiness import (
     is_online,
     observed_ready,
 )
-from karmada_vc_agent.translation.kind_policy import hidden_from_api_enablements
+from karmada_vc_agent.translation.kind_policy import (
+    ClusterScopedKinds,
+    hidden_from_api_enablements,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +67,7 @@ class HostView:
     membership: Membership
     pods: Store[Pod]
     claims: Claims
+    cluster_scoped_kinds: ClusterScopedKinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +268,9 @@ class ClusterStatusController:
             def is_hidden(gvk: GroupVersionKind) -> bool:
                 resource = served.by_kind.get(gvk)
                 namespaced = resource is not None and resource.namespaced
-                return hidden_from_api_enablements(gvk, namespaced=namespaced)
+                return hidden_from_api_enablements(
+                    gvk, namespaced=namespaced, configured=self._host.cluster_scoped_kinds
+                )
 
             enablements = rules.api_enablements(served.lists, is_hidden)
             self._enablements = (served, enablements)

@@ -34,6 +34,7 @@ from karmada_vc_agent.status.work_status import (
     compose_work_status,
     dispatching_of,
 )
+from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.translation.translate import Surroundings
 
 _log = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ class _Outcome:
     results: list[tuple[Object, Applied | Failure]] = field(default_factory=list)
     entries: list[ManifestStatus] = field(default_factory=list)
     unreadable: str = ""
+    notices: list[Notice] = field(default_factory=list)
 
     @property
     def failures(self) -> list[Failure]:
@@ -210,6 +212,8 @@ class ExecutionController:
         """Say how the Work and each of its manifests fared, also those that succeeded."""
         for manifest, result in outcome.results:
             if isinstance(result, Applied):
+                for notice in result.notices:
+                    self._o.events.noticed(work, notice)
                 self._o.events.applied(manifest, vc.name)
                 continue
             if result.code is not None:

@@ -27,6 +27,7 @@ from karmada_vc_agent.planning.apply_plan import (
     version_of,
 )
 from karmada_vc_agent.planning.ownership import may_delete
+from karmada_vc_agent.translation.notices import Notice
 
 ATTEMPTS = 5
 """How often a write that met a newer object is planned again, as Karmada does."""
@@ -39,11 +40,15 @@ Check = Callable[[Object, Object | None], Object]
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The host object as it is now; was_written: it was created or changed just now."""
+    """The host object as it is now; was_written: it was created or changed just now.
+
+    notices: what a user should know of it.
+    """
 
     live: Object
     was_written: bool
     was_recreated: bool = False
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

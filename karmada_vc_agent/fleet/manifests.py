@@ -4,24 +4,30 @@ Translation decides what it becomes or why it is refused; namespaces are claimed
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects, RecreationError
+from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.kube.errors import ApiError, InvalidError
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
+from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
+from karmada_vc_agent.planning import node_ports
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.planning.ownership import conflict_text
+from karmada_vc_agent.translation import services
+from karmada_vc_agent.translation.notices import node_port_reassigned
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import names_of, restore_text
 from karmada_vc_agent.translation.shape import malformed
 from karmada_vc_agent.translation.translate import (
     Absorbed,
+    Converted,
     HostObject,
     Surroundings,
     assert_placement,
@@ -70,16 +76,24 @@ class Manifests:
     def __init__(
         self,
         host_objects: HostObjects,
+        shared_objects: SharedObjects,
         namespaces: NamespaceKeeper,
         find_resource: FindResource,
         around: Around,
         lost_node: Callable[[str], str | None],
     ) -> None:
         self._host_objects = host_objects
+        self._shared_objects = shared_objects
         self._namespaces = namespaces
         self._find_resource = find_resource
         self._lost_node = lost_node
         self.around = around
+        self._resting_on_claims: set[str] = set()
+
+    def resting_on_claims(self, cluster: str) -> list[str]:
+        """Return the Works of a virtual cluster to carry out again when its namespaces change."""
+        own = f"{execution_namespace(cluster)}/"
+        return [work for work in self._resting_on_claims if work.startswith(own)]
 
     async def apply(
         self, vc: VirtualCluster, manifest: Object, work: str
@@ -123,7 +137,11 @@ class Manifests:
         if found is None:
             return None
         resource, translated = found
+        if isinstance(translated, Converted):
+            return manifest
         key = translated.host_key
+        if translated.is_shared:
+            return self._shared_objects.cached(resource, key.name)
         live = self._host_objects.cached(resource, key.namespace, key.name)
         return live if annotations_of(live or {}).get(WORK_ANNOTATION) == work else None
 
@@ -139,7 +157,13 @@ class Manifests:
         if found is None:
             return
         resource, translated = found
-        if translated.host_key.gvk == NAMESPACE:
+        self._resting_on_claims.discard(work)
+        if isinstance(translated, Converted):
+            await self._let_go_of_bindings(translated, preserve=preserve)
+        elif translated.is_shared:
+            name = translated.host_key.name
+            await self._shared_objects.leave(resource, name, vc.name, work, preserve=preserve)
+        elif translated.host_key.gvk == NAMESPACE:
             namespace = VirtualNamespace(translated.virtual_key.name)
             await self._namespaces.release(vc, namespace, preserve=preserve)
         elif preserve:
@@ -153,16 +177,18 @@ class Manifests:
 
     async def _translate(
         self, vc: VirtualCluster, manifest: Object, work: str
-    ) -> tuple[Resource, HostObject] | None:
+    ) -> tuple[Resource, HostObject | Converted] | None:
         resource = None if malformed(manifest) else await self._find_resource(gvk_of(manifest))
         if resource is None:
             return None
         surroundings = self.around(vc, work)
         translated = translate(manifest, resource.namespaced, surroundings)
-        if isinstance(translated, Refusal) and resource.namespaced:
+        if isinstance(translated, Refusal):
             # It may have been applied before the rule that refuses it now came to hold.
-            translated = translate(_bare(manifest), True, surroundings)
-        return (resource, translated) if isinstance(translated, HostObject) else None
+            translated = translate(_bare(manifest), resource.namespaced, surroundings)
+        if isinstance(translated, Refusal | Absorbed):
+            return None
+        return resource, translated
 
     async def _apply(
         self, vc: VirtualCluster, manifest: Object, resource: Resource, work: str
@@ -173,18 +199,88 @@ class Manifests:
             return _refused(vc, manifest, translated)
         if isinstance(translated, Absorbed):
             return None
+        if isinstance(translated, Converted):
+            return await self._apply_bindings(vc, manifest, translated, surroundings)
+        if translated.rests_on_claims:
+            self._resting_on_claims.add(work)
+        applied = await self._apply_object(vc, resource, translated, surroundings)
+        if isinstance(applied, Foreign):
+            return _conflict(vc, manifest)
+        if applied is None:
+            return None
+        return replace(applied, notices=(*translated.notices, *applied.notices))
+
+    async def _apply_object(
+        self,
+        vc: VirtualCluster,
+        resource: Resource,
+        translated: HostObject,
+        surroundings: Surroundings,
+    ) -> Applied | Foreign | None:
+        """Write one object by who keeps objects of its kind."""
         check = _asserting(translated, surroundings)
         if translated.host_key.gvk == NAMESPACE:
             namespace = VirtualNamespace(translated.virtual_key.name)
             return await self._namespaces.apply(vc, namespace, translated.obj, check)
-        namespace = VirtualNamespace(translated.virtual_key.namespace)
-        await self._namespaces.claim(vc, namespace)
+        if resource.namespaced:
+            await self._namespaces.claim(vc, VirtualNamespace(translated.virtual_key.namespace))
         await self._refuse_overlap(vc, resource, translated)
-        applied = await self._host_objects.apply(resource, translated.obj, check)
+        if translated.is_shared:
+            obj, work = translated.obj, surroundings.work
+            return await self._shared_objects.apply(resource, obj, vc.name, work)
+        if services.is_service(translated.host_key.gvk):
+            return await self._apply_service(resource, translated, check)
+        return await self._host_objects.apply(resource, translated.obj, check)
+
+    async def _apply_service(
+        self, resource: Resource, translated: HostObject, check: Check
+    ) -> Applied | Foreign:
+        """Write a Service; fixed node ports that others have are left to the host."""
+        key = translated.host_key
+        live = self._host_objects.cached(resource, key.namespace, key.name)
+        desired = node_ports.keep_assigned(translated.obj, live)
+        try:
+            applied = await self._host_objects.apply(resource, desired, check)
+        except InvalidError as error:
+            taken = node_ports.taken_ports(str(error))
+            if not taken:
+                raise
+            desired = node_ports.without(desired, taken)
+            applied = await self._host_objects.apply(resource, desired, check)
         if isinstance(applied, Foreign):
-            kind, name = manifest["kind"], manifest["metadata"]["name"]
-            return Failure(conflict_text(kind, namespace, name, vc.name))
-        return applied
+            return applied
+        found = node_ports.reassigned(applied.live)
+        return replace(applied, notices=tuple(node_port_reassigned(*ports) for ports in found))
+
+    async def _apply_bindings(
+        self,
+        vc: VirtualCluster,
+        manifest: Object,
+        converted: Converted,
+        surroundings: Surroundings,
+    ) -> Applied | Failure:
+        """Write the RoleBindings that stand for a ClusterRoleBinding, one in each namespace."""
+        self._resting_on_claims.add(surroundings.work)
+        was_written = was_recreated = False
+        for translated in converted.objects:
+            resource = await self._find_resource(translated.host_key.gvk)
+            assert resource is not None  # noqa: S101 - served wherever ClusterRoleBindings are
+            check = _asserting(translated, surroundings)
+            applied = await self._host_objects.apply(resource, translated.obj, check)
+            if isinstance(applied, Foreign):
+                return _conflict(vc, manifest)
+            was_written |= applied.was_written
+            was_recreated |= applied.was_recreated
+        return Applied(manifest, was_written, was_recreated)
+
+    async def _let_go_of_bindings(self, converted: Converted, *, preserve: bool) -> None:
+        for translated in converted.objects:
+            resource = await self._find_resource(translated.host_key.gvk)
+            assert resource is not None  # noqa: S101 - served wherever ClusterRoleBindings are
+            if preserve:
+                await self._host_objects.release(resource, translated.obj)
+            else:
+                await self._host_objects.remove(resource, translated.obj)
 
     async def _refuse_overlap(
         self, vc: VirtualCluster, resource: Resource, translated: HostObject
@@ -197,6 +293,13 @@ class Manifests:
         if await self._host_objects.live(resource, key.namespace, key.name) is None:
             detail = f'node "{node}" also belongs to another virtual cluster'
             raise RefusedError(Code.NODE_OVERLAP, "", detail)
+
+
+def _conflict(vc: VirtualCluster, manifest: Object) -> Failure:
+    """Say in Karmada's words that somebody else has the object (contract 5.5)."""
+    metadata = manifest["metadata"]
+    namespace = metadata.get("namespace") or ""
+    return Failure(conflict_text(manifest["kind"], namespace, metadata["name"], vc.name))
 
 
 def _refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:

@@ -5,7 +5,7 @@ creation of its Cluster on the hub, then by name (rewriting-rules 3.1).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
@@ -48,6 +48,18 @@ class Membership:
         names = sorted(n for n in self._selected[cluster] if self.owner_of(n) == cluster)
         nodes = (self._nodes.get("", name) for name in names)
         return [node for node in nodes if node is not None]
+
+    def selected_by(self, labels: Mapping[str, str] | None, names: Iterable[str]) -> set[str]:
+        """Return the nodes that a NodeGroup selects: by labels, None selects none, and by name.
+
+        Source: kubeedge-facts 3.
+        """
+        by_label = {
+            node.metadata.name
+            for node in self._nodes
+            if labels is not None and labels.items() <= node.metadata.labels.items()
+        }
+        return by_label | set(names)
 
     def overlaps(self, cluster: str) -> list[tuple[str, str]]:
         """Return (node, owner or other claimant) of each node that others select too."""

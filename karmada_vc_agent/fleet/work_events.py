@@ -3,6 +3,7 @@
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object, annotations_of, namespaced_name
+from karmada_vc_agent.translation.notices import Notice
 
 EXECUTION = "execution-controller"
 WORK_STATUS = "work-status-controller"
@@ -34,6 +35,10 @@ class WorkEvents:
     def refused(self, work: Object, code: str, text: str) -> None:
         """Say that a manifest is refused by a rule (rewriting-rules 7)."""
         self._recorder.record(EXECUTION, work, WARNING, code, text)
+
+    def noticed(self, work: Object, notice: Notice) -> None:
+        """Say what a user should know of a manifest that is applied all the same."""
+        self._recorder.record(EXECUTION, work, WARNING, notice.code, notice.detail)
 
     def applied(self, manifest: Object, cluster: str) -> None:
         """Tell the template that its object is on the host."""

@@ -6,7 +6,7 @@ lists, whose versions are then asked one by one.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -43,12 +43,14 @@ class ServedApis:
     """What a server serves: lists as in APIResourceList, and an index by kind.
 
     lists: [{"groupVersion", "resources": [{"name", "kind", "namespaced", "verbs"}]}], without
-    subresources. is_complete: False where a group did not answer.
+    subresources. is_complete: False where a group did not answer. namespaced: (group, plural
+    or plural/subresource) of everything that lies in namespaces.
     """
 
     lists: list[Object]
     is_complete: bool
     by_kind: dict[GroupVersionKind, Resource] = field(default_factory=dict)
+    namespaced: frozenset[tuple[str, str]] = frozenset()
 
 
 class Discovery:
@@ -104,7 +106,10 @@ class Discovery:
                 found, complete = await self._one_by_one(root)
             lists += found
             is_complete &= complete
-        return ServedApis(lists, is_complete, _index(lists))
+        namespaced = frozenset(_namespaced(lists))
+        for served in lists:
+            served["resources"] = [each for each in served["resources"] if "/" not in each["name"]]
+        return ServedApis(lists, is_complete, _index(lists), namespaced)
 
     async def _one_by_one(self, root: Object) -> tuple[list[Object], bool]:
         paths = [f"/api/{version}" for version in root.get("versions") or []]
@@ -118,7 +123,7 @@ class Discovery:
             except ApiError:
                 is_complete = False
                 continue
-            resources = [r for r in answer.get("resources") or [] if "/" not in r["name"]]
+            resources = answer.get("resources") or []
             lists.append({"groupVersion": answer["groupVersion"], "resources": resources})
         return lists, is_complete
 
@@ -133,15 +138,31 @@ def _aggregated(root: Object) -> tuple[list[Object], bool]:
             gvk = GroupVersionKind(group_name, version["version"], "")
             resources = [
                 {
-                    "name": resource["resource"],
+                    "name": name,
                     "kind": (resource.get("responseKind") or {}).get("kind") or "",
                     "namespaced": resource.get("scope") == "Namespaced",
                     "verbs": resource.get("verbs") or [],
                 }
                 for resource in version.get("resources") or []
+                for name in _names(resource)
             ]
             lists.append({"groupVersion": gvk.api_version, "resources": resources})
     return lists, is_complete
+
+
+def _names(resource: Object) -> Iterator[str]:
+    """Yield the plural of a resource of aggregated discovery, and those of its subresources."""
+    yield resource["resource"]
+    for sub in resource.get("subresources") or []:
+        yield f"{resource['resource']}/{sub['subresource']}"
+
+
+def _namespaced(lists: list[Object]) -> Iterator[tuple[str, str]]:
+    for served in lists:
+        group = parse_api_version(served["groupVersion"], "").group
+        for entry in served["resources"]:
+            if entry["namespaced"]:
+                yield group, entry["name"]
 
 
 def _index(lists: list[Object]) -> dict[GroupVersionKind, Resource]:

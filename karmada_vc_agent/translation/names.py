@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol
 
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.karmada import EXECUTION_NAMESPACE_PREFIX, LEASE_NAMESPACE
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
@@ -23,7 +24,12 @@ DEFAULT_FORBIDDEN_NAMESPACES = ("kube-*",)
 ANCHOR_NAMESPACE = VirtualNamespace("vc-system")
 
 NAMES_ANNOTATION = f"{DOMAIN}/names"
-"""JSON map, host name to virtual name, of references that cannot be computed back."""
+"""JSON map, host name to virtual name, of references that cannot be computed back.
+
+A key can also be the path of a selector that meant ALL_NAMESPACES; no name has a dot and a
+capital letter as these paths do.
+"""
+ALL_NAMESPACES = "*"
 
 _ALWAYS_FORBIDDEN = (
     ANCHOR_NAMESPACE,
@@ -246,6 +252,9 @@ class Direction(Protocol):
     def name(self, value: str, /) -> str:
         """Map the name of a cluster-scoped object."""
 
+    def any_selector(self, selector: Object, path: str, /) -> Object | None:
+        """Map `{any: true}` of a monitor; None where the selector at the path means less."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToHost:
@@ -279,6 +288,13 @@ class ToHost:
             self.noted[host] = value
         return host
 
+    def any_selector(self, selector: Object, path: str) -> Object | None:
+        """List the claimed host namespaces; the object changes when one comes or goes."""
+        if selector.get("any") is not True:
+            return None
+        self.noted[path] = ALL_NAMESPACES
+        return {"matchNames": sorted(self.names.claims.values())}
+
 
 @dataclass(frozen=True, slots=True)
 class ToVirtual:
@@ -298,3 +314,7 @@ class ToVirtual:
     def name(self, value: str) -> str:
         """Map the host name of a cluster-scoped object back."""
         return self.names.virtual_name(value) or value
+
+    def any_selector(self, _selector: Object, path: str) -> Object | None:
+        """Give `{any: true}` back where translate() noted it."""
+        return {"any": True} if self.names.noted.get(path) == ALL_NAMESPACES else None

@@ -16,6 +16,7 @@ SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME_FIELD = "metadata.name"
+_ON_A_NODE = ("local", "hostPath")
 _OFFLINE_TOLERATIONS: tuple[Object, ...] = (
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
     {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
@@ -131,6 +132,30 @@ def drop_selected_node(obj: Object, gvk: GroupVersionKind) -> None:
     annotations = dig(obj, "metadata", "annotations")
     if (gvk.group, gvk.kind) == ("", "PersistentVolumeClaim") and isinstance(annotations, dict):
         annotations.pop(SELECTED_NODE_ANNOTATION, None)
+
+
+def tie_volume(obj: Object, gvk: GroupVersionKind, required: Mapping[str, str]) -> None:
+    """Tie a volume that lies on a node to the virtual cluster's nodes (rewriting-rules 3.4).
+
+    Every term gets the required labels; other volumes can be reached from anywhere.
+    """
+    spec = obj.get("spec")
+    if (gvk.group, gvk.kind) != ("", "PersistentVolume") or not isinstance(spec, dict):
+        return
+    if not any(spec.get(source) for source in _ON_A_NODE):
+        return
+    wanted = [
+        {"key": key, "operator": "In", "values": [value]} for key, value in sorted(required.items())
+    ]
+    selector = _map_at(_map_at(spec, "nodeAffinity"), "required")
+    terms = [term for term in _list_at(selector, "nodeSelectorTerms") if isinstance(term, dict)]
+    for term in terms:
+        expressions = _list_at(term, "matchExpressions")
+        # A term without requirements matches no node; one more would make it match.
+        if term:
+            missing = [each for each in wanted if each not in expressions]
+            term["matchExpressions"] = [*expressions, *missing]
+    selector["nodeSelectorTerms"] = terms or [{"matchExpressions": wanted}]
 
 
 def node_selector_annotation(required: Mapping[str, str]) -> str:

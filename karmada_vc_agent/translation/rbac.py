@@ -1,13 +1,19 @@
-"""Subjects, roleRefs, rules (rewriting-rules 5.2).
+"""Subjects and roleRefs; rules stand in rbac_rules.py (rewriting-rules 5.2).
 
-Here: Role and RoleBinding. What is not understood is refused, never let through. Functions
-change what they are given; callers work on a copy of their own.
+What is not understood is refused, never let through. Functions change what they are given;
+callers work on a copy of their own.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
-from karmada_vc_agent.translation.kind_policy import RBAC_GROUP
+from karmada_vc_agent.translation import rbac_rules
+from karmada_vc_agent.translation.kind_policy import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    RBAC_GROUP,
+)
 from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
@@ -15,10 +21,7 @@ VIRTUAL_CLUSTER_ADMIN = "virtual-cluster-admin"
 
 _CLUSTER_ADMIN = "cluster-admin"
 _HOST_BUILT_INS = frozenset({"admin", "edit", "view"})
-_WILDCARD = "*"
-_FORBIDDEN_VERBS = frozenset({"escalate", "bind", "impersonate"})
-_NAMESPACES = "namespaces"
-_READING = ("get", "list", "watch")
+CONVERTED_PREFIX = "vc:crb:"
 
 _SERVICE_ACCOUNT_USER = "system:serviceaccount:"
 _SERVICE_ACCOUNT_GROUP = "system:serviceaccounts:"
@@ -37,44 +40,82 @@ def everyone(cluster: str) -> str:
     return f"vc:{cluster}"
 
 
+@dataclass(frozen=True, slots=True)
+class Confines:
+    """What RBAC objects of a virtual cluster may reach.
+
+    admin_rules: the most a rule may grant, as rbac_rules.admin_rules() made them.
+    host_namespaces: the claimed ones.
+    """
+
+    cluster: str
+    admin_rules: tuple[Object, ...]
+    host_namespaces: tuple[str, ...]
+
+
 def is_role(gvk: GroupVersionKind) -> bool:
-    """Whether this is a Role."""
-    return (gvk.group, gvk.kind) == (RBAC_GROUP, "Role")
+    """Whether this is a Role or a ClusterRole."""
+    return (gvk.group, gvk.kind) in ((RBAC_GROUP, "Role"), CLUSTER_ROLE)
 
 
 def is_role_binding(gvk: GroupVersionKind) -> bool:
-    """Whether this is a RoleBinding."""
-    return (gvk.group, gvk.kind) == (RBAC_GROUP, "RoleBinding")
+    """Whether this is a RoleBinding or a ClusterRoleBinding."""
+    return (gvk.group, gvk.kind) in ((RBAC_GROUP, "RoleBinding"), CLUSTER_ROLE_BINDING)
 
 
-def to_host(obj: Object, gvk: GroupVersionKind, cluster: str, direction: Direction) -> None:
-    """Rewrite a Role or RoleBinding so that it grants nothing outside its virtual cluster.
+def to_host(obj: Object, gvk: GroupVersionKind, confines: Confines, direction: Direction) -> bool:
+    """Rewrite an RBAC object so that it grants nothing outside its virtual cluster.
 
+    Returns whether the result rests on which namespaces are claimed.
     Refuses RuleForbidden, SubjectForbidden, ReferenceForbidden.
     """
+    rests_on_claims = False
     if is_role(gvk) and obj.get("rules") is not None:
         rules = enumerate(_list(obj["rules"], "rules", Code.RULE_FORBIDDEN))
         obj["rules"] = [
             allowed
             for index, rule in rules
-            for allowed in _allowed_rules(rule, f"rules[{index}]", direction)
+            for allowed in rbac_rules.allowed_rules(
+                rule, f"rules[{index}]", confines.admin_rules, direction
+            )
         ]
     if is_role_binding(gvk):
         if obj.get("subjects") is not None:
-            subjects = enumerate(_list(obj["subjects"], "subjects", Code.SUBJECT_FORBIDDEN))
+            subjects = _list(obj["subjects"], "subjects", Code.SUBJECT_FORBIDDEN)
+            rests_on_claims = any(_is_all_service_accounts(each) for each in subjects)
             obj["subjects"] = [
-                _host_subject(subject, f"subjects[{index}]", cluster, direction)
-                for index, subject in subjects
+                mapped
+                for index, subject in enumerate(subjects)
+                for mapped in _host_subjects(subject, f"subjects[{index}]", confines, direction)
             ]
         if obj.get("roleRef") is not None:
             obj["roleRef"] = _host_role_ref(obj["roleRef"], direction)
+    return rests_on_claims
+
+
+def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object:
+    """Return the RoleBinding that stands for a ClusterRoleBinding in one namespace.
+
+    cluster_role_binding: already rewritten for the host. Source: rewriting-rules 5.2.
+    """
+    metadata = cluster_role_binding["metadata"]
+    return {
+        **cluster_role_binding,
+        "kind": "RoleBinding",
+        "metadata": {
+            **metadata,
+            "name": f"{CONVERTED_PREFIX}{metadata['name']}",
+            "namespace": host_namespace,
+            "labels": dict(metadata.get("labels") or {}),
+        },
+    }
 
 
 def to_virtual(obj: Object, gvk: GroupVersionKind, cluster: str, direction: Direction) -> None:
     """Give the subjects, roleRef and names of namespaces in rules their virtual names back."""
     if is_role(gvk):
         for rule in obj.get("rules") or []:
-            _rename_namespaces(rule, "rules", direction)
+            rbac_rules.rename_namespaces(rule, "rules", direction)
     if is_role_binding(gvk):
         subjects = obj.get("subjects") or []
         if subjects:
@@ -83,37 +124,18 @@ def to_virtual(obj: Object, gvk: GroupVersionKind, cluster: str, direction: Dire
             obj["roleRef"] = _virtual_role_ref(obj["roleRef"], direction)
 
 
-def _allowed_rules(rule: Any, path: str, direction: Direction) -> list[Object]:
-    """Return what of a rule may stay: up to two rules, the one on namespaces apart."""
-    verbs = _texts(rule, "verbs", path)
-    resources = _texts(rule, "resources", path)
-    groups = _texts(rule, "apiGroups", path)
-    for field, values in (("verbs", verbs), ("resources", resources), ("apiGroups", groups)):
-        if any(_WILDCARD in value for value in values):
-            detail = f'{path}.{field}: "{_WILDCARD}" is not supported yet, list what is meant'
-            raise RefusedError(Code.RULE_FORBIDDEN, f"{path}.{field}", detail)
-    for verb in verbs:
-        if verb in _FORBIDDEN_VERBS:
-            raise RefusedError(Code.RULE_FORBIDDEN, f"{path}.verbs", f'verb "{verb}"')
-    rest = {key: value for key, value in rule.items() if key != "nonResourceURLs"}
-    on_namespaces = [each for each in resources if each.split("/")[0] == _NAMESPACES]
-    others = [each for each in resources if each not in on_namespaces]
-    allowed = [{**rest, "resources": others}] if others else []
-    reading = [verb for verb in verbs if verb in _READING]
-    if on_namespaces and reading:
-        allowed.append({**rest, "resources": on_namespaces, "verbs": reading})
-        _rename_namespaces(allowed[-1], path, direction)
-    return allowed
+def _is_all_service_accounts(subject: Any) -> bool:
+    return bool(dig(subject, "kind") == "Group" and dig(subject, "name") == _ALL_SERVICE_ACCOUNTS)
 
 
-def _rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
-    """Map the resourceNames of a rule that is about namespaces."""
-    resources, names = dig(rule, "resources") or [], dig(rule, "resourceNames")
-    if isinstance(names, list) and any(
-        str(each).split("/")[0] == _NAMESPACES for each in resources
-    ):
-        where = f"{path}.resourceNames"
-        rule["resourceNames"] = [direction.namespace(str(name), where) for name in names]
+def _host_subjects(
+    subject: Any, path: str, confines: Confines, direction: Direction
+) -> list[Object]:
+    """Map one subject; all ServiceAccounts become those of each claimed namespace."""
+    if not _is_all_service_accounts(subject):
+        return [_host_subject(subject, path, confines.cluster, direction)]
+    groups = (_SERVICE_ACCOUNT_GROUP + namespace for namespace in confines.host_namespaces)
+    return [{**subject, "name": group} for group in groups]
 
 
 def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -> Object:
@@ -128,9 +150,6 @@ def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -
         raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
     if kind == "Group" and name == _UNAUTHENTICATED:
         detail = f'{path} is group "{name}", which is not allowed'
-        raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
-    if kind == "Group" and name == _ALL_SERVICE_ACCOUNTS:
-        detail = f'{path} is group "{name}", which is not supported yet'
         raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
     if kind == "Group" and name == _AUTHENTICATED:
         return {**subject, "name": everyone(cluster)}
@@ -190,10 +209,3 @@ def _list(value: Any, path: str, code: Code) -> list[Any]:
     if not isinstance(value, list):
         raise RefusedError(code, path, f"{path} is not a list")
     return value
-
-
-def _texts(rule: Any, field: str, path: str) -> list[str]:
-    if not isinstance(rule, dict):
-        raise RefusedError(Code.RULE_FORBIDDEN, path, f"{path} is not a map")
-    values = _list(rule.get(field) or [], f"{path}.{field}", Code.RULE_FORBIDDEN)
-    return [str(value) for value in values]

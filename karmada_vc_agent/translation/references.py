@@ -1,180 +1,213 @@
-"""Tables: namespace and name references by kind.
+"""Walks the table of references: namespaces and names that objects name.
 
-One walk serves both ways: a Direction says what a name becomes, a row where names stand and
-how they are treated. Functions change what they are given; callers work on a copy of their own.
+One walk serves both ways: a Direction says what a name becomes, a row of reference_table.py
+where names stand and how they are treated. Functions change what they are given; callers work
+on a copy of their own.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values_at
+from karmada_vc_agent.translation import reference_table
 from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.pod_templates import PodTemplates, pod_specs
+from karmada_vc_agent.translation.reference_table import (
+    NamespaceReferences,
+    Reference,
+    Treatment,
+)
+from karmada_vc_agent.translation.refusal import Code, RefusedError
 
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
-
-class Treatment(Enum):
-    """What is done with the value that a row names."""
-
-    NAMESPACE = "mapped as a namespace"
-    SELECTOR = "a selector of namespaces, rewriting-rules 4.2"
-    CLUSTER_SCOPED_NAME = "mapped as the name of a cluster-scoped object"
-    DROPPED = "dropped on the way to the host"
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """One place in an object; path as values_at() takes it, `[]` may also end it."""
-
-    path: str
-    treatment: Treatment = Treatment.NAMESPACE
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceReferences:
-    """A row of the setting `namespaceReferences`: paths of namespaces in a kind."""
-
-    group: str
-    kind: str
-    paths: tuple[str, ...]
-
-
-_DATA_SOURCE = "spec.dataSourceRef.namespace"
-
-_BY_KIND: Mapping[tuple[str, str], tuple[Reference, ...]] = {  # rewriting-rules 4.1
-    ("", "PersistentVolumeClaim"): (
-        Reference(_DATA_SOURCE),
-        Reference("spec.volumeName", Treatment.CLUSTER_SCOPED_NAME),
-    ),
-    ("apps", "StatefulSet"): (
-        Reference(f"spec.volumeClaimTemplates[].{_DATA_SOURCE}"),
-        Reference("spec.volumeClaimTemplates[].spec.volumeName", Treatment.CLUSTER_SCOPED_NAME),
-    ),
-    ("", "Endpoints"): (
-        Reference("subsets[].addresses[].targetRef.namespace"),
-        Reference("subsets[].notReadyAddresses[].targetRef.namespace"),
-    ),
-    ("discovery.k8s.io", "EndpointSlice"): (Reference("endpoints[].targetRef.namespace"),),
-    ("networking.k8s.io", "NetworkPolicy"): (
-        Reference("spec.ingress[].from[].namespaceSelector", Treatment.SELECTOR),
-        Reference("spec.egress[].to[].namespaceSelector", Treatment.SELECTOR),
-    ),
-    ("", "ServiceAccount"): (Reference("secrets[].namespace", Treatment.DROPPED),),
-}
-
-_POD_AFFINITY_TERMS = tuple(
-    f"affinity.{affinity}.{terms}"
-    for affinity in ("podAffinity", "podAntiAffinity")
-    for terms in (
-        "requiredDuringSchedulingIgnoredDuringExecution[]",
-        "preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm",
-    )
-)
-_IN_POD_SPECS = (  # rewriting-rules 4.1; paths below the pod spec
-    *(Reference(f"{term}.namespaces[]") for term in _POD_AFFINITY_TERMS),
-    *(Reference(f"{term}.namespaceSelector", Treatment.SELECTOR) for term in _POD_AFFINITY_TERMS),
-    Reference(f"volumes[].ephemeral.volumeClaimTemplate.{_DATA_SOURCE}"),
-    Reference(
-        "volumes[].ephemeral.volumeClaimTemplate.spec.volumeName", Treatment.CLUSTER_SCOPED_NAME
-    ),
-)
-
-_NODE_NAMES: Mapping[tuple[str, str], tuple[str, ...]] = {  # rewriting-rules 4.1
-    ("", "Endpoints"): ("subsets[].addresses[]", "subsets[].notReadyAddresses[]"),
-    ("discovery.k8s.io", "EndpointSlice"): ("endpoints[]",),
-}
+_LOCAL_SERVERS = ("https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
+_LOCAL_CLUSTER = "in-cluster"
+_GLOB_MARKS = "*?[!"
+_SECRET_NAMESPACE = "-secret-namespace"  # noqa: S105 - the end of a parameter's name
 
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
-    """Rewrites the references of one virtual cluster's objects in one direction."""
+    """Rewrites the references of one virtual cluster's objects in one direction.
+
+    owns_node: whether a node belongs to the virtual cluster; asked on the way to the host.
+    """
 
     cluster: str
     direction: Direction
+    owns_node: Callable[[str], bool]
     pod_templates: tuple[PodTemplates, ...] = ()
     namespace_references: tuple[NamespaceReferences, ...] = ()
 
     def rewrite(self, obj: Object, gvk: GroupVersionKind) -> None:
         """Rewrite everything that the tables and the settings name in an object.
 
-        Refuses ReferenceForbidden on the way to the host. Source: rewriting-rules 4.1.
+        Refuses ReferenceForbidden and NodeNameForbidden on the way to the host.
+        Source: rewriting-rules 4.1.
         """
-        kind = (gvk.group, gvk.kind)
-        by_path = {  # a path named twice must be mapped once; the built-in row wins
-            path: Reference(path)
-            for row in self.namespace_references
-            if (row.group, row.kind) == kind
-            for path in row.paths
-        } | {reference.path: reference for reference in _BY_KIND.get(kind, ())}
-        self._apply(obj, "", by_path.values())
+        rows = reference_table.rows_for((gvk.group, gvk.kind), self.namespace_references)
+        self._apply(obj, "", rows)
         for pod_spec in pod_specs(obj, gvk, self.pod_templates):
             if not pod_spec.selector_only:
-                self._apply(pod_spec.spec, f"{pod_spec.path}.", _IN_POD_SPECS)
+                self._apply(pod_spec.spec, f"{pod_spec.path}.", reference_table.IN_POD_SPECS)
 
     def _apply(self, obj: Object, prefix: str, references: Iterable[Reference]) -> None:
         for reference in references:
-            if reference.treatment is Treatment.DROPPED and not self.direction.to_host:
-                continue
+            change = _CHANGES[reference.treatment]
 
-            def changed(value: Any, where: str, row: Reference = reference) -> Any:
-                return self._changed(value, prefix + where, row.treatment)
+            def changed(value: Any, where: str, change: _Change = change) -> Any:
+                return change(self, value, prefix + where)
 
             _change_at(obj, reference.path, changed)
 
-    def _changed(self, value: Any, path: str, treatment: Treatment) -> Any:
-        if treatment is Treatment.DROPPED:
-            return None
-        if treatment is Treatment.SELECTOR:
-            return self._selector(value)
-        if not isinstance(value, str) or not value:
-            return value
-        if treatment is Treatment.CLUSTER_SCOPED_NAME:
-            return self.direction.name(value)
-        return self.direction.namespace(value, path)
 
-    def _selector(self, selector: Any) -> Any:
-        """Return a selector of namespaces that finds the same ones on the other side.
+_Change = Callable[[Rewriter, Any, str], Any]
+"""(rewriter, value, path) -> what stands there instead; None removes the key."""
 
-        An empty one, all namespaces, becomes all of this virtual cluster. Source: 4.2.
-        """
-        if not isinstance(selector, dict):
-            return selector
-        labels = selector.get("matchLabels")
-        labels = dict(labels) if isinstance(labels, dict) else {}
-        labels.pop(CLUSTER_LABEL, None)
-        if isinstance(labels.get(NAMESPACE_NAME_LABEL), str):
-            name = labels[NAMESPACE_NAME_LABEL]
-            labels[NAMESPACE_NAME_LABEL] = self.direction.selected_namespace(name)
-        if self.direction.to_host:
-            labels[CLUSTER_LABEL] = self.cluster
-        result = {key: value for key, value in selector.items() if key != "matchLabels"}
-        if labels:
-            result["matchLabels"] = labels
-        expressions = selector.get("matchExpressions")
-        if isinstance(expressions, list):
-            result["matchExpressions"] = [self._expression(each) for each in expressions]
-        return result
 
-    def _expression(self, expression: Any) -> Any:
-        values = dig(expression, "values")
-        if dig(expression, "key") != NAMESPACE_NAME_LABEL or not isinstance(values, list):
-            return expression
-        mapped = [
-            self.direction.selected_namespace(value) if isinstance(value, str) else value
-            for value in values
-        ]
-        return {**expression, "values": mapped}
+def _namespace(way: Rewriter, value: Any, path: str) -> Any:
+    return way.direction.namespace(value, path) if _is_name(value) else value
+
+
+def _name(way: Rewriter, value: Any, _path: str) -> Any:
+    return way.direction.name(value) if _is_name(value) else value
+
+
+def _pattern(way: Rewriter, value: Any, path: str) -> Any:
+    if way.direction.to_host and _is_name(value) and any(m in value for m in _GLOB_MARKS):
+        detail = f'{path} is "{value}"; list the namespaces, patterns reach beyond'
+        raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
+    return _namespace(way, value, path)
+
+
+def _node(way: Rewriter, value: Any, path: str) -> Any:
+    is_own = value == "" or (isinstance(value, str) and way.owns_node(value))
+    if way.direction.to_host and not is_own:
+        detail = f'{path} "{value}" is not in the virtual cluster'
+        raise RefusedError(Code.NODE_NAME_FORBIDDEN, path, detail)
+    return value
+
+
+def _dropped(way: Rewriter, value: Any, _path: str) -> Any:
+    return None if way.direction.to_host else value
+
+
+def _refused(way: Rewriter, value: Any, path: str) -> Any:
+    if way.direction.to_host:
+        detail = f"{path} must not be set, since virtual clusters share objects of this kind"
+        raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
+    return value
+
+
+def _parameters(way: Rewriter, parameters: Any, path: str) -> Any:
+    if not isinstance(parameters, dict):
+        return parameters
+    return {
+        key: _namespace(way, value, f'{path}["{key}"]')
+        if key.endswith(_SECRET_NAMESPACE)
+        else value
+        for key, value in parameters.items()
+    }
+
+
+def _destination(way: Rewriter, destination: Any, path: str) -> Any:
+    """Map the namespace where the destination is the cluster that Argo CD runs in."""
+    server, name = dig(destination, "server"), dig(destination, "name")
+    if not isinstance(destination, dict) or not (
+        server in _LOCAL_SERVERS or name == _LOCAL_CLUSTER or not (server or name)
+    ):
+        return destination
+    mapped = _namespace(way, destination.get("namespace"), f"{path}.namespace")
+    return destination if mapped is None else {**destination, "namespace": mapped}
+
+
+def _route_namespaces(way: Rewriter, allowed: Any, _path: str) -> Any:
+    """Let routes attach from the namespaces of this virtual cluster only."""
+    origin = dig(allowed, "from")
+    if origin == "All" and way.direction.to_host:
+        return {**allowed, "from": "Selector", "selector": _selector(way, {}, "")}
+    if origin != "Selector":
+        return allowed
+    selector = _selector(way, allowed.get("selector") or {}, "")
+    if not selector and not way.direction.to_host:
+        return {key: v for key, v in allowed.items() if key != "selector"} | {"from": "All"}
+    return {**allowed, "selector": selector}
+
+
+def _name_list_selector(way: Rewriter, selector: Any, path: str) -> Any:
+    """Map a list of names; `any` becomes the list of all namespaces there are now."""
+    if not isinstance(selector, dict):
+        return selector
+    whole = way.direction.any_selector(selector, path)
+    names = selector.get("matchNames")
+    if whole is not None or not isinstance(names, list):
+        return selector if whole is None else whole
+    mapped = [_namespace(way, name, f"{path}.matchNames[{i}]") for i, name in enumerate(names)]
+    return {**selector, "matchNames": mapped}
+
+
+def _selector(way: Rewriter, selector: Any, _path: str) -> Any:
+    """Return a selector of namespaces that finds the same ones on the other side.
+
+    An empty one, all namespaces, becomes all of this virtual cluster. Source: 4.2.
+    """
+    if not isinstance(selector, dict):
+        return selector
+    labels = selector.get("matchLabels")
+    labels = dict(labels) if isinstance(labels, dict) else {}
+    labels.pop(CLUSTER_LABEL, None)
+    if isinstance(labels.get(NAMESPACE_NAME_LABEL), str):
+        name = labels[NAMESPACE_NAME_LABEL]
+        labels[NAMESPACE_NAME_LABEL] = way.direction.selected_namespace(name)
+    if way.direction.to_host:
+        labels[CLUSTER_LABEL] = way.cluster
+    result = {key: value for key, value in selector.items() if key != "matchLabels"}
+    if labels:
+        result["matchLabels"] = labels
+    expressions = selector.get("matchExpressions")
+    if isinstance(expressions, list):
+        result["matchExpressions"] = [_expression(way, each) for each in expressions]
+    return result
+
+
+def _expression(way: Rewriter, expression: Any) -> Any:
+    values = dig(expression, "values")
+    if dig(expression, "key") != NAMESPACE_NAME_LABEL or not isinstance(values, list):
+        return expression
+    mapped = [
+        way.direction.selected_namespace(value) if isinstance(value, str) else value
+        for value in values
+    ]
+    return {**expression, "values": mapped}
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+_CHANGES: Mapping[Treatment, _Change] = {
+    Treatment.NAMESPACE: _namespace,
+    Treatment.SELECTOR: _selector,
+    Treatment.NAME_LIST_SELECTOR: _name_list_selector,
+    Treatment.ROUTE_NAMESPACES: _route_namespaces,
+    Treatment.DESTINATION: _destination,
+    Treatment.PATTERN: _pattern,
+    Treatment.PARAMETERS: _parameters,
+    Treatment.CLUSTER_SCOPED_NAME: _name,
+    Treatment.NODE: _node,
+    Treatment.DROPPED: _dropped,
+    Treatment.REFUSED: _refused,
+}
 
 
 def drop_foreign_node_names(
     obj: Object, gvk: GroupVersionKind, owns_node: Callable[[str], bool]
 ) -> None:
     """Drop the nodeName of endpoints that are not on the virtual cluster's nodes, in place."""
-    for path in _NODE_NAMES.get((gvk.group, gvk.kind), ()):
+    for path in reference_table.ENDPOINTS.get((gvk.group, gvk.kind), ()):
         for _, endpoint in values_at(obj, path):
             node = dig(endpoint, "nodeName")
             if node is not None and not (isinstance(node, str) and owns_node(node)):

@@ -17,8 +17,8 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     labels_of,
 )
-from karmada_vc_agent.translation import names, rbac, references, services
-from karmada_vc_agent.translation.names import Names, ToVirtual
+from karmada_vc_agent.translation import edge_application, names, rbac, references, services
+from karmada_vc_agent.translation.names import ALL_NAMESPACES, Names, ToVirtual
 from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.translate import Surroundings
 
@@ -37,9 +37,13 @@ def restore(obj: Object, surroundings: Surroundings) -> Object:
     settings, cluster = surroundings.settings, surroundings.vc.name
     direction = ToVirtual(names_of(obj, surroundings))
     _restore_namespace(obj, gvk, direction.names)
+    _restore_name(obj)
+    if edge_application.is_edge_application(gvk):
+        edge_application.restore_manifests(obj, lambda inside: restore(inside, surroundings))
     Rewriter(
         cluster=cluster,
         direction=direction,
+        owns_node=surroundings.owns_node,
         pod_templates=settings.pod_templates,
         namespace_references=settings.namespace_references,
     ).rewrite(obj, gvk)
@@ -81,7 +85,8 @@ def restore_texts(value: Any, names: Names) -> Any:
 
 
 def _text_restorer(names: Names) -> Callable[[str], str]:
-    known: dict[str, str] = dict(names.noted)
+    # A path noted for a selector that meant all namespaces is no name.
+    known = {host: virtual for host, virtual in names.noted.items() if virtual != ALL_NAMESPACES}
     known |= {host: virtual for virtual, host in names.claims.items()}
 
     def restored(match: re.Match[str]) -> str:
@@ -119,6 +124,13 @@ def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names) -> None
     labels = metadata.get("labels") or {}
     if gvk == _NAMESPACE_GVK and references.NAMESPACE_NAME_LABEL in labels:
         labels[references.NAMESPACE_NAME_LABEL] = metadata[own]
+
+
+def _restore_name(obj: Object) -> None:
+    """Give a renamed cluster-scoped object its virtual name back; the annotation says it."""
+    name = annotations_of(obj).get(domain.NAME_ANNOTATION)
+    if name and not obj["metadata"].get("namespace"):
+        obj["metadata"]["name"] = name
 
 
 def _restore_metadata(obj: Object) -> None:

@@ -1,12 +1,12 @@
-"""The order of steps for one manifest; returns HostObject, Refusal or Absorbed.
+"""The order of steps for one manifest; returns HostObject, Converted, Refusal or Absorbed.
 
 Steps change a draft, which holds a copy of the manifest; a step that raises RefusedError ends
 the trip. The list `_STEPS` is the order of rewriting-rules 2.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import (
@@ -20,11 +20,25 @@ from karmada_vc_agent.model.objects import (
     key_of,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.translation import kind_policy, names, placement, rbac, references, services
+from karmada_vc_agent.translation import (
+    edge_application,
+    kind_policy,
+    names,
+    notices,
+    placement,
+    rbac,
+    references,
+    services,
+    sharing,
+)
+from karmada_vc_agent.translation.edge_application import NodesOfGroup, no_groups
+from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate, ToHost
+from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.translation.placement import Placement
 from karmada_vc_agent.translation.pod_templates import PodTemplates
-from karmada_vc_agent.translation.references import NamespaceReferences, Rewriter
+from karmada_vc_agent.translation.reference_table import NamespaceReferences
+from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.shape import malformed
 
@@ -42,6 +56,7 @@ class TranslationSettings:
     forbidden_namespaces: tuple[str, ...] = names.DEFAULT_FORBIDDEN_NAMESPACES
     pod_templates: tuple[PodTemplates, ...] = ()
     namespace_references: tuple[NamespaceReferences, ...] = ()
+    cluster_scoped_kinds: ClusterScopedKinds = field(default_factory=dict)
     cluster_domain: str = "cluster.local"
     agent_name: str = "karmada-vc-agent"
 
@@ -54,6 +69,8 @@ class Surroundings:
     owns_node: whether a node, by its name, belongs to this virtual cluster.
     work: `<execution namespace>/<work>` that brings the manifest; empty if none does.
     is_of_cluster: whether the hub made that Work for the Cluster itself, for no template.
+    admin_rules: what may be done with namespaced objects of the host, see rbac.admin_rules().
+    nodes_of_group: names of the nodes in a NodeGroup of KubeEdge, None where there is none.
     """
 
     vc: VirtualCluster
@@ -62,6 +79,8 @@ class Surroundings:
     owns_node: Callable[[str], bool]
     work: str = ""
     is_of_cluster: bool = False
+    admin_rules: tuple[Object, ...] = ()
+    nodes_of_group: NodesOfGroup = no_groups
 
     def names(self, noted: Mapping[str, str] | None = None) -> Names:
         """Return the map of names that these facts give."""
@@ -76,11 +95,27 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class HostObject:
-    """A manifest as it shall stand on the host, and its key on both sides."""
+    """A manifest as it shall stand on the host, and its key on both sides.
+
+    is_shared: other virtual clusters may want the same object (rewriting-rules 5.1).
+    rests_on_claims: it must be translated again when a namespace is claimed or released.
+    notices: what a user should know of it.
+    """
 
     obj: Object
     virtual_key: ObjectKey
     host_key: ObjectKey
+    is_shared: bool = False
+    rests_on_claims: bool = False
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A ClusterRoleBinding: one RoleBinding in each claimed namespace (rewriting-rules 5.2)."""
+
+    objects: tuple[HostObject, ...]
+    virtual_key: ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +134,17 @@ class _Draft:
     namespaced: bool
     surroundings: Surroundings
     direction: ToHost
+    virtual_name: str
+    policy: Policy = Policy.REFUSE
     virtual_namespace: VirtualNamespace = field(default=VirtualNamespace(""))
+    rests_on_claims: bool = False
 
 
 def translate(
     manifest: Object,
     namespaced: bool,  # noqa: FBT001 - a fact about the kind, not a switch
     surroundings: Surroundings,
-) -> HostObject | Refusal | Absorbed:
+) -> HostObject | Converted | Refusal | Absorbed:
     """Return what a manifest of a Work becomes on the host.
 
     manifest: as Karmada sent it; not modified. namespaced: the scope of its kind.
@@ -123,13 +161,24 @@ def translate(
         namespaced=namespaced,
         surroundings=surroundings,
         direction=ToHost(surroundings.names()),
+        virtual_name=manifest["metadata"]["name"],
     )
     try:
         for step in _STEPS:
             step(draft)
+        if draft.policy is Policy.CONVERT:
+            return _convert(draft, key_of(manifest))
     except RefusedError as error:
         return error.refusal
-    return HostObject(draft.obj, key_of(manifest), key_of(draft.obj))
+    return HostObject(
+        draft.obj,
+        key_of(manifest),
+        key_of(draft.obj),
+        is_shared=draft.policy is Policy.SHARE,
+        rests_on_claims=draft.rests_on_claims
+        or names.ALL_NAMESPACES in draft.direction.noted.values(),
+        notices=tuple(_notices(manifest, draft)),
+    )
 
 
 def assert_placement(
@@ -193,12 +242,21 @@ def _strip(draft: _Draft) -> None:
 
 def _refuse_forbidden_kind(draft: _Draft) -> None:
     """Apply the kind policy (step 2)."""
-    kind_policy.refuse_forbidden(draft.obj, namespaced=draft.namespaced)
+    draft.policy = kind_policy.refuse_forbidden(
+        draft.obj,
+        namespaced=draft.namespaced,
+        configured=draft.surroundings.settings.cluster_scoped_kinds,
+    )
 
 
-def _map_namespace(draft: _Draft) -> None:
-    """Give the object its host namespace, or a Namespace its host name (step 3)."""
+def _map_name(draft: _Draft) -> None:
+    """Give the object its host namespace, or a cluster-scoped one its host name (step 3)."""
     metadata = draft.obj["metadata"]
+    if draft.policy not in (Policy.APPLY, Policy.MAP):
+        metadata.pop("namespace", None)
+        if draft.policy is Policy.RENAME:
+            metadata["name"] = draft.direction.names.host_name(metadata["name"])
+        return
     own, path = (
         ("namespace", "metadata.namespace") if draft.namespaced else ("name", "metadata.name")
     )
@@ -215,12 +273,30 @@ def _map_namespace(draft: _Draft) -> None:
         (metadata.get("labels") or {}).pop(references.NAMESPACE_NAME_LABEL, None)
 
 
+def _rewrite_inside(draft: _Draft) -> None:
+    """Rewrite the manifests inside an EdgeApplication, each by all steps (3.2)."""
+    around = draft.surroundings
+    if not edge_application.is_edge_application(draft.gvk):
+        return
+
+    def rewrite(manifest: Object) -> Object | Refusal:
+        result = translate(manifest, True, replace(around, work=""))
+        assert not isinstance(result, Converted | Absorbed)  # noqa: S101 - cluster-scoped ones
+        return result.obj if isinstance(result, HostObject) else result
+
+    edge_application.rewrite_manifests(draft.obj, draft.virtual_namespace, rewrite)
+    edge_application.confine_scope(
+        draft.obj, around.vc.required_selector, around.nodes_of_group, around.owns_node
+    )
+
+
 def _rewrite_references(draft: _Draft) -> None:
     """Map namespaces and names inside the object (step 4)."""
     settings, vc = draft.surroundings.settings, draft.surroundings.vc
     Rewriter(
         cluster=vc.name,
         direction=draft.direction,
+        owns_node=draft.surroundings.owns_node,
         pod_templates=settings.pod_templates,
         namespace_references=settings.namespace_references,
     ).rewrite(draft.obj, draft.gvk)
@@ -229,13 +305,19 @@ def _rewrite_references(draft: _Draft) -> None:
 
 def _rewrite_rbac(draft: _Draft) -> None:
     """Confine subjects, roleRefs and rules to the virtual cluster (step 4)."""
-    rbac.to_host(draft.obj, draft.gvk, draft.surroundings.vc.name, draft.direction)
+    around = draft.surroundings
+    confines = rbac.Confines(
+        around.vc.name, around.admin_rules, tuple(sorted(around.claims.values()))
+    )
+    if rbac.to_host(draft.obj, draft.gvk, confines, draft.direction):
+        draft.rests_on_claims = True
 
 
 def _place(draft: _Draft) -> None:
     """Pin pods, and what decides about their nodes, to the virtual cluster (step 5)."""
     _pin_pods(draft.obj, draft.gvk, draft.surroundings)
     placement.drop_selected_node(draft.obj, draft.gvk)
+    placement.tie_volume(draft.obj, draft.gvk, draft.surroundings.vc.required_selector)
 
 
 def _rewrite_service(draft: _Draft) -> None:
@@ -252,13 +334,18 @@ def _stamp(draft: _Draft) -> None:
     if draft.gvk == _NAMESPACE_GVK:
         agent = around.settings.agent_name
         _claim(draft.obj, around.vc, draft.virtual_namespace, agent, around.work)
+    elif draft.policy is Policy.SHARE:
+        sharing.stamp(draft.obj)
     else:
         labels = _map_of(draft.obj, "labels")
         labels[domain.CLUSTER_LABEL] = around.vc.name
-        labels[domain.NAMESPACE_LABEL] = draft.virtual_namespace
+        if draft.namespaced:
+            labels[domain.NAMESPACE_LABEL] = draft.virtual_namespace
         if around.work:
             _map_of(draft.obj, "annotations")[domain.WORK_ANNOTATION] = around.work
     annotations = _map_of(draft.obj, "annotations")
+    if draft.policy is Policy.RENAME:
+        annotations[domain.NAME_ANNOTATION] = draft.virtual_name
     for key in (karmada.WORK_NAME_ANNOTATION, karmada.WORK_NAMESPACE_ANNOTATION):
         annotations.pop(key, None)
     if draft.direction.noted:
@@ -270,13 +357,32 @@ def _stamp(draft: _Draft) -> None:
 _STEPS: tuple[Callable[[_Draft], None], ...] = (
     _strip,
     _refuse_forbidden_kind,
-    _map_namespace,
+    _map_name,
+    _rewrite_inside,
     _rewrite_references,
     _rewrite_rbac,
     _place,
     _rewrite_service,
     _stamp,
 )
+
+
+def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
+    """Return a RoleBinding for every claimed namespace in place of a ClusterRoleBinding."""
+    objects = []
+    for virtual, host in sorted(draft.surroundings.claims.items()):
+        obj = rbac.role_binding_in(draft.obj, host)
+        obj["metadata"]["labels"][domain.NAMESPACE_LABEL] = virtual
+        objects.append(HostObject(obj, virtual_key, key_of(obj), rests_on_claims=True))
+    return Converted(tuple(objects), virtual_key)
+
+
+def _notices(manifest: Object, draft: _Draft) -> Iterator[Notice]:
+    around = draft.surroundings
+    yield from notices.shared_addresses(manifest, draft.gvk)
+    yield from notices.unknown_references(
+        manifest, draft.gvk, around.claims, around.settings.namespace_references
+    )
 
 
 def _pin_pods(obj: Object, gvk: GroupVersionKind, surroundings: Surroundings) -> None:

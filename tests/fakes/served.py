@@ -45,6 +45,21 @@ HOST = (
     Served("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False),
     Served("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
     Served("multicluster.x-k8s.io/v1alpha1", "serviceexports", "ServiceExport", is_custom=True),
+    Served(
+        "rbac.authorization.k8s.io/v1",
+        "clusterrolebindings",
+        "ClusterRoleBinding",
+        namespaced=False,
+    ),
+    Served("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding"),
+    Served("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False),
+    Served(
+        "apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        namespaced=False,
+    ),
+    Served("example.com/v1", "widgets", "Widget", is_custom=True),
 )
 
 HUB = (

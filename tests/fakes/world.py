@@ -20,6 +20,7 @@ from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, cluster_id
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.works import Works, is_of_cluster, namespaces_used
@@ -32,9 +33,11 @@ from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.core import Node, Pod
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
+from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.translation.rbac_rules import admin_rules
 from karmada_vc_agent.translation.translate import Surroundings, TranslationSettings
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
@@ -76,12 +79,16 @@ class World:
         self.work_store: Store[Object] = Store(RawCodec(), {Works.NAMESPACE_INDEX: namespaces_used})
         self.works = Works(dict.fromkeys(self.virtual_clusters, self.work_store))
         self.informers: dict[str, Store[Object]] = {}
+        self.shared_informers: dict[str, Store[Object]] = {}
         self.recorder = EventRecorder(self.hub_client)
         self.barred: list[str] = []
         self.enqueued: list[tuple[str, str]] = []
         self.levels: list[HookLevel] = []
         self.interpreter = Interpreter(self.levels, lambda: 0.0)
         self.host_objects = HostObjects(self.host_client, self.store_of, self.interpreter)
+        self.shared_objects = SharedObjects(
+            self.host_client, self.shared_store_of, self.enqueue_id, self.interpreter
+        )
         self.namespaces = NamespaceController(
             self.host_client,
             self.claims,
@@ -98,8 +105,9 @@ class World:
 
     def _execution(self) -> ExecutionController:
         events = WorkEvents(self.recorder)
-        manifests = Manifests(
+        self.manifests = manifests = Manifests(
             self.host_objects,
+            self.shared_objects,
             self.namespaces,
             self.find_resource,
             self.around,
@@ -125,6 +133,13 @@ class World:
             return self.namespace_store
         return self.informers.setdefault(resource.path(), Store(RawCodec()))
 
+    def shared_store_of(self, resource: Resource) -> Store[Object] | None:
+        return self.shared_informers.setdefault(resource.path(), Store(RawCodec()))
+
+    def enqueue_id(self, work: str) -> None:
+        namespace, _, name = work.partition("/")
+        self.enqueued.append((cluster_of_execution_namespace(namespace) or "", name))
+
     async def find_resource(self, gvk: GroupVersionKind) -> Resource | None:
         return await self.host_discovery.find(gvk) or await self.hub_discovery.find(gvk)
 
@@ -136,6 +151,7 @@ class World:
             owns_node=lambda node: self.membership.owner_of(node) == vc.name,
             work=work,
             is_of_cluster=is_of_cluster(self.works.by_id(work), self.clusters.ours(vc.name)),
+            admin_rules=admin_rules(self.host_discovery.served.namespaced),
         )
 
     def look(self) -> None:
@@ -149,6 +165,10 @@ class World:
             items = self.host.listed(path)
             mine = [obj for obj in items if CLUSTER_LABEL in labels_of(obj)]
             store.replace_all(mine, str(self.host.storage.version))
+        for path, store in self.shared_informers.items():
+            items = self.host.listed(path)
+            shared = [obj for obj in items if SHARED_LABEL in labels_of(obj)]
+            store.replace_all(shared, str(self.host.storage.version))
 
     def vc(self, name: str = "branch-a") -> VirtualCluster:
         return self.virtual_clusters[name]

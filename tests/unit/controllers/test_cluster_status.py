@@ -54,6 +54,7 @@ class Setting:
             membership=world.membership,
             pods=world.pods,
             claims=world.claims,
+            cluster_scoped_kinds={},
         )
         self.controller = ClusterStatusController(
             world.hub_client,

@@ -251,11 +251,11 @@ async def test_answer_of_the_host_names_no_host_namespace(world: World) -> None:
 
 
 async def test_kind_that_nobody_serves_fails_and_is_retried(world: World) -> None:
-    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
-    given(world, widget)
+    gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "w"}}
+    given(world, gadget)
     with pytest.raises(RetryError):
         await carry_out(world)
-    text = 'no matches for kind "Widget" in version "example.com/v1"'
+    text = 'no matches for kind "Gadget" in version "example.com/v1"'
     assert applied(world)["message"] == f"Failed to apply all manifests (0/1): {text}"
 
 

@@ -19,13 +19,14 @@ from hypothesis import strategies as st
 from karmada_vc_agent.controllers.work_status import WorkStatus
 from karmada_vc_agent.fleet.host_objects import Applied, HostObjects
 from karmada_vc_agent.fleet.manifests import Failure, Manifests
+from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, copy_object
-from karmada_vc_agent.translation.names import NAMES_ANNOTATION
+from karmada_vc_agent.translation.names import ALL_NAMESPACES, NAMES_ANNOTATION
 from karmada_vc_agent.translation.translate import HostObject, Surroundings, translate
 from tests.unit.translation import given as facts
 
@@ -63,6 +64,19 @@ class _Refusing(HostObjects):
     async def apply(self, *_: Any) -> Applied:
         raise InvalidError(422, "Invalid", self._text)
 
+    def cached(self, *_: Any) -> None:
+        return None
+
+
+class _RefusingShared(SharedObjects):
+    """The same for objects that virtual clusters share."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    async def apply(self, *_: Any) -> Applied:
+        raise InvalidError(422, "Invalid", self._text)
+
 
 class _Namespaces:
     """Stands for the namespaces controller, with every namespace claimed."""
@@ -95,6 +109,7 @@ def _host_names(host: Object, around: Surroundings) -> set[str]:
     names = around.names()
     claimed = dict(around.claims)
     noted = json.loads(annotations_of(host).get(NAMES_ANNOTATION, "{}"))
+    noted = {name: virtual for name, virtual in noted.items() if virtual != ALL_NAMESPACES}
     computed = {names.host_namespace("later"), names.host_name("reader")}
     virtual = {*claimed, *noted.values()}
     return {*claimed.values(), *noted, *computed} - virtual
@@ -162,7 +177,12 @@ async def test_an_answer_of_the_host_comes_without_host_names(
     for separator in SEPARATORS:
         text = separator.join(["a", *sorted(host_names), "b"])
         manifests = Manifests(
-            *(_Refusing(text), _Namespaces(), find_resource), lambda *_: around, lambda _: None
+            _Refusing(text),
+            _RefusingShared(text),
+            _Namespaces(),
+            find_resource,
+            lambda *_: around,
+            lambda _: None,
         )
         failure = await manifests.apply(around.vc, manifest, around.work)
         assert isinstance(failure, Failure)

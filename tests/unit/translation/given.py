@@ -6,9 +6,11 @@ from typing import Any
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.translation import rbac_rules
+from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.names import NamespaceTemplate
 from karmada_vc_agent.translation.pod_templates import PodTemplates
-from karmada_vc_agent.translation.references import NamespaceReferences
+from karmada_vc_agent.translation.reference_table import NamespaceReferences
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.translate import (
     HostObject,
@@ -18,6 +20,17 @@ from karmada_vc_agent.translation.translate import (
 )
 
 OWNED_NODES = frozenset({"node-1", "node-2"})
+SERVED = (
+    ("", "pods"),
+    ("", "pods/log"),
+    ("", "resourcequotas"),
+    ("", "serviceaccounts/token"),
+    ("apps", "deployments"),
+    ("apps", "deployments/scale"),
+)
+"""Namespaced resources of the host, as (group, plural)."""
+NODE_GROUPS: Mapping[str, set[str]] = {"own": {"node-1"}, "east": {"node-2", "node-9"}}
+"""NodeGroups of the host and their nodes."""
 
 
 def virtual_cluster(
@@ -45,6 +58,8 @@ def surroundings(
         owns_node=OWNED_NODES.__contains__,
         work=work,
         is_of_cluster=is_of_cluster,
+        admin_rules=rbac_rules.admin_rules(SERVED),
+        nodes_of_group=NODE_GROUPS.get,
     )
 
 
@@ -91,6 +106,11 @@ def _settings(fields: Mapping[str, Any]) -> TranslationSettings:
     ):
         if key in rest:
             rest[key] = tuple(row(**{**r, "paths": tuple(r["paths"])}) for r in rest[key])
+    if "cluster_scoped_kinds" in rest:
+        rest["cluster_scoped_kinds"] = {
+            tuple(name.split("/")): Policy(policy)
+            for name, policy in rest["cluster_scoped_kinds"].items()
+        }
     if "forbidden_namespaces" in rest:
         rest["forbidden_namespaces"] = tuple(rest["forbidden_namespaces"])
     return TranslationSettings(**rest)

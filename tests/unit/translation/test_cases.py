@@ -16,7 +16,13 @@ import yaml
 from karmada_vc_agent.model.objects import Object, copy_object
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.restore import restore
-from karmada_vc_agent.translation.translate import Absorbed, HostObject, Surroundings, translate
+from karmada_vc_agent.translation.translate import (
+    Absorbed,
+    Converted,
+    HostObject,
+    Surroundings,
+    translate,
+)
 from tests.unit.translation import given
 
 CASES = Path(__file__).parents[2] / "cases" / "translation"
@@ -42,7 +48,7 @@ def test_case(file: Path) -> None:
     assert manifest == before
     if "refusal" in expect:
         metadata = manifest["metadata"]
-        assert not isinstance(result, HostObject | Absorbed)
+        assert isinstance(result, Refusal), result
         wanted = expect["refusal"]
         assert {key: getattr(result, key) for key in wanted if key != "text"} == {
             key: value for key, value in wanted.items() if key != "text"
@@ -54,6 +60,9 @@ def test_case(file: Path) -> None:
         assert text.endswith(f": {result.code}: {result.detail}")
     elif "absorbed" in expect:
         assert isinstance(result, Absorbed)
+    elif "converted" in expect:
+        assert isinstance(result, Converted), result
+        assert [each.obj for each in result.objects] == expect["converted"]
     else:
         assert isinstance(result, HostObject), result
         _check_object(result.obj, expect)
@@ -70,7 +79,7 @@ def test_odd_shape_anywhere_ends_in_an_answer(file: Path) -> None:
     for odd in _with_one_odd_value(manifest):
         manifest = {**odd, **sound}
         result = translate(manifest, namespaced, around)
-        assert isinstance(result, HostObject | Refusal | Absorbed)
+        assert isinstance(result, HostObject | Converted | Refusal | Absorbed)
         if isinstance(result, HostObject):
             restore(result.obj, around)
 

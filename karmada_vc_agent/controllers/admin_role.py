@@ -1,0 +1,70 @@
+"""Keeps the ClusterRole that stands for `cluster-admin` inside virtual clusters.
+
+It lists every namespaced resource of the host by name, so it is written again when the host
+begins or ceases to serve one (rewriting-rules 5.2).
+"""
+
+import logging
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import Requeue
+from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.model.objects import Object, labels_of
+from karmada_vc_agent.translation.rbac import VIRTUAL_CLUSTER_ADMIN
+from karmada_vc_agent.translation.rbac_rules import admin_rules
+
+_log = logging.getLogger(__name__)
+
+_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+_MANAGED_BY = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
+PERIOD = Requeue(60.0)
+"""How often it is compared with what the host serves; discovery is asked by ETag."""
+DISCOVERY_MAX_AGE_S = 30.0
+
+
+class AdminRoleController:
+    """Writes one ClusterRole on the host; all agents of a host write the same."""
+
+    def __init__(self, host: ApiClient, discovery: Discovery) -> None:
+        self._host = host
+        self._discovery = discovery
+
+    async def reconcile(self, name: str) -> Requeue:
+        """Make the ClusterRole fit what the host serves now. Raises KubeError."""
+        served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
+        rules = list(admin_rules(served.namespaced))
+        live = await self._get(name)
+        if live is None:
+            _log.info("Creating ClusterRole", extra={"cluster_role": name})
+            await self._host.create(_PATH, _role(name, rules))
+        elif not labels_of(live).items() >= _MANAGED_BY.items():
+            _log.warning(
+                "Not writing a ClusterRole that is not ours; bindings to cluster-admin grant what "
+                "it grants. Delete it, and the agent makes its own",
+                extra={"cluster_role": name},
+            )
+        elif live.get("rules") != rules and served.is_complete:
+            _log.info("Updating ClusterRole", extra={"cluster_role": name})
+            await self._host.replace(f"{_PATH}/{name}", {**live, "rules": rules})
+        return PERIOD
+
+    async def _get(self, name: str) -> Object | None:
+        try:
+            return await self._host.get(f"{_PATH}/{name}")
+        except NotFoundError:
+            return None
+
+
+def admin_role_key() -> str:
+    """Return the key of the one object that this controller keeps."""
+    return VIRTUAL_CLUSTER_ADMIN
+
+
+def _role(name: str, rules: list[Object]) -> Object:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": dict(_MANAGED_BY)},
+        "rules": rules,
+    }

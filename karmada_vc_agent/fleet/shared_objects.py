@@ -1,0 +1,179 @@
+"""Cluster-scoped host objects that virtual clusters share, with their owners counted.
+
+A shared object names no Work, so who wants it is remembered here, and looked at again when
+the object changes: an owner that left or agreed may be what others wait for.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from karmada_vc_agent.fleet.host_objects import Applied
+from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object, dig, gvk_of
+from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
+from karmada_vc_agent.planning.share_plan import (
+    Differs,
+    Remove,
+    is_shared,
+    plan_leave,
+    plan_share,
+)
+from karmada_vc_agent.translation.kind_policy import CUSTOM_RESOURCE_DEFINITION
+from karmada_vc_agent.translation.refusal import Code, RefusedError
+
+ATTEMPTS = 5
+"""How often a write that met a newer object is planned again; owners come and go at once."""
+
+
+class SharedObjects:
+    """Joins and leaves shared objects for virtual clusters.
+
+    store_of: the informer store of shared objects of a resource, or None where it has none.
+    enqueue: called with the Works (`<execution namespace>/<work>`) to look at again.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        store_of: Callable[[Resource], Store[Object] | None],
+        enqueue: Callable[[str], None],
+        interpreter: Interpreter = BUILT_IN,
+    ) -> None:
+        self._host = host
+        self._interpreter = interpreter
+        self._store_of = store_of
+        self._enqueue = enqueue
+        self._users: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+
+    def follow(self, old: Object | None, new: Object | None) -> None:
+        """Have all look again who want an object that changed."""
+        obj = new or old
+        if obj is not None:
+            for work in self._users.get(_key(obj), ()):
+                self._enqueue(work)
+
+    def cached(self, resource: Resource, name: str) -> Object | None:
+        """Return the live object if the informer has it; costs no request."""
+        store = self._store_of(resource)
+        return store.get("", name) if store is not None else None
+
+    async def apply(self, resource: Resource, desired: Object, cluster: str, work: str) -> Applied:
+        """Join an object, or change it where all its owners agree.
+
+        Raises RefusedError (SharedObjectConflict), KubeError, InterpretationError.
+        """
+
+        async def retain(wanted: Object, live: Object) -> Object:
+            return await self._interpreter.retain(cluster, wanted, live)
+
+        self._users[_key(desired)].add(work)
+        name = desired["metadata"]["name"]
+        live = await self._live(resource, name)
+        for _ in range(ATTEMPTS):
+            try:
+                match await plan_share(desired, live, cluster, retain):
+                    case Keep():
+                        assert live is not None  # noqa: S101 - only a live object can be kept
+                        return Applied(live, was_written=False)
+                    case Create(obj):
+                        answer = await self._host.create(resource.path(), obj)
+                    case Replace(obj):
+                        answer = await self._host.replace(resource.path(name=name), obj)
+                    case Differs(path, wish):
+                        if wish is not None:
+                            self._observe(
+                                resource, await self._host.replace(resource.path(name=name), wish)
+                            )
+                        raise _conflict(path, live)
+            except (AlreadyExistsError, ConflictError, NotFoundError) as error:
+                if live is None and isinstance(error, NotFoundError):
+                    raise  # the resource is missing, not the object
+                conflict = error
+                live = await self._get(resource, name)
+                continue
+            self._observe(resource, answer)
+            return Applied(answer, was_written=True)
+        raise conflict
+
+    async def leave(
+        self, resource: Resource, name: str, cluster: str, work: str, *, preserve: bool
+    ) -> None:
+        """Give up an object; the last owner deletes it, a CRD only if it has no objects."""
+        live = await self._live(resource, name)
+        for _ in range(ATTEMPTS):
+            if live is None:
+                break
+            try:
+                match plan_leave(live, cluster):
+                    case Keep():
+                        break
+                    case Replace(obj):
+                        answer = await self._host.replace(resource.path(name=name), obj)
+                        self._observe(resource, answer)
+                        break
+                    case Remove(otherwise):
+                        path = resource.path(name=name)
+                        if preserve or await self._has_objects(live):
+                            self._observe(resource, await self._host.replace(path, otherwise))
+                        else:
+                            uid = {"uid": live["metadata"]["uid"]}
+                            await self._host.delete(path, {"preconditions": uid})
+                        break
+            except (ConflictError, NotFoundError) as error:
+                conflict = error
+                live = await self._get(resource, name)
+        else:
+            raise conflict
+        for users in self._users.values():
+            users.discard(work)
+
+    async def _has_objects(self, live: Object) -> bool:
+        """Whether a CustomResourceDefinition has objects, which would go with it."""
+        gvk = gvk_of(live)
+        if (gvk.group, gvk.kind) != CUSTOM_RESOURCE_DEFINITION:
+            return False
+        group, plural = dig(live, "spec", "group"), dig(live, "spec", "names", "plural")
+        for version in dig(live, "spec", "versions") or ():
+            if version.get("served"):
+                path = f"/apis/{group}/{version['name']}/{plural}"
+                try:
+                    answer = await self._host.get(path, {"limit": "1"})
+                except NotFoundError:
+                    return False  # not established: nothing could be made
+                return bool(answer.get("items"))
+        return True  # nothing is served, so nobody can look
+
+    async def _live(self, resource: Resource, name: str) -> Object | None:
+        cached = self.cached(resource, name)
+        return cached if cached is not None else await self._get(resource, name)
+
+    async def _get(self, resource: Resource, name: str) -> Object | None:
+        try:
+            live = await self._host.get(resource.path(name=name))
+        except NotFoundError:
+            return None
+        live["metadata"].pop("managedFields", None)
+        return live
+
+    def _observe(self, resource: Resource, answer: Object) -> None:
+        answer["metadata"].pop("managedFields", None)
+        store = self._store_of(resource)
+        if store is not None:
+            store.observe(answer)
+
+
+def _key(obj: Object) -> tuple[str, str]:
+    """Return kind (without version) and name."""
+    gvk = gvk_of(obj)
+    return f"{gvk.group}/{gvk.kind}", obj["metadata"]["name"]
+
+
+def _conflict(path: str, live: Object | None) -> RefusedError:
+    owner = "owned by other virtual clusters" if live and is_shared(live) else "of the host"
+    return RefusedError(
+        Code.SHARED_OBJECT_CONFLICT, path, f"differs from the object {owner} at {path}"
+    )

@@ -1,0 +1,88 @@
+"""Fixed node ports that another virtual cluster has already (rewriting-rules 4.3).
+
+Node ports are the host's: of two virtual clusters with one template the second gets another
+port. What it wanted is noted on the object, so that the port it got is kept as long as it
+wants the same one.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+
+from karmada_vc_agent.model.domain import NODE_PORTS_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, put
+
+_TAKEN = re.compile(r"Invalid value: (\d+): provided port is already allocated")
+
+Wanted = dict[str, int]
+"""`<port>/<protocol>` -> the node port that the manifest asks for and does not have."""
+
+
+def taken_ports(message: str) -> frozenset[int]:
+    """Return the node ports that an answer of the API server calls already allocated."""
+    return frozenset(int(port) for port in _TAKEN.findall(message))
+
+
+def without(desired: Object, taken: frozenset[int]) -> Object:
+    """Return a Service that leaves the choice of the taken ports to the host, and notes them."""
+    noted = wanted_of(desired)
+    for key, port in _ports(desired):
+        if port.get("nodePort") in taken:
+            noted[key] = port["nodePort"]
+    return _noted(_changed(desired, dict.fromkeys(noted)), noted)
+
+
+def keep_assigned(desired: Object, live: Object | None) -> Object:
+    """Return a Service that keeps the ports it got in place of those it still wants."""
+    if live is None or NODE_PORTS_ANNOTATION not in annotations_of(live):
+        return desired
+    got = {key: port.get("nodePort") for key, port in _ports(live)}
+    asked = {key: port.get("nodePort") for key, port in _ports(desired)}
+    noted = {
+        key: wanted
+        for key, wanted in wanted_of(live).items()
+        if asked.get(key) == wanted and got.get(key)
+    }
+    # Noted even where nothing is left: a missing annotation would be taken from the live object.
+    return _noted(_changed(desired, {key: got[key] for key in noted}), noted)
+
+
+def reassigned(live: Object) -> list[tuple[int, int]]:
+    """Return (wanted, got) of each port that the host chose in place of a fixed one."""
+    got = {key: port["nodePort"] for key, port in _ports(live) if port.get("nodePort")}
+    return [(wanted, got[key]) for key, wanted in wanted_of(live).items() if key in got]
+
+
+def wanted_of(obj: Object) -> Wanted:
+    """Return what is noted on a Service; what is odd is left out."""
+    try:
+        noted = json.loads(annotations_of(obj).get(NODE_PORTS_ANNOTATION, "{}"))
+    except ValueError:
+        return {}
+    items = noted.items() if isinstance(noted, dict) else ()
+    return {key: port for key, port in items if isinstance(port, int)}
+
+
+def _ports(service: Object) -> list[tuple[str, Object]]:
+    ports = dig(service, "spec", "ports")
+    found = [port for port in ports if isinstance(port, dict)] if isinstance(ports, list) else []
+    return [(f"{port.get('port')}/{port.get('protocol') or 'TCP'}", port) for port in found]
+
+
+def _changed(service: Object, node_ports: Mapping[str, int | None]) -> Object:
+    """Return the Service with these node ports; None drops one."""
+    ports = [
+        _with_node_port(port, node_ports[key]) if key in node_ports else port
+        for key, port in _ports(service)
+    ]
+    return put(service, ports, "spec", "ports")
+
+
+def _with_node_port(port: Object, number: int | None) -> Object:
+    rest = {name: value for name, value in port.items() if name != "nodePort"}
+    return rest if number is None else {**rest, "nodePort": number}
+
+
+def _noted(service: Object, noted: Wanted) -> Object:
+    text = json.dumps(noted, sort_keys=True)
+    return put(service, text, "metadata", "annotations", NODE_PORTS_ANNOTATION)

@@ -1,0 +1,118 @@
+"""KubeEdge's EdgeApplication: whole manifests inside, and the nodes they go to.
+
+Every manifest inside is rewritten as one of its own, by the function handed in; the scope must
+stay within the virtual cluster (rewriting-rules 3.2). KubeEdge replaces node selectors
+afterwards, so admission on the host is what holds its pods (kubeedge-facts 4).
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
+from karmada_vc_agent.translation import kind_policy
+from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
+
+_KIND = ("apps.kubeedge.io", "EdgeApplication")
+_MANIFESTS = ("spec", "workloadTemplate", "manifests")
+_SCOPE = "spec.workloadScope"
+
+Rewrite = Callable[[Object], Object | Refusal]
+"""A manifest inside -> the same for the host, or why it is refused."""
+NodesOfGroup = Callable[[str], Collection[str] | None]
+"""Name of a NodeGroup -> names of its nodes, None where there is no such group."""
+
+
+def no_groups(_name: str) -> Collection[str] | None:
+    """Know no NodeGroup, as where the host does not serve them."""
+    return None
+
+
+def is_edge_application(gvk: GroupVersionKind) -> bool:
+    """Whether this is an EdgeApplication, of any version."""
+    return (gvk.group, gvk.kind) == _KIND
+
+
+def rewrite_manifests(obj: Object, namespace: str, rewrite: Rewrite) -> None:
+    """Rewrite, in place, the manifests inside; one without a namespace gets the object's own.
+
+    Refuses what `rewrite` refuses, with the path inside the EdgeApplication.
+    """
+    manifests = dig(obj, *_MANIFESTS)
+    if not isinstance(manifests, list):
+        return
+    for index, manifest in enumerate(manifests):
+        path = f"{'.'.join(_MANIFESTS)}[{index}]"
+        _refuse_kind(manifest, path)
+        result = rewrite(_in_namespace(manifest, namespace))
+        if isinstance(result, Refusal):
+            where = f"{path}.{result.path}" if result.path else path
+            raise RefusedError(result.code, where, f"{path}: {result.detail}")
+        manifests[index] = result
+
+
+def restore_manifests(obj: Object, restore: Callable[[Object], Object]) -> None:
+    """Give back, in place, the manifests inside."""
+    manifests = dig(obj, *_MANIFESTS)
+    if isinstance(manifests, list):
+        manifests[:] = [restore(each) if isinstance(each, dict) else each for each in manifests]
+
+
+def confine_scope(
+    obj: Object,
+    required: Mapping[str, str],
+    nodes_of_group: NodesOfGroup,
+    owns_node: Callable[[str], bool],
+) -> None:
+    """Keep, in place, the node labels of the scope within the virtual cluster.
+
+    Refuses NodeScopeForbidden: a group or labels that reach other nodes.
+    """
+    for index, target in enumerate(_targets(obj, "targetNodeGroups")):
+        name = dig(target, "name")
+        nodes = nodes_of_group(name) if isinstance(name, str) else None
+        path = f"{_SCOPE}.targetNodeGroups[{index}]"
+        if nodes is None:
+            raise RefusedError(
+                Code.NODE_SCOPE_FORBIDDEN, path, f'targetNodeGroups "{name}" is not known'
+            )
+        if not all(owns_node(node) for node in nodes):
+            detail = f'targetNodeGroups "{name}" reaches nodes outside'
+            raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail)
+    for index, target in enumerate(_targets(obj, "targetNodeLabels")):
+        path = f"{_SCOPE}.targetNodeLabels[{index}].labelSelector.matchLabels"
+        if isinstance(target, dict):
+            _require_labels(target, path, required)
+
+
+def _in_namespace(manifest: Object, namespace: str) -> Object:
+    """Return a manifest with a namespace, the one given where it has none."""
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict) or metadata.get("namespace"):
+        return manifest
+    return {**manifest, "metadata": {**metadata, "namespace": namespace}}
+
+
+def _require_labels(target: Object, path: str, required: Mapping[str, str]) -> None:
+    selector = target.get("labelSelector")
+    selector = dict(selector) if isinstance(selector, dict) else {}
+    labels = selector.get("matchLabels")
+    labels = dict(labels) if isinstance(labels, dict) else {}
+    for key, value in required.items():
+        if labels.get(key, value) != value:
+            detail = f'{path}["{key}"] is "{labels[key]}", required "{value}"'
+            raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail)
+    target["labelSelector"] = {**selector, "matchLabels": {**labels, **required}}
+
+
+def _refuse_kind(manifest: Any, path: str) -> None:
+    gvk = gvk_of(manifest) if isinstance(manifest, dict) else GroupVersionKind("", "", "")
+    if not gvk.kind:
+        raise RefusedError(Code.MANIFEST_INVALID, path, f"{path} is no object")
+    if is_edge_application(gvk) or kind_policy.is_cluster_scoped(gvk):
+        detail = f"kind {gvk.kind} is not allowed inside an EdgeApplication"
+        raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail)
+
+
+def _targets(obj: Object, field: str) -> list[Any]:
+    targets = dig(obj, "spec", "workloadScope", field)
+    return targets if isinstance(targets, list) else []

@@ -1,0 +1,99 @@
+"""What a user should know of a manifest that is applied all the same (rewriting-rules 7).
+
+A notice refuses nothing; execution makes a Warning event of it on the Work.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
+from karmada_vc_agent.translation import reference_table
+from karmada_vc_agent.translation.reference_table import NamespaceReferences
+
+REFERENCES_MAX = 5
+"""Notices of one manifest about references; more say nothing new."""
+
+_NAMESPACE_KEY = re.compile(r"([a-z0-9]N|n)amespaces?(Name|s)?")
+_BUILT_IN_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"})
+_BUILT_IN_ENDING = ".k8s.io"
+
+
+class NoticeCode(StrEnum):
+    """Reasons of the events that refuse nothing."""
+
+    NODE_PORT_REASSIGNED = "NodePortReassigned"
+    REFERENCE_NOT_REWRITTEN = "ReferenceNotRewritten"
+    SHARED_ADDRESS = "SharedAddress"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One thing to know; detail names virtual names only."""
+
+    code: NoticeCode
+    detail: str
+
+
+def node_port_reassigned(wanted: int, got: int) -> Notice:
+    """Say that a fixed node port is taken on the host (4.3)."""
+    detail = f"node port {wanted} is taken on the host; port {got} is used instead"
+    return Notice(NoticeCode.NODE_PORT_REASSIGNED, detail)
+
+
+def shared_addresses(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:
+    """Notice addresses of a Service that all virtual clusters of the host share (4.3)."""
+    if (gvk.group, gvk.kind) != ("", "Service"):
+        return
+    addresses = dig(obj, "spec", "externalIPs")
+    addresses = addresses if isinstance(addresses, list) else []
+    for address in (*addresses, dig(obj, "spec", "loadBalancerIP")):
+        if address:
+            detail = f"address {address} is the host's; other virtual clusters may claim it too"
+            yield Notice(NoticeCode.SHARED_ADDRESS, detail)
+
+
+def unknown_references(
+    obj: Object,
+    gvk: GroupVersionKind,
+    namespaces: Collection[str],
+    configured: Collection[NamespaceReferences],
+) -> Iterator[Notice]:
+    """Notice what looks like a namespace of this virtual cluster and is in no table (4.1).
+
+    obj: the original manifest. namespaces: virtual names. Kubernetes' own kinds are known
+    whole, so only custom ones are searched: for keys that speak of namespaces.
+    """
+    if gvk.group in _BUILT_IN_GROUPS or gvk.group.endswith(_BUILT_IN_ENDING):
+        return
+    rows = reference_table.rows_for((gvk.group, gvk.kind), configured)
+    known = {_without_indices(row.path) for row in rows}
+    found = (
+        (path, value)
+        for path, value in _named_namespaces(obj.get("spec"), "spec", "")
+        if value in namespaces
+        and not any(_without_indices(path).startswith(prefix) for prefix in known)
+    )
+    for _, (path, value) in zip(range(REFERENCES_MAX), found, strict=False):
+        detail = (
+            f'{path} is "{value}", which is a namespace of this virtual cluster, and is not '
+            "rewritten: if it names that namespace, list the path in namespaceReferences"
+        )
+        yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
+
+
+def _named_namespaces(value: Any, path: str, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _named_namespaces(inner, f"{path}.{name}", str(name))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _named_namespaces(inner, f"{path}[{index}]", key)
+    elif isinstance(value, str) and _NAMESPACE_KEY.search(key):
+        yield path, value
+
+
+def _without_indices(path: str) -> str:
+    return re.sub(r"\[[^]]*\]|\{\}", "", path)

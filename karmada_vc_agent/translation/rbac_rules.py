@@ -1,0 +1,131 @@
+"""Rules of Roles and ClusterRoles: what of them may stand on the host (rewriting-rules 5.2).
+
+A `*` means all that a virtual cluster may do, so it is written out: on the host it would mean
+more. What may be done at most is `admin_rules`, which rests on what the host serves.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.translation.names import Direction
+from karmada_vc_agent.translation.refusal import Code, RefusedError
+
+WILDCARD = "*"
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+
+_READING = ("get", "list", "watch")
+_FORBIDDEN_VERBS = frozenset({"escalate", "bind", "impersonate"})
+_NAMESPACES = "namespaces"
+
+_NEVER = frozenset({("", "serviceaccounts/token")})
+"""A token made there would be a credential of the host."""
+_READ_ONLY = frozenset({("", "resourcequotas"), ("", "limitranges")})
+"""They hold the virtual cluster in its bounds."""
+
+_Known = Mapping[str, Mapping[str, Sequence[str]]]
+"""group -> resource -> verbs."""
+
+
+def admin_rules(namespaced: Iterable[tuple[str, str]]) -> tuple[Object, ...]:
+    """Return the rules of `virtual-cluster-admin`: an explicit list, without any `*`.
+
+    namespaced: (group, plural or plural/subresource) of every namespaced resource of the host.
+    """
+    resources: dict[tuple[str, tuple[str, ...]], set[str]] = defaultdict(set)
+    for group, resource in namespaced:
+        if (group, resource) not in _NEVER:
+            resources[group, _verbs_on(group, resource)].add(resource)
+    return tuple(
+        {"apiGroups": [group], "resources": sorted(names), "verbs": list(verbs)}
+        for (group, verbs), names in sorted(resources.items())
+    )
+
+
+def allowed_rules(
+    rule: Any, path: str, admin: Iterable[Object], direction: Direction
+) -> list[Object]:
+    """Return what of one rule may stay; rules on namespaces are for reading.
+
+    admin: as admin_rules() made them. Refuses RuleForbidden.
+    """
+    verbs = _texts(rule, "verbs", path)
+    for verb in verbs:
+        if verb in _FORBIDDEN_VERBS:
+            raise RefusedError(Code.RULE_FORBIDDEN, f"{path}.verbs", f'verb "{verb}"')
+    resources = _texts(rule, "resources", path)
+    groups = _texts(rule, "apiGroups", path)
+    on_namespaces = [each for each in resources if each.split("/")[0] == _NAMESPACES]
+    others = [each for each in resources if each not in on_namespaces]
+    rest = {key: value for key, value in rule.items() if key != "nonResourceURLs"}
+    allowed: list[Object] = []
+    if others and not any(WILDCARD in each for each in (*verbs, *others, *groups)):
+        allowed.append({**rest, "resources": others})
+    elif others:
+        written_out = _written_out(groups, others, verbs, _known(admin, path))
+        allowed += [{**rest, **each} for each in written_out]
+    reading = [verb for verb in _READING if verb in verbs or WILDCARD in verbs]
+    if on_namespaces and reading:
+        allowed.append({**rest, "resources": on_namespaces, "verbs": reading})
+        if WILDCARD in groups:
+            allowed[-1]["apiGroups"] = [""]
+        rename_namespaces(allowed[-1], path, direction)
+    return allowed
+
+
+def rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
+    """Map, in place, the resourceNames of a rule that is about namespaces."""
+    resources, names = dig(rule, "resources") or [], dig(rule, "resourceNames")
+    if isinstance(names, list) and any(
+        str(each).split("/")[0] == _NAMESPACES for each in resources
+    ):
+        where = f"{path}.resourceNames"
+        rule["resourceNames"] = [direction.namespace(str(name), where) for name in names]
+
+
+def _verbs_on(group: str, resource: str) -> tuple[str, ...]:
+    return _READING if (group, resource) in _READ_ONLY else VERBS
+
+
+def _known(admin: Iterable[Object], path: str) -> _Known:
+    known: dict[str, dict[str, Sequence[str]]] = defaultdict(dict)
+    for rule in admin:
+        for group in rule["apiGroups"]:
+            known[group].update(dict.fromkeys(rule["resources"], rule["verbs"]))
+    if not known:
+        detail = f'{path}: "{WILDCARD}" cannot be written out before the host said what it serves'
+        raise RefusedError(Code.RULE_FORBIDDEN, path, detail)
+    return known
+
+
+def _written_out(
+    groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str], known: _Known
+) -> Iterator[Object]:
+    """Yield rules without `*` for what is known; what is named itself stays, known or not."""
+    for group in sorted(known) if WILDCARD in groups else groups:
+        by_verbs: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        served = known.get(group, {})
+        for wanted in resources:
+            for resource in _matching(wanted, served, is_any_group=WILDCARD in groups):
+                allowed = tuple(served.get(resource, _verbs_on(group, resource)))
+                by_verbs[allowed if WILDCARD in verbs else tuple(verbs)].add(resource)
+        for each, names in sorted(by_verbs.items()):
+            yield {"apiGroups": [group], "resources": sorted(names), "verbs": list(each)}
+
+
+def _matching(wanted: str, served: Mapping[str, Any], *, is_any_group: bool) -> Iterable[str]:
+    """Return the resources meant by `pods`, `*`, or `*/scale`."""
+    if wanted == WILDCARD:
+        return served
+    if wanted.startswith(f"{WILDCARD}/"):
+        return [resource for resource in served if resource.endswith(wanted[1:])]
+    return [wanted] if not is_any_group or wanted in served else []
+
+
+def _texts(rule: Any, field: str, path: str) -> list[str]:
+    values = rule.get(field) or [] if isinstance(rule, dict) else None
+    if not isinstance(values, list):
+        detail = f"{path} is not a map" if values is None else f"{path}.{field} is not a list"
+        raise RefusedError(Code.RULE_FORBIDDEN, path, detail)
+    return [str(value) for value in values]

@@ -1,0 +1,234 @@
+"""Table: kind -> where its objects name namespaces, nodes and cluster-scoped objects.
+
+Source of every row: rewriting-rules 4.1. How a treatment works stands in references.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Treatment(Enum):
+    """What is done with the value that a row names."""
+
+    NAMESPACE = "mapped as a namespace"
+    SELECTOR = "a selector of namespaces, rewriting-rules 4.2"
+    NAME_LIST_SELECTOR = "a selector that lists names or means any, as monitors have it"
+    ROUTE_NAMESPACES = "which namespaces may attach routes to a listener of a Gateway"
+    DESTINATION = "a destination of Argo CD: mapped where it is the local cluster"
+    PATTERN = "mapped as a namespace; a glob is refused"
+    PARAMETERS = "a map: values of keys that end in -secret-namespace are mapped"
+    CLUSTER_SCOPED_NAME = "mapped as the name of a cluster-scoped object"
+    NODE = "a node, which must be of the virtual cluster"
+    DROPPED = "dropped on the way to the host"
+    REFUSED = "refused where it is set"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One place in an object; path as values_at() takes it, `[]` may also end it."""
+
+    path: str
+    treatment: Treatment = Treatment.NAMESPACE
+
+
+def _namespaces(*paths: str) -> tuple[Reference, ...]:
+    return tuple(Reference(path) for path in paths)
+
+
+def _selectors(*paths: str) -> tuple[Reference, ...]:
+    return tuple(Reference(path, Treatment.SELECTOR) for path in paths)
+
+
+def _nodes(*paths: str) -> tuple[Reference, ...]:
+    return tuple(Reference(path, Treatment.NODE) for path in paths)
+
+
+_DATA_SOURCE = "spec.dataSourceRef.namespace"
+
+_CORE: Mapping[tuple[str, str], tuple[Reference, ...]] = {
+    ("", "PersistentVolumeClaim"): (
+        Reference(_DATA_SOURCE),
+        Reference("spec.volumeName", Treatment.CLUSTER_SCOPED_NAME),
+    ),
+    ("", "PersistentVolume"): (
+        *_namespaces(
+            "spec.claimRef.namespace",
+            *(
+                f"spec.csi.{step}SecretRef.namespace"
+                for step in (
+                    "controllerPublish",
+                    "nodeStage",
+                    "nodePublish",
+                    "controllerExpand",
+                    "nodeExpand",
+                )
+            ),
+            *(
+                f"spec.{source}.secretRef.namespace"
+                for source in ("cephfs", "rbd", "iscsi", "flexVolume", "scaleIO", "storageos")
+            ),
+            "spec.azureFile.secretNamespace",
+            "spec.glusterfs.endpointsNamespace",
+        ),
+        Reference("spec.claimRef.uid", Treatment.DROPPED),
+        Reference("spec.claimRef.resourceVersion", Treatment.DROPPED),
+    ),
+    ("apps", "StatefulSet"): (
+        Reference(f"spec.volumeClaimTemplates[].{_DATA_SOURCE}"),
+        Reference("spec.volumeClaimTemplates[].spec.volumeName", Treatment.CLUSTER_SCOPED_NAME),
+    ),
+    ("", "Endpoints"): _namespaces(
+        "subsets[].addresses[].targetRef.namespace",
+        "subsets[].notReadyAddresses[].targetRef.namespace",
+    ),
+    ("discovery.k8s.io", "EndpointSlice"): _namespaces("endpoints[].targetRef.namespace"),
+    ("networking.k8s.io", "NetworkPolicy"): _selectors(
+        "spec.ingress[].from[].namespaceSelector", "spec.egress[].to[].namespaceSelector"
+    ),
+    ("", "ServiceAccount"): (Reference("secrets[].namespace", Treatment.DROPPED),),
+    ("networking.k8s.io", "IngressClass"): (
+        Reference("spec.parameters.namespace", Treatment.REFUSED),
+    ),
+    ("storage.k8s.io", "StorageClass"): (Reference("parameters", Treatment.PARAMETERS),),
+    ("snapshot.storage.k8s.io", "VolumeSnapshotClass"): (
+        Reference("parameters", Treatment.PARAMETERS),
+    ),
+    ("snapshot.storage.k8s.io", "VolumeSnapshotContent"): (
+        Reference("spec.volumeSnapshotRef.namespace"),
+        Reference("spec.volumeSnapshotRef.uid", Treatment.DROPPED),
+        Reference("spec.volumeSnapshotRef.resourceVersion", Treatment.DROPPED),
+    ),
+}
+
+_FILTER_BACKENDS = (
+    "spec.rules[].filters[].requestMirror.backendRef.namespace",
+    "spec.rules[].backendRefs[].filters[].requestMirror.backendRef.namespace",
+)
+_ROUTE = _namespaces(
+    "spec.parentRefs[].namespace", "spec.rules[].backendRefs[].namespace", *_FILTER_BACKENDS
+)
+_GATEWAY_API: Mapping[tuple[str, str], tuple[Reference, ...]] = {
+    **{
+        ("gateway.networking.k8s.io", kind): _ROUTE
+        for kind in ("HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
+    },
+    ("gateway.networking.k8s.io", "Gateway"): (
+        Reference("spec.listeners[].tls.certificateRefs[].namespace"),
+        Reference("spec.listeners[].allowedRoutes.namespaces", Treatment.ROUTE_NAMESPACES),
+    ),
+    ("gateway.networking.k8s.io", "GatewayClass"): (
+        Reference("spec.parametersRef.namespace", Treatment.REFUSED),
+    ),
+    ("gateway.networking.k8s.io", "ReferenceGrant"): _namespaces("spec.from[].namespace"),
+    ("cert-manager.io", "Issuer"): _namespaces(
+        "spec.acme.solvers[].http01.gatewayHTTPRoute.parentRefs[].namespace"
+    ),
+}
+
+_MONITORING: Mapping[tuple[str, str], tuple[Reference, ...]] = {
+    **{
+        ("monitoring.coreos.com", kind): (
+            Reference("spec.namespaceSelector", Treatment.NAME_LIST_SELECTOR),
+        )
+        for kind in ("ServiceMonitor", "PodMonitor")
+    },
+    ("monitoring.coreos.com", "Probe"): (
+        Reference("spec.targets.ingress.namespaceSelector", Treatment.NAME_LIST_SELECTOR),
+    ),
+    **{
+        ("monitoring.coreos.com", kind): (
+            *_selectors(
+                *(
+                    f"spec.{what}NamespaceSelector"
+                    for what in ("serviceMonitor", "podMonitor", "probe", "rule", "scrapeConfig")
+                )
+            ),
+            Reference("spec.alerting.alertmanagers[].namespace"),
+        )
+        for kind in ("Prometheus", "PrometheusAgent")
+    },
+    ("monitoring.coreos.com", "Alertmanager"): _selectors(
+        "spec.alertmanagerConfigNamespaceSelector"
+    ),
+    ("monitoring.coreos.com", "ThanosRuler"): _selectors("spec.ruleNamespaceSelector"),
+}
+
+_FLUX_RELEASE = _namespaces(
+    "spec.targetNamespace",
+    "spec.storageNamespace",
+    "spec.sourceRef.namespace",
+    "spec.chartRef.namespace",
+    "spec.chart.spec.sourceRef.namespace",
+    "spec.dependsOn[].namespace",
+)
+_DELIVERY: Mapping[tuple[str, str], tuple[Reference, ...]] = {
+    ("argoproj.io", "Application"): (Reference("spec.destination", Treatment.DESTINATION),),
+    ("argoproj.io", "AppProject"): (
+        Reference("spec.destinations[].namespace", Treatment.PATTERN),
+        Reference("spec.sourceNamespaces[]", Treatment.PATTERN),
+    ),
+    ("helm.toolkit.fluxcd.io", "HelmRelease"): _FLUX_RELEASE,
+    ("kustomize.toolkit.fluxcd.io", "Kustomization"): _FLUX_RELEASE,
+}
+
+_KUBEEDGE: Mapping[tuple[str, str], tuple[Reference, ...]] = {
+    ("devices.kubeedge.io", "Device"): _nodes("spec.nodeName"),
+    ("rules.kubeedge.io", "Rule"): _nodes(
+        "spec.sourceResource.node_name", "spec.targetResource.node_name"
+    ),
+    ("rules.kubeedge.io", "RuleEndpoint"): _nodes(
+        "spec.sourceResource.node_name", "spec.targetResource.node_name"
+    ),
+}
+
+BY_KIND: Mapping[tuple[str, str], tuple[Reference, ...]] = {
+    **_CORE,
+    **_GATEWAY_API,
+    **_MONITORING,
+    **_DELIVERY,
+    **_KUBEEDGE,
+}
+
+_POD_AFFINITY_TERMS = tuple(
+    f"affinity.{affinity}.{terms}"
+    for affinity in ("podAffinity", "podAntiAffinity")
+    for terms in (
+        "requiredDuringSchedulingIgnoredDuringExecution[]",
+        "preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm",
+    )
+)
+IN_POD_SPECS = (  # paths below the pod spec
+    *_namespaces(*(f"{term}.namespaces[]" for term in _POD_AFFINITY_TERMS)),
+    *_selectors(*(f"{term}.namespaceSelector" for term in _POD_AFFINITY_TERMS)),
+    Reference(f"volumes[].ephemeral.volumeClaimTemplate.{_DATA_SOURCE}"),
+    Reference(
+        "volumes[].ephemeral.volumeClaimTemplate.spec.volumeName", Treatment.CLUSTER_SCOPED_NAME
+    ),
+)
+
+ENDPOINTS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("", "Endpoints"): ("subsets[].addresses[]", "subsets[].notReadyAddresses[]"),
+    ("discovery.k8s.io", "EndpointSlice"): ("endpoints[]",),
+}
+"""Where endpoints stand that name the node they are on."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceReferences:
+    """A row of the setting `namespaceReferences`: paths of namespaces in a kind."""
+
+    group: str
+    kind: str
+    paths: tuple[str, ...]
+
+
+def rows_for(kind: tuple[str, str], extra: Iterable[NamespaceReferences]) -> list[Reference]:
+    """Return the rows of (group, kind); a path that settings and table name counts once."""
+    configured = {
+        path: Reference(path)
+        for row in extra
+        if (row.group, row.kind) == kind
+        for path in row.paths
+    }
+    return list((configured | {row.path: row for row in BY_KIND.get(kind, ())}).values())

@@ -1,0 +1,48 @@
+"""AdminRoleController: lists what the host serves, leaves what is not ours."""
+
+from karmada_vc_agent.controllers.admin_role import PERIOD, AdminRoleController, admin_role_key
+from tests.fakes.world import World
+
+PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles/virtual-cluster-admin"
+
+
+async def reconcile(world: World) -> None:
+    controller = AdminRoleController(world.host_client, world.host_discovery)
+    assert await controller.reconcile(admin_role_key()) is PERIOD
+
+
+async def test_role_lists_every_namespaced_resource_and_no_wildcard(world: World) -> None:
+    await reconcile(world)
+    rules = world.host.live(PATH)["rules"]
+    granted = {(g, r) for rule in rules for g in rule["apiGroups"] for r in rule["resources"]}
+    assert {("", "pods"), ("apps", "deployments"), ("example.com", "widgets")} <= granted
+    assert not {("", "nodes"), ("", "namespaces")} & granted
+    assert not any("*" in value for rule in rules for values in rule.values() for value in values)
+
+
+async def test_role_that_is_right_is_not_written(world: World) -> None:
+    await reconcile(world)
+    world.forget_requests()
+    await reconcile(world)
+    assert world.host.writes() == []
+
+
+async def test_changed_role_is_mended(world: World) -> None:
+    await reconcile(world)
+    wanted = world.host.live(PATH)["rules"]
+    world.host.change(PATH, rules=[])
+    await reconcile(world)
+    assert world.host.live(PATH)["rules"] == wanted
+
+
+async def test_role_of_somebody_else_is_left(world: World) -> None:
+    world.host.seed(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "virtual-cluster-admin"},
+            "rules": [],
+        }
+    )
+    await reconcile(world)
+    assert world.host.live(PATH)["rules"] == []

@@ -1,0 +1,109 @@
+"""ExecutionController: ClusterRoleBindings, renamed objects, what rests on the claims."""
+
+from contextlib import suppress
+
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from tests.fakes import objects
+from tests.fakes.world import World
+
+KEY = ("branch-a", "web-1")
+WORK = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works/web-1"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings/vc:crb:dev"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+
+
+def binding() -> Object:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "dev"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "reader",
+        },
+        "subjects": [{"kind": "User", "name": "alice"}],
+    }
+
+
+def role() -> Object:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "reader", "labels": {"karmada.io/managed": "true"}},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    }
+
+
+async def carry_out(world: World, manifest: Object, *namespaces: str) -> None:
+    world.register()
+    for namespace in namespaces:
+        await world.namespaces.claim(world.vc(), VirtualNamespace(namespace))
+    world.hub.seed(objects.work(manifest))
+    world.look()
+    await world.execution.reconcile(KEY)
+
+
+async def test_cluster_role_binding_is_bound_in_every_namespace(world: World) -> None:
+    await carry_out(world, binding(), "edge", "ops")
+    for namespace in ("edge-v-branch-a", "ops-v-branch-a"):
+        made = world.host.live(BINDINGS.format(namespace))
+        assert made["roleRef"]["name"] == "reader-v-branch-a"
+        assert made["subjects"] == [{"kind": "User", "name": "vc:branch-a:alice"}]
+    [entry] = world.hub.live(WORK)["status"]["manifestStatuses"]
+    assert (entry["identifier"]["kind"], entry["health"]) == ("ClusterRoleBinding", "Healthy")
+    assert "status" not in entry
+
+
+async def test_cluster_role_binding_follows_namespaces_that_come(world: World) -> None:
+    await carry_out(world, binding(), "edge")
+    assert world.manifests.resting_on_claims("branch-a") == ["karmada-es-branch-a/web-1"]
+    assert world.manifests.resting_on_claims("branch-b") == []
+    await world.namespaces.claim(world.vc(), VirtualNamespace("ops"))
+    await world.execution.reconcile(KEY)
+    assert world.host.find(BINDINGS.format("ops-v-branch-a")) is not None
+
+
+async def test_role_bindings_go_with_their_cluster_role_binding(world: World) -> None:
+    manifest = binding()
+    manifest["metadata"]["labels"] = {"karmada.io/managed": "true"}
+    await carry_out(world, manifest, "edge", "ops")
+    world.hub.mark_deleted(WORK)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.find(BINDINGS.format("edge-v-branch-a")) is None
+    assert world.host.find(BINDINGS.format("ops-v-branch-a")) is None
+    assert world.manifests.resting_on_claims("branch-a") == []
+
+
+async def test_renamed_object_is_made_reported_by_its_own_name_and_goes(world: World) -> None:
+    await carry_out(world, role())
+    assert world.host.find(f"{ROLES}/reader-v-branch-a") is not None
+    assert world.host.find(f"{ROLES}/reader") is None
+    [entry] = world.hub.live(WORK)["status"]["manifestStatuses"]
+    assert entry["identifier"]["name"] == "reader"
+    world.hub.mark_deleted(WORK)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.find(f"{ROLES}/reader-v-branch-a") is None
+
+
+async def test_renamed_object_of_the_host_is_a_conflict_in_virtual_words(world: World) -> None:
+    foreign = role()
+    foreign["metadata"] = {"name": "reader-v-branch-a"}
+    world.host.seed(foreign)
+    world.register()
+    world.hub.seed(objects.work(role()))
+    world.look()
+    message = await applied_message(world)
+    assert "resource(kind=ClusterRole, /reader) already exists in the cluster branch-a" in message
+    assert "reader-v-" not in message
+
+
+async def applied_message(world: World) -> str:
+    with suppress(RetryError):
+        await world.execution.reconcile(KEY)
+    conditions = world.hub.live(WORK)["status"]["conditions"]
+    return str(next(c["message"] for c in conditions if c["type"] == "Applied"))

@@ -1,0 +1,127 @@
+"""SharedObjects: owners come and go on a server, and what waits is looked at again."""
+
+import pytest
+
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.planning.share_plan import owners_of
+from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.translation.sharing import stamp
+from tests.fakes import objects
+from tests.fakes.world import World
+
+CRDS = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = f"{PATH}/widgets.example.com"
+
+
+def crd(scope: str = "Namespaced") -> Object:
+    obj: Object = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": scope,
+            "names": {"plural": "widgets"},
+            "versions": [{"name": "v1", "served": True}],
+        },
+    }
+    stamp(obj)
+    return obj
+
+
+async def join(world: World, cluster: str, obj: Object | None = None) -> None:
+    resource = await world.find_resource(CRDS)
+    assert resource is not None
+    await world.shared_objects.apply(
+        resource, obj or crd(), cluster, f"karmada-es-{cluster}/widgets"
+    )
+
+
+async def leave(world: World, cluster: str, *, preserve: bool = False) -> None:
+    resource = await world.find_resource(CRDS)
+    assert resource is not None
+    await world.shared_objects.leave(
+        resource,
+        "widgets.example.com",
+        cluster,
+        f"karmada-es-{cluster}/widgets",
+        preserve=preserve,
+    )
+
+
+async def test_two_share_one_object_and_the_last_one_deletes_it(world: World) -> None:
+    await join(world, "branch-a")
+    await join(world, "branch-b")
+    assert set(owners_of(world.host.live(WIDGETS))) == {"branch-a", "branch-b"}
+    await leave(world, "branch-a")
+    assert set(owners_of(world.host.live(WIDGETS))) == {"branch-b"}
+    await leave(world, "branch-b")
+    assert world.host.find(WIDGETS) is None
+
+
+async def test_difference_is_refused_without_naming_others(world: World) -> None:
+    await join(world, "branch-a")
+    with pytest.raises(RefusedError) as caught:
+        await join(world, "branch-b", crd(scope="Cluster"))
+    assert caught.value.refusal.code is Code.SHARED_OBJECT_CONFLICT
+    assert caught.value.refusal.detail == (
+        "differs from the object owned by other virtual clusters at spec.scope"
+    )
+    assert "branch-a" not in caught.value.refusal.detail
+
+
+async def test_definition_with_objects_stays_and_belongs_to_nobody(world: World) -> None:
+    await join(world, "branch-a")
+    world.host.seed(
+        {
+            "apiVersion": "example.com/v1",
+            "kind": "Widget",
+            "metadata": {"name": "w", "namespace": "edge"},
+        }
+    )
+    await leave(world, "branch-a")
+    assert owners_of(world.host.live(WIDGETS)) == {}
+
+
+async def test_preserved_object_stays_and_belongs_to_nobody(world: World) -> None:
+    await join(world, "branch-a")
+    await leave(world, "branch-a", preserve=True)
+    assert owners_of(world.host.live(WIDGETS)) == {}
+
+
+async def test_leaving_what_is_gone_is_fine(world: World) -> None:
+    await leave(world, "branch-a")
+    assert world.host.find(WIDGETS) is None
+
+
+async def test_write_that_met_a_newer_object_is_planned_again(world: World) -> None:
+    await join(world, "branch-a")
+    world.look()
+    metadata = world.host.live(WIDGETS)["metadata"]
+    labels = {**metadata["labels"], "other": "writer"}
+    world.host.change(WIDGETS, metadata={**metadata, "labels": labels})
+    await join(world, "branch-b")
+    assert set(owners_of(world.host.live(WIDGETS))) == {"branch-a", "branch-b"}
+
+
+async def test_change_is_told_to_all_who_want_the_object(world: World) -> None:
+    await join(world, "branch-a")
+    await join(world, "branch-b")
+    world.shared_objects.follow(None, world.host.live(WIDGETS))
+    assert set(world.enqueued) == {("branch-a", "widgets"), ("branch-b", "widgets")}
+    world.enqueued.clear()
+    await leave(world, "branch-a")
+    world.shared_objects.follow(None, world.host.live(WIDGETS))
+    assert world.enqueued == [("branch-b", "widgets")]
+
+
+async def test_work_with_a_shared_object_that_differs_is_refused_for_good(world: World) -> None:
+    await join(world, "branch-b")
+    world.register()
+    manifest = crd(scope="Cluster")
+    manifest["metadata"] = {"name": "widgets.example.com"}
+    world.hub.seed(objects.work(manifest))
+    world.look()
+    await world.execution.reconcile(("branch-a", "web-1"))
+    assert world.execution.refused("branch-a") == [("branch-a", "web-1")]

@@ -1,0 +1,86 @@
+"""Notices: what is applied all the same, and what a user should know of it."""
+
+import pytest
+
+from karmada_vc_agent.model.objects import Object, gvk_of
+from karmada_vc_agent.translation import notices
+from karmada_vc_agent.translation.notices import Notice, NoticeCode
+from karmada_vc_agent.translation.reference_table import NamespaceReferences
+
+
+def custom(kind: str = "Widget", /, **spec: object) -> Object:
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": kind,
+        "metadata": {"name": "w", "namespace": "edge"},
+        "spec": spec,
+    }
+
+
+def references(obj: Object, *configured: NamespaceReferences) -> list[Notice]:
+    return list(notices.unknown_references(obj, gvk_of(obj), {"edge", "ops"}, configured))
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"namespace": "ops"}, "spec.namespace"),
+        ({"target": {"watchNamespaces": ["x", "ops"]}}, "spec.target.watchNamespaces[1]"),
+        ({"targetNamespace": "ops"}, "spec.targetNamespace"),
+        ({"refs": [{"namespace": "edge"}]}, "spec.refs[0].namespace"),
+    ],
+)
+def test_what_looks_like_an_own_namespace_is_noticed(spec: dict[str, object], path: str) -> None:
+    [notice] = references(custom(**spec))
+    assert notice.code is NoticeCode.REFERENCE_NOT_REWRITTEN
+    assert notice.detail.startswith(f'{path} is "')
+
+
+@pytest.mark.parametrize(
+    "spec", [{"namespace": "kube-system"}, {"name": "ops"}, {"namespace": ""}, {"namespace": 1}]
+)
+def test_what_is_no_own_namespace_is_not(spec: dict[str, object]) -> None:
+    assert references(custom(**spec)) == []
+
+
+def test_configured_path_is_not_noticed() -> None:
+    row = NamespaceReferences("example.com", "Widget", ("spec.refs[].namespace",))
+    assert references(custom(refs=[{"namespace": "ops"}]), row) == []
+    assert len(references(custom(namespace="ops"), row)) == 1
+
+
+def test_path_of_the_table_is_not_noticed() -> None:
+    monitor = custom("ServiceMonitor", namespaceSelector={"matchNames": ["ops"]})
+    monitor["apiVersion"] = "monitoring.coreos.com/v1"
+    assert references(monitor) == []
+
+
+def test_built_in_kinds_are_known_whole() -> None:
+    obj = custom(namespace="ops") | {"apiVersion": "apps/v1", "kind": "Deployment"}
+    assert references(obj) == []
+
+
+def test_notices_are_few() -> None:
+    many = custom(refs=[{"namespace": "ops"}] * 50)
+    assert len(references(many)) == notices.REFERENCES_MAX
+
+
+def test_addresses_of_the_host_are_noticed() -> None:
+    service: Object = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web", "namespace": "edge"},
+        "spec": {"externalIPs": ["192.0.2.1"], "loadBalancerIP": "192.0.2.2"},
+    }
+    found = list(notices.shared_addresses(service, gvk_of(service)))
+    assert [notice.code for notice in found] == [NoticeCode.SHARED_ADDRESS] * 2
+    assert "192.0.2.1" in found[0].detail
+    assert list(notices.shared_addresses(custom(), gvk_of(custom()))) == []
+
+
+@pytest.mark.parametrize("spec", [None, [], "x", {"externalIPs": "x"}])
+def test_odd_shapes_end_in_an_answer(spec: object) -> None:
+    obj = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "w"}, "spec": spec}
+    assert list(notices.shared_addresses(obj, gvk_of(obj))) == []
+    odd = {**obj, "apiVersion": "example.com/v1"}
+    assert references(odd) == []
