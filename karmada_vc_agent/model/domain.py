@@ -15,6 +15,9 @@ LEASE_HOLDER_ANNOTATION = f"{DOMAIN}/held-by"
 """On the Lease of a Cluster: which process of the agent renewed it last."""
 REWRITE_DNS_ANNOTATION = f"{DOMAIN}/rewrite-dns"
 
+POD_SECURITY_ANNOTATION = f"{DOMAIN}/pod-security"
+"""On a claimed namespace: the pod-security level that we put there (rewriting-rules 6)."""
+
 MEMBERSHIP_LABEL = "node-restriction.kubernetes.io/virtual-cluster"
 """On the nodes of virtual clusters chosen by expressions or names (rewriting-rules 3.1)."""
 
