@@ -20,7 +20,16 @@ from karmada_vc_agent.model.objects import (
     key_of,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.translation import kind_policy, names, placement, rbac, references, services
+from karmada_vc_agent.translation import (
+    kind_policy,
+    names,
+    namespace_defaults,
+    placement,
+    rbac,
+    references,
+    service_names,
+    services,
+)
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate, ToHost
 from karmada_vc_agent.translation.placement import Placement
 from karmada_vc_agent.translation.pod_templates import PodTemplates
@@ -43,6 +52,9 @@ class TranslationSettings:
     pod_templates: tuple[PodTemplates, ...] = ()
     namespace_references: tuple[NamespaceReferences, ...] = ()
     cluster_domain: str = "cluster.local"
+    cluster_dns: tuple[str, ...] = ()
+    infrastructure: tuple[str, ...] = ()
+    pod_cidrs: tuple[str, ...] = ()
     agent_name: str = "karmada-vc-agent"
 
 
@@ -175,6 +187,7 @@ def claimed_namespace(
     name = names.host_namespace(settings.namespace_template, namespace, vc.name)
     obj: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     _claim(obj, vc, namespace, settings.agent_name, work)
+    namespace_defaults.put_pod_security(obj, vc)
     return obj
 
 
@@ -194,6 +207,7 @@ def _strip(draft: _Draft) -> None:
 def _refuse_forbidden_kind(draft: _Draft) -> None:
     """Apply the kind policy (step 2)."""
     kind_policy.refuse_forbidden(draft.obj, namespaced=draft.namespaced)
+    kind_policy.refuse_denied(draft.gvk, draft.surroundings.vc)
 
 
 def _map_namespace(draft: _Draft) -> None:
@@ -246,12 +260,26 @@ def _rewrite_service(draft: _Draft) -> None:
         services.rewrite_external_name(draft.obj, domain_name, draft.direction)
 
 
+def _name_services(draft: _Draft) -> None:
+    """Let pods find Services by virtual names, where the settings ask for it (ADR 15)."""
+    settings = draft.surroundings.settings
+    service_names.name_services(
+        draft.obj,
+        draft.gvk,
+        draft.surroundings.vc,
+        settings.cluster_domain,
+        settings.cluster_dns,
+        settings.pod_templates,
+    )
+
+
 def _stamp(draft: _Draft) -> None:
     """Put our labels and annotations on the object itself, never on pod templates (step 7)."""
     around = draft.surroundings
     if draft.gvk == _NAMESPACE_GVK:
         agent = around.settings.agent_name
         _claim(draft.obj, around.vc, draft.virtual_namespace, agent, around.work)
+        namespace_defaults.put_pod_security(draft.obj, around.vc)
     else:
         labels = _map_of(draft.obj, "labels")
         labels[domain.CLUSTER_LABEL] = around.vc.name
@@ -275,6 +303,7 @@ _STEPS: tuple[Callable[[_Draft], None], ...] = (
     _rewrite_rbac,
     _place,
     _rewrite_service,
+    _name_services,
     _stamp,
 )
 
