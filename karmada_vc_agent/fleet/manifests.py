@@ -4,7 +4,7 @@ Translation decides what it becomes or why it is refused; namespaces are claimed
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects
@@ -17,6 +17,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.planning.ownership import conflict_text
+from karmada_vc_agent.translation.denial import explain_denial
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import names_of, restore_text
 from karmada_vc_agent.translation.shape import malformed
@@ -108,7 +109,8 @@ class Manifests:
             translated = translate(manifest, resource.namespaced, around)
             if isinstance(translated, HostObject):
                 names = names_of(translated.obj, around)
-        return restore_text(text, names)
+        text = restore_text(text, names)
+        return text if vc.apply_as is None else explain_denial(text, vc.name, vc.apply_as)
 
     async def cached(self, vc: VirtualCluster, manifest: Object, work: str) -> Object | None:
         """Return the live object if an informer knows it and it is this Work's."""
@@ -137,12 +139,12 @@ class Manifests:
             await self._namespaces.release(vc, namespace, preserve=preserve)
         elif preserve:
             try:
-                await self._host_objects.release(resource, translated.obj)
+                await self._host_objects.release(resource, translated.obj, _rights_of(vc))
             except InterpretationError as error:
                 text = self._virtual_text(vc, manifest, resource, str(error))
                 raise RetryError(text) from error
         else:
-            await self._host_objects.remove(resource, translated.obj)
+            await self._host_objects.remove(resource, translated.obj, _rights_of(vc))
 
     async def _translate(
         self, vc: VirtualCluster, manifest: Object, work: str
@@ -154,7 +156,8 @@ class Manifests:
         translated = translate(manifest, resource.namespaced, surroundings)
         if isinstance(translated, Refusal) and resource.namespaced:
             # It may have been applied before the rule that refuses it now came to hold.
-            translated = translate(_bare(manifest), True, surroundings)
+            allowing = replace(surroundings.vc, allowed_kinds=(), denied_kinds=())
+            translated = translate(_bare(manifest), True, replace(surroundings, vc=allowing))
         return (resource, translated) if isinstance(translated, HostObject) else None
 
     async def _apply(
@@ -173,7 +176,7 @@ class Manifests:
         namespace = VirtualNamespace(translated.virtual_key.namespace)
         await self._namespaces.claim(vc, namespace)
         await self._refuse_overlap(vc, resource, translated)
-        applied = await self._host_objects.apply(resource, translated.obj, check)
+        applied = await self._host_objects.apply(resource, translated.obj, check, _rights_of(vc))
         if isinstance(applied, Foreign):
             kind, name = manifest["kind"], manifest["metadata"]["name"]
             return Failure(conflict_text(kind, namespace, name, vc.name))
@@ -190,6 +193,11 @@ class Manifests:
         if await self._host_objects.live(resource, key.namespace, key.name) is None:
             detail = f'node "{node}" also belongs to another virtual cluster'
             raise RefusedError(Code.NODE_OVERLAP, "", detail)
+
+
+def _rights_of(vc: VirtualCluster) -> str:
+    """Return the user with whose rights manifests are written; empty = the agent itself."""
+    return vc.apply_as.user if vc.apply_as is not None else ""
 
 
 def _refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
