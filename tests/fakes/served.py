@@ -45,6 +45,10 @@ HOST = (
     Served("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False),
     Served("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
     Served("multicluster.x-k8s.io/v1alpha1", "serviceexports", "ServiceExport", is_custom=True),
+    Served("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding"),
+    Served("v1", "resourcequotas", "ResourceQuota", has_status=True),
+    Served("v1", "limitranges", "LimitRange"),
+    Served("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy"),
 )
 
 HUB = (
