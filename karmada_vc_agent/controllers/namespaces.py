@@ -120,6 +120,7 @@ class NamespaceController:
             name = self._claims.of(vc.name).get(namespace)
             if name is None:
                 name = await self._create_or_adopt(vc, namespace, desired)
+                self._equipped.discard(name)
             live = self._claims.store.get("", name)
             if live is not None and _is_terminating(live):
                 raise RetryError(

@@ -117,3 +117,13 @@ async def test_defaults_leave_a_namespace_that_is_given_up() -> None:
         await world.namespaces.release(vc, EDGE, preserve=False)
         assert world.host.find(f"/api/v1/namespaces/{HOST}") is not None
         assert [world.host.find(path) for path in (QUOTA, LIMITS, POLICY, BINDING)] == [None] * 4
+
+
+async def test_namespace_made_anew_is_equipped_anew() -> None:
+    async with new_world(objects.virtual_cluster(**ALL)) as world:
+        await world.namespaces.claim(world.vc(), EDGE)
+        for path in (QUOTA, LIMITS, POLICY, BINDING, f"/api/v1/namespaces/{HOST}"):
+            world.host.remove(path)
+        look(world)
+        await world.namespaces.claim(world.vc(), EDGE)
+        assert world.host.live(QUOTA)["spec"]["hard"] == {"pods": "0"}
