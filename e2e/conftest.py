@@ -42,6 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="program of Karmada's kubectl-karmada [env KUBECTL_KARMADA; default: the one "
         "that hack/control-planes build makes]",
     )
+    group.addoption(
+        "--coredns",
+        default=os.environ.get("COREDNS"),
+        help="program of CoreDNS [env COREDNS]",
+    )
 
 
 def pytest_configure() -> None:

@@ -4,6 +4,7 @@ Settings come from the file, then the environment, then flags; the last one wins
 the file are those of the flags in camelCase, and Karmada's where Karmada has the flag.
 """
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,6 +22,9 @@ from karmada_vc_agent.model.switches import enabled_controllers, feature_gates
 from karmada_vc_agent.model.virtual_cluster import (
     NAMESPACES_ALWAYS,
     NAMESPACES_ON_DEMAND,
+    SERVICE_NAMES_FIRST,
+    SERVICE_NAMES_NONE,
+    ApplyAs,
     VirtualCluster,
 )
 from karmada_vc_agent.model.virtual_cluster_problems import overlap_for_certain, problems_of
@@ -168,11 +172,21 @@ class AgentConfig:
     )
     log_level: str = _setting("info", "debug, info, warning or error.")
     log_format: str = _setting("text", "text or json.")
+    dns_namespace: str = _setting(
+        "kube-system",
+        "Namespace of the host's CoreDNS, where the rules for serviceNames are kept.",
+    )
     # Not flags: lists and what only the file can say.
     forbidden_namespaces: tuple[str, ...] = ("kube-*",)
     cluster_scoped_kinds: Mapping[tuple[str, str], str] = field(default_factory=dict)
     pod_templates: tuple[KindPaths, ...] = ()
     namespace_references: tuple[KindPaths, ...] = ()
+    infrastructure_namespaces: tuple[str, ...] = ("kube-system", "kubeedge")
+    """May reach the pods of isolated virtual clusters; the agent's own always may."""
+    pod_cidrs: tuple[str, ...] = ()
+    """Of the host's pods; without them isolated pods are not reached through node ports."""
+    cluster_dns: tuple[str, ...] = ()
+    """Addresses of the host's DNS, for serviceNames: VirtualFirst."""
     virtual_clusters: tuple[VirtualCluster, ...] = ()
 
 
@@ -227,6 +241,12 @@ class _Selector(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     match_expressions: list[_Expression] = []
 
 
+class _ApplyAs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    namespace: str
+    name: str
+    cluster_role: str = ""
+
+
 class _VirtualClusterEntry(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     name: str
     node_selector: _Selector | None = None
@@ -241,6 +261,14 @@ class _VirtualClusterEntry(msgspec.Struct, forbid_unknown_fields=True, rename="c
     adopt_namespaces: list[str] = []
     tolerations: list[dict[str, Any]] = []
     offline_tolerations: bool = False
+    quota: dict[str, str | int | float] = {}
+    limits: list[dict[str, Any]] = []
+    network_policy: str = "none"
+    pod_security: str = ""
+    allowed_kinds: list[str] = []
+    denied_kinds: list[str] = []
+    apply_as: _ApplyAs | None = None
+    service_names: str = SERVICE_NAMES_NONE
 
 
 def camel(name: str) -> str:
@@ -249,13 +277,20 @@ def camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest).replace("Qps", "QPS")
 
 
+_LISTS = {
+    "forbiddenNamespaces": "forbidden_namespaces",
+    "infrastructureNamespaces": "infrastructure_namespaces",
+    "podCIDRs": "pod_cidrs",
+    "clusterDNS": "cluster_dns",
+}
+
 _FileSchema: Any = msgspec.defstruct(
     "AgentConfig",
     [
         ("apiVersion", str, ""),
         ("kind", str, ""),
         ("virtualClusters", list[_VirtualClusterEntry], msgspec.field(default_factory=list)),
-        ("forbiddenNamespaces", list[str] | None, None),
+        *((name, list[str] | None, None) for name in _LISTS),
         ("clusterScopedKinds", dict[str, str], msgspec.field(default_factory=dict)),
         ("podTemplates", tuple[KindPaths, ...], ()),
         ("namespaceReferences", tuple[KindPaths, ...], ()),
@@ -335,8 +370,9 @@ def _read_file(path: Path) -> dict[str, Any]:
         for f in FLAGS
         if getattr(entry, camel(f.name)) is not None
     }
-    if entry.forbiddenNamespaces is not None:
-        settings["forbidden_namespaces"] = tuple(entry.forbiddenNamespaces)
+    for name, setting in _LISTS.items():
+        if getattr(entry, name) is not None:
+            settings[setting] = tuple(getattr(entry, name))
     settings["cluster_scoped_kinds"] = {
         _group_and_kind(name, str(path)): policy
         for name, policy in entry.clusterScopedKinds.items()
@@ -403,7 +439,19 @@ def _virtual_cluster(entry: _VirtualClusterEntry, source: str, path: str) -> Vir
         adopt_namespaces=tuple(entry.adopt_namespaces),
         tolerations=tuple(entry.tolerations),
         offline_tolerations=entry.offline_tolerations,
+        quota={name: str(amount) for name, amount in entry.quota.items()},
+        limits=tuple(entry.limits),
+        network_policy=entry.network_policy,
+        pod_security=entry.pod_security,
+        allowed_kinds=tuple(entry.allowed_kinds),
+        denied_kinds=tuple(entry.denied_kinds),
+        apply_as=_apply_as(entry.apply_as),
+        service_names=entry.service_names,
     )
+
+
+def _apply_as(entry: _ApplyAs | None) -> ApplyAs | None:
+    return ApplyAs(entry.namespace, entry.name, entry.cluster_role) if entry else None
 
 
 def _requirement(expression: _Expression, source: str, path: str) -> Requirement:
@@ -442,6 +490,11 @@ def _check(config: AgentConfig, source: str) -> None:
                 source, f"{path}.name", f'"{vc.name}" is used by virtualClusters[{seen[vc.name]}]'
             )
         seen[vc.name] = index
+        if vc.service_names == SERVICE_NAMES_FIRST and not config.cluster_dns:
+            raise ConfigError(
+                source, f"{path}.serviceNames", f"{SERVICE_NAMES_FIRST} needs clusterDNS to be set"
+            )
+    _check_addresses(config, source)
     _check_disjoint(config.virtual_clusters, source)
     _check_switches(config, source)
 
@@ -474,6 +527,19 @@ def _check_numbers(config: AgentConfig, source: str) -> None:
     for name in ("concurrent_work_syncs", "concurrent_cluster_syncs", "rate_limiter_bucket_size"):
         if getattr(config, name) < 1:
             raise ConfigError(source, camel(name), "must be at least 1")
+
+
+def _check_addresses(config: AgentConfig, source: str) -> None:
+    for index, cidr in enumerate(config.pod_cidrs):
+        try:
+            ipaddress.ip_network(cidr)
+        except ValueError as error:
+            raise ConfigError(source, f"podCIDRs[{index}]", str(error)) from error
+    for index, address in enumerate(config.cluster_dns):
+        try:
+            ipaddress.ip_address(address)
+        except ValueError as error:
+            raise ConfigError(source, f"clusterDNS[{index}]", str(error)) from error
 
 
 _DNS_LABEL = 'lower-case letters, digits and "-", beginning and ending with a letter or digit'

@@ -31,7 +31,9 @@ from karmada_vc_agent.controllers.namespaces import (
     NamespaceController,
 )
 from karmada_vc_agent.controllers.orphans import FIRST_LOOK_S, OrphansController
+from karmada_vc_agent.controllers.quotas import WORKLOADS, QuotaController
 from karmada_vc_agent.controllers.registration import RegistrationController
+from karmada_vc_agent.controllers.service_names import ServiceNamesController
 from karmada_vc_agent.controllers.work_status import WorkStatus
 from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.census import (
@@ -44,6 +46,7 @@ from karmada_vc_agent.fleet.census import (
     controller_label,
 )
 from karmada_vc_agent.fleet.claims import Claims, claim_of
+from karmada_vc_agent.fleet.default_objects import QUOTAS, RESOURCES, DefaultObjects
 from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
 from karmada_vc_agent.fleet.hub_kubeconfig import FileKeep, SecretKeep
@@ -73,13 +76,14 @@ from karmada_vc_agent.kube.reflector import Reflector, unlisted, wait_all_synced
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.core import Node, Pod
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, work_name
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
     annotations_of,
     dig,
+    gvk_of,
     labels_of,
 )
 from karmada_vc_agent.model.switches import (
@@ -94,7 +98,7 @@ from karmada_vc_agent.model.switches import (
     enabled_controllers,
     feature_gates,
 )
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.script_runner import ScriptRunner
 from karmada_vc_agent.status import endpoint_slice_work
 from karmada_vc_agent.status.readiness import Thresholds
@@ -114,6 +118,11 @@ LEASE_RETRY_MAX_S = 5.0
 STATUS_RETRY_MAX_S = 30.0
 NODE_CHANGE_SETTLES_S = 0.2
 """Changes of nodes come in groups; one status write is enough for those of this time."""
+QUOTA_KINDS = frozenset((QUOTAS.gvk, *(resource.gvk for resource in WORKLOADS)))
+QUOTA_SETTLES_S = 0.05
+"""So do changes of quotas and workloads, but pods wait for what comes of them."""
+SERVICE_NAMES_KEY = "rules"
+"""There is one set of rules for CoreDNS."""
 BUSY_WORKS = 16
 """Works waiting for a worker; events are held back while there are more."""
 FINISH_S = 3.0
@@ -215,6 +224,9 @@ class Service:
                 kind: Policy(policy) for kind, policy in config.cluster_scoped_kinds.items()
             },
             cluster_domain=config.cluster_domain,
+            cluster_dns=config.cluster_dns,
+            infrastructure=(*config.infrastructure_namespaces, config.agent_namespace),
+            pod_cidrs=config.pod_cidrs,
             agent_name=config.agent_name,
         )
         self._admin_rules: tuple[ServedApis | None, tuple[Object, ...]] = (None, ())
@@ -284,6 +296,8 @@ class Service:
         )
         self._orphans_queue = _name_queue(STATUS_RETRY_MAX_S)
         self._admin_role_queue = _name_queue(STATUS_RETRY_MAX_S)
+        self._names_queue = _name_queue(STATUS_RETRY_MAX_S)
+        self._quota_queue = _name_queue(STATUS_RETRY_MAX_S)
         self._leasing: set[str] = set()
         self._ready: dict[str, str | None] = {}
 
@@ -296,7 +310,7 @@ class Service:
         self._informers = InformerSet(
             clients.host,
             {"labelSelector": CLUSTER_LABEL},
-            self._follow,
+            self._host_object_changed,
             HOST_OBJECT_INDEXES,
         )
         self._shared = SharedObjects(
@@ -315,7 +329,9 @@ class Service:
             lambda name: (
                 self._clusters.ours(name) is not None and not self._clusters.is_deleting(name)
             ),
+            DefaultObjects(clients.host, self._store_of, self._settings),
         )
+        quotas = QuotaController(clients.host, self._store_of, self._claims, self._membership, vcs)
         self._manifests = manifests = Manifests(
             host_objects,
             self._shared,
@@ -355,6 +371,14 @@ class Service:
             self._lead,
             on_renewed=lambda name: self._census.contact(name, HUB),
         )
+        names = ServiceNamesController(
+            clients.host,
+            self._claims,
+            vcs,
+            config.agent_name,
+            config.dns_namespace,
+            config.cluster_domain,
+        )
         membership = MembershipController(clients.host, self._nodes, self._membership, vcs)
         admin_role = AdminRoleController(clients.host, self._host_discovery)
         orphans = OrphansController(
@@ -383,6 +407,8 @@ class Service:
                 config.concurrent_cluster_syncs,
             ),
             Controller("namespaces", self._namespace_queue, namespaces.reconcile, FEW_WORKERS),
+            Controller("service-names", self._names_queue, names.reconcile, 1),
+            Controller("quotas", self._quota_queue, quotas.reconcile, FEW_WORKERS),
             Controller("membership", self._node_queue, membership.reconcile, FEW_WORKERS),
             Controller("admin-role", self._admin_role_queue, admin_role.reconcile, 1),
             Controller(
@@ -526,6 +552,20 @@ class Service:
 
     # --- what makes whom look -----------------------------------------------------------
 
+    def _host_object_changed(self, old: Object | None, new: Object | None) -> None:
+        self._follow(old, new)
+        obj = new or old
+        labels = labels_of(obj or {})
+        cluster = labels.get(CLUSTER_LABEL, "")
+        vc = self._virtual_clusters.get(cluster)
+        if obj is None or vc is None:
+            return
+        if gvk_of(obj) in RESOURCES:
+            namespace = VirtualNamespace(labels.get(NAMESPACE_LABEL, ""))
+            self._namespace_queue.add((cluster, namespace))
+        if vc.quota and gvk_of(obj) in QUOTA_KINDS:
+            self._quota_queue.add_after(cluster, QUOTA_SETTLES_S)
+
     def _connect_handlers(self) -> None:
         self._clusters.store.add_handler(self._cluster_changed)
         self._nodes.add_handler(self._node_changed)
@@ -624,6 +664,8 @@ class Service:
         for claim in dict.fromkeys((before, after)):
             if claim is not None and claim.cluster in self._virtual_clusters:
                 self._namespace_queue.add((claim.cluster, claim.namespace))
+                self._quota_queue.add_after(claim.cluster, QUOTA_SETTLES_S)
+                self._names_queue.add_after(SERVICE_NAMES_KEY, NODE_CHANGE_SETTLES_S)
                 if new is None:
                     self._retry_cluster(claim.cluster)
                 if before != after and self._endpoint_slices is not None:
@@ -737,6 +779,7 @@ class Service:
             if synced.done():
                 await self._report_unserved()
                 _log.info("Serving", extra={"virtual_clusters": ",".join(self._virtual_clusters)})
+                self._names_queue.add(SERVICE_NAMES_KEY)
                 for name in self._virtual_clusters:
                     self._registration_queue.add(name)
                 self._orphans_queue.add_after(ALL, FIRST_LOOK_S)

@@ -76,6 +76,7 @@ MODULES = (
         version_packages=("github.com/karmada-io/karmada/pkg/version",),
     ),
     ToolModule("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
+    ToolModule("coredns", {"coredns": "karmada-vc-agent/hack/tools/coredns"}),
 )
 
 
@@ -123,8 +124,9 @@ def cache_key(go_mod: str, go_sum: str, flags: str) -> str:
 def cache_directory(module: ToolModule) -> Path:
     """Return the directory of the cache that holds the programs of a tool module."""
     go_mod = (module.directory / "go.mod").read_text()
-    go_sum = (module.directory / "go.sum").read_text()
-    key = cache_key(go_mod, go_sum, linker_flags(module, go_mod))
+    sources = [module.directory / "go.sum", *sorted(module.directory.glob("*.go"))]
+    sums = "".join(source.read_text() for source in sources)
+    key = cache_key(go_mod, sums, linker_flags(module, go_mod))
     return cache_root() / "tools" / f"{module.name}-{key}"
 
 

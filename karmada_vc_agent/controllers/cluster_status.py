@@ -134,7 +134,7 @@ class ClusterStatusController:
         self._instrument = instrument
         self._observations: dict[str, Observation] = {}
         self._version = ("", float("-inf"))
-        self._enablements: tuple[ServedApis | None, list[Object]] = (None, [])
+        self._enablements: dict[tuple[tuple[str, ...], ...], tuple[ServedApis, list[Object]]] = {}
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Sync the status of one Cluster; ends when the Cluster is gone."""
@@ -200,7 +200,7 @@ class ClusterStatusController:
             served = await self._host.discovery.refresh(self._times.frequency_s / 2)
         except KubeError:
             served, is_partial = self._host.discovery.served, True
-        enablements = self._api_enablements(served)
+        enablements = self._api_enablements(served, vc)
         is_partial = is_partial or not served.is_complete
         nodes = self._host.membership.nodes_of(name)
         summary = None
@@ -211,7 +211,7 @@ class ClusterStatusController:
                 for node in nodes
                 for pod in self._host.pods.by_index(PODS_BY_NODE, node.metadata.name)
             ]
-            summary = rules.resource_summary(nodes, on_nodes, self._pending(vc), models)
+            summary = rules.resource_summary(nodes, on_nodes, self._pending(vc), models, vc.quota)
         observed = rules.ObservedStatus(
             kubernetes_version=await self._kubernetes_version(),
             api_enablements=enablements,
@@ -221,6 +221,7 @@ class ClusterStatusController:
                 rules.complete_api_enablements(len(enablements), is_partial=is_partial),
                 ready,
                 *self._overlap(name, live),
+                *_network_isolation(vc, live),
             ],
         )
         return rules.compose_cluster_status(live, observed, self._now())
@@ -262,19 +263,26 @@ class ClusterStatusController:
             self._version = (version, self._clock())
         return version
 
-    def _api_enablements(self, served: ServedApis) -> list[Object]:
-        if self._enablements[0] is not served:
+    def _api_enablements(self, served: ServedApis, vc: VirtualCluster) -> list[Object]:
+        """Return the list for one virtual cluster; those with the same kinds share one."""
+        kinds = (vc.allowed_kinds, vc.denied_kinds)
+        found = self._enablements.get(kinds)
+        enablements = found[1] if found else []
+        if found is None or found[0] is not served:
 
             def is_hidden(gvk: GroupVersionKind) -> bool:
                 resource = served.by_kind.get(gvk)
                 namespaced = resource is not None and resource.namespaced
                 return hidden_from_api_enablements(
-                    gvk, namespaced=namespaced, configured=self._host.cluster_scoped_kinds
+                    gvk,
+                    namespaced=namespaced,
+                    configured=self._host.cluster_scoped_kinds,
+                    vc=vc,
                 )
 
             enablements = rules.api_enablements(served.lists, is_hidden)
-            self._enablements = (served, enablements)
-        return self._enablements[1]
+            self._enablements[kinds] = (served, enablements)
+        return enablements
 
     async def _write(self, cluster: Object, status: Object) -> None:
         """Patch what differs; the stored apiEnablements are a digest (ClusterCodec)."""
@@ -303,6 +311,14 @@ _BARRED = Condition(
     message="the host is clean, and the agent has no more rights in the execution namespace",
 )
 """Written at once, without damping, so that Karmada strips the finalizers (contract 1.9)."""
+
+
+def _network_isolation(vc: VirtualCluster, live: Object) -> list[Condition]:
+    """Return the condition NetworkIsolation where it is asked for, or was."""
+    is_asked = vc.network_policy == "isolate"
+    if is_asked or find_condition(live.get("conditions"), rules.NETWORK_ISOLATION):
+        return [rules.network_isolation(is_asked=is_asked)]
+    return []
 
 
 def _node_overlap(status: str, reason: str, message: str) -> Condition:

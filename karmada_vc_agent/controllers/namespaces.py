@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from karmada_vc_agent.fleet.claims import Claims, claim_of, unclaim
+from karmada_vc_agent.fleet.default_objects import DefaultObjects
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
@@ -31,6 +32,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.planning.apply_plan import Foreign
+from karmada_vc_agent.translation.namespace_defaults import pod_security_changes
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.translate import TranslationSettings, claimed_namespace
 
@@ -57,13 +59,16 @@ class NamespaceController:
         virtual_clusters: Mapping[str, VirtualCluster],
         settings: TranslationSettings,
         is_registered: Callable[[str], bool],
+        defaults: DefaultObjects,
     ) -> None:
         self._host = host
+        self._defaults = defaults
         self._claims = claims
         self._host_objects = host_objects
         self._virtual_clusters = virtual_clusters
         self._settings = settings
         self._is_registered = is_registered
+        self._equipped: set[HostNamespace] = set()
         self._locks: defaultdict[Pair, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def reconcile(self, pair: Pair) -> None:
@@ -93,6 +98,11 @@ class NamespaceController:
             )
             patch = {"metadata": {"annotations": {NODE_SELECTOR_ANNOTATION: selector}}}
             self._claims.store.accept(await self._host.merge_patch(_path(name), patch))
+        changes = pod_security_changes(live, vc)
+        if changes:
+            live = await self._host.merge_patch(_path(name), {"metadata": changes})
+            self._claims.store.accept(live)
+        await self._defaults.ensure(vc, namespace, name)
 
     async def claim(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
@@ -110,11 +120,16 @@ class NamespaceController:
             name = self._claims.of(vc.name).get(namespace)
             if name is None:
                 name = await self._create_or_adopt(vc, namespace, desired)
+                self._equipped.discard(name)
             live = self._claims.store.get("", name)
             if live is not None and _is_terminating(live):
                 raise RetryError(
                     f"{Code.NAMESPACE_TERMINATING}: the namespace is being deleted on the host"
                 )
+            if name not in self._equipped:
+                # Before anything is applied there: what is admitted now is not looked at again.
+                await self._defaults.ensure(vc, namespace, name)
+                self._equipped.add(name)
             return name
 
     async def apply(
@@ -149,9 +164,11 @@ class NamespaceController:
         claim = claim_of(live)
         if claim is None or (claim.cluster, claim.namespace) != (vc.name, namespace):
             return
+        self._equipped.discard(name)
         created = annotations_of(live).get(CREATED_BY_AGENT_ANNOTATION) == "true"
         try:
             if preserve or not created or ADOPTED_ANNOTATION in annotations_of(live):
+                await self._defaults.clear(name)
                 await self._host.merge_patch(_path(name), unclaim(live))
             elif not _is_terminating(live):
                 _log.info(

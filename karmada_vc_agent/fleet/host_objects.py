@@ -89,11 +89,13 @@ class HostObjects:
         store = self._store_of(resource)
         return store.get(namespace, name) if store is not None else None
 
-    async def apply(self, resource: Resource, desired: Object, check: Check) -> Applied | Foreign:
+    async def apply(
+        self, resource: Resource, desired: Object, check: Check, as_user: str = ""
+    ) -> Applied | Foreign:
         """Make the live object what the manifest wants.
 
-        desired: the rewritten manifest. Raises KubeError, RecreationError, InterpretationError,
-        and whatever `check` raises.
+        desired: the rewritten manifest. as_user: with whose rights; empty = the agent's. Raises
+        KubeError, RecreationError, InterpretationError, and whatever `check` raises.
         """
         key = key_of(desired)
         store = self._store_of(resource)
@@ -113,7 +115,7 @@ class HostObjects:
             if live is not None and is_as_left:
                 return Applied(live, was_written=False)
             try:
-                answer = await self._carry_out(resource, desired, live, check)
+                answer = await self._carry_out(resource, desired, live, check, as_user)
             except ApiError as error:
                 is_missing = live is None and isinstance(error, NotFoundError)
                 if is_missing or not isinstance(error, _MET_ANOTHER):
@@ -131,7 +133,7 @@ class HostObjects:
             return answer
         raise conflict
 
-    async def remove(self, resource: Resource, desired: Object) -> None:
+    async def remove(self, resource: Resource, desired: Object, as_user: str = "") -> None:
         """Delete the live object in the background, if it is ours to delete."""
         key = key_of(desired)
         live = await self.live(resource, key.namespace, key.name)
@@ -145,11 +147,14 @@ class HostObjects:
             "preconditions": {"uid": live["metadata"]["uid"]},
         }
         try:
-            await self._host.delete(resource.path(key.namespace, key.name), options)
+            path = resource.path(key.namespace, key.name)
+            await self._host.delete(path, options, as_user)
         except (NotFoundError, ConflictError):
             return  # gone, or another object of that name
 
-    async def release(self, resource: Resource, desired: Object) -> Foreign | None:
+    async def release(
+        self, resource: Resource, desired: Object, as_user: str = ""
+    ) -> Foreign | None:
         """Take our and Karmada's marks off the live object and leave it; missing is fine.
 
         Karmada blocks for ever on a missing one (contract 5.8); we do not. Raises KubeError,
@@ -167,7 +172,8 @@ class HostObjects:
                     break
                 case Replace(obj):
                     try:
-                        await self._host.replace(resource.path(key.namespace, key.name), obj)
+                        path = resource.path(key.namespace, key.name)
+                        await self._host.replace(path, obj, as_user)
                     except (ConflictError, NotFoundError) as error:
                         conflict = error
                         continue
@@ -178,15 +184,21 @@ class HostObjects:
         return None
 
     async def _carry_out(
-        self, resource: Resource, desired: Object, live: Object | None, check: Check
+        self,
+        resource: Resource,
+        desired: Object,
+        live: Object | None,
+        check: Check,
+        as_user: str,
     ) -> Applied | Foreign:
         namespace = desired["metadata"].get("namespace") or ""
         match await plan_apply(desired, live, self._retain):
             case Create(obj):
-                answer = await self._host.create(resource.path(namespace), check(obj, None))
+                path = resource.path(namespace)
+                answer = await self._host.create(path, check(obj, None), as_user)
             case Replace(obj):
                 path = resource.path(namespace, desired["metadata"]["name"])
-                answer = await self._host.replace(path, check(obj, live))
+                answer = await self._host.replace(path, check(obj, live), as_user)
             case Foreign() as foreign:
                 return foreign
             case Keep():

@@ -21,6 +21,7 @@ from karmada_vc_agent.planning import node_ports
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.planning.ownership import conflict_text
 from karmada_vc_agent.translation import services
+from karmada_vc_agent.translation.denial import explain_denial
 from karmada_vc_agent.translation.notices import node_port_reassigned
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import names_of, restore_text
@@ -129,7 +130,8 @@ class Manifests:
             translated = translate(manifest, resource.namespaced, around)
             if isinstance(translated, HostObject):
                 names = names_of(translated.obj, around)
-        return restore_text(text, names)
+        text = restore_text(text, names)
+        return text if vc.apply_as is None else explain_denial(text, vc.name, vc.apply_as)
 
     async def cached(self, vc: VirtualCluster, manifest: Object, work: str) -> Object | None:
         """Return the live object if an informer knows it and it is this Work's."""
@@ -159,7 +161,7 @@ class Manifests:
         resource, translated = found
         self._resting_on_claims.discard(work)
         if isinstance(translated, Converted):
-            await self._let_go_of_bindings(translated, preserve=preserve)
+            await self._let_go_of_bindings(vc, translated, preserve=preserve)
         elif translated.is_shared:
             name = translated.host_key.name
             await self._shared_objects.leave(resource, name, vc.name, work, preserve=preserve)
@@ -168,12 +170,12 @@ class Manifests:
             await self._namespaces.release(vc, namespace, preserve=preserve)
         elif preserve:
             try:
-                await self._host_objects.release(resource, translated.obj)
+                await self._host_objects.release(resource, translated.obj, _rights_of(vc))
             except InterpretationError as error:
                 text = self._virtual_text(vc, manifest, resource, str(error))
                 raise RetryError(text) from error
         else:
-            await self._host_objects.remove(resource, translated.obj)
+            await self._host_objects.remove(resource, translated.obj, _rights_of(vc))
 
     async def _translate(
         self, vc: VirtualCluster, manifest: Object, work: str
@@ -185,7 +187,10 @@ class Manifests:
         translated = translate(manifest, resource.namespaced, surroundings)
         if isinstance(translated, Refusal):
             # It may have been applied before the rule that refuses it now came to hold.
-            translated = translate(_bare(manifest), resource.namespaced, surroundings)
+            allowing = replace(surroundings.vc, allowed_kinds=(), denied_kinds=())
+            translated = translate(
+                _bare(manifest), resource.namespaced, replace(surroundings, vc=allowing)
+            )
         if isinstance(translated, Refusal | Absorbed):
             return None
         return resource, translated
@@ -225,28 +230,29 @@ class Manifests:
         if resource.namespaced:
             await self._namespaces.claim(vc, VirtualNamespace(translated.virtual_key.namespace))
         await self._refuse_overlap(vc, resource, translated)
+        rights = _rights_of(vc)
         if translated.is_shared:
             obj, work = translated.obj, surroundings.work
-            return await self._shared_objects.apply(resource, obj, vc.name, work)
+            return await self._shared_objects.apply(resource, obj, vc.name, work, rights)
         if services.is_service(translated.host_key.gvk):
-            return await self._apply_service(resource, translated, check)
-        return await self._host_objects.apply(resource, translated.obj, check)
+            return await self._apply_service(resource, translated, check, rights)
+        return await self._host_objects.apply(resource, translated.obj, check, rights)
 
     async def _apply_service(
-        self, resource: Resource, translated: HostObject, check: Check
+        self, resource: Resource, translated: HostObject, check: Check, rights: str
     ) -> Applied | Foreign:
         """Write a Service; fixed node ports that others have are left to the host."""
         key = translated.host_key
         live = self._host_objects.cached(resource, key.namespace, key.name)
         desired = node_ports.keep_assigned(translated.obj, live)
         try:
-            applied = await self._host_objects.apply(resource, desired, check)
+            applied = await self._host_objects.apply(resource, desired, check, rights)
         except InvalidError as error:
             taken = node_ports.taken_ports(str(error))
             if not taken:
                 raise
             desired = node_ports.without(desired, taken)
-            applied = await self._host_objects.apply(resource, desired, check)
+            applied = await self._host_objects.apply(resource, desired, check, rights)
         if isinstance(applied, Foreign):
             return applied
         found = node_ports.reassigned(applied.live)
@@ -266,21 +272,24 @@ class Manifests:
             resource = await self._find_resource(translated.host_key.gvk)
             assert resource is not None  # noqa: S101 - served wherever ClusterRoleBindings are
             check = _asserting(translated, surroundings)
-            applied = await self._host_objects.apply(resource, translated.obj, check)
+            rights = _rights_of(vc)
+            applied = await self._host_objects.apply(resource, translated.obj, check, rights)
             if isinstance(applied, Foreign):
                 return _conflict(vc, manifest)
             was_written |= applied.was_written
             was_recreated |= applied.was_recreated
         return Applied(manifest, was_written, was_recreated)
 
-    async def _let_go_of_bindings(self, converted: Converted, *, preserve: bool) -> None:
+    async def _let_go_of_bindings(
+        self, vc: VirtualCluster, converted: Converted, *, preserve: bool
+    ) -> None:
         for translated in converted.objects:
             resource = await self._find_resource(translated.host_key.gvk)
             assert resource is not None  # noqa: S101 - served wherever ClusterRoleBindings are
             if preserve:
-                await self._host_objects.release(resource, translated.obj)
+                await self._host_objects.release(resource, translated.obj, _rights_of(vc))
             else:
-                await self._host_objects.remove(resource, translated.obj)
+                await self._host_objects.remove(resource, translated.obj, _rights_of(vc))
 
     async def _refuse_overlap(
         self, vc: VirtualCluster, resource: Resource, translated: HostObject
@@ -300,6 +309,11 @@ def _conflict(vc: VirtualCluster, manifest: Object) -> Failure:
     metadata = manifest["metadata"]
     namespace = metadata.get("namespace") or ""
     return Failure(conflict_text(manifest["kind"], namespace, metadata["name"], vc.name))
+
+
+def _rights_of(vc: VirtualCluster) -> str:
+    """Return the user with whose rights manifests are written; empty = the agent itself."""
+    return vc.apply_as.user if vc.apply_as is not None else ""
 
 
 def _refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:

@@ -61,10 +61,13 @@ class SharedObjects:
         store = self._store_of(resource)
         return store.get("", name) if store is not None else None
 
-    async def apply(self, resource: Resource, desired: Object, cluster: str, work: str) -> Applied:
+    async def apply(
+        self, resource: Resource, desired: Object, cluster: str, work: str, as_user: str = ""
+    ) -> Applied:
         """Join an object, or change it where all its owners agree.
 
-        Raises RefusedError (SharedObjectConflict), KubeError, InterpretationError.
+        as_user: with whose rights it is made or changed; empty = the agent's. Raises
+        RefusedError (SharedObjectConflict), KubeError, InterpretationError.
         """
 
         async def retain(wanted: Object, live: Object) -> Object:
@@ -80,9 +83,9 @@ class SharedObjects:
                         assert live is not None  # noqa: S101 - only a live object can be kept
                         return Applied(live, was_written=False)
                     case Create(obj):
-                        answer = await self._host.create(resource.path(), obj)
+                        answer = await self._host.create(resource.path(), obj, as_user)
                     case Replace(obj):
-                        answer = await self._host.replace(resource.path(name=name), obj)
+                        answer = await self._host.replace(resource.path(name=name), obj, as_user)
                     case Differs(path, wish):
                         if wish is not None:
                             self._observe(

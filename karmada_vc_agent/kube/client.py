@@ -114,21 +114,21 @@ class ApiClient:
         """GET and decode."""
         return _decoded(await self.request("GET", path, query=query))
 
-    async def create(self, path: str, obj: Any) -> Object:
-        """POST and decode."""
-        return _decoded(await self.request("POST", path, body=obj))
+    async def create(self, path: str, obj: Any, as_user: str = "") -> Object:
+        """POST and decode; as_user: see request()."""
+        return _decoded(await self.request("POST", path, body=obj, as_user=as_user))
 
-    async def replace(self, path: str, obj: Any) -> Object:
-        """PUT and decode."""
-        return _decoded(await self.request("PUT", path, body=obj))
+    async def replace(self, path: str, obj: Any, as_user: str = "") -> Object:
+        """PUT and decode; as_user: see request()."""
+        return _decoded(await self.request("PUT", path, body=obj, as_user=as_user))
 
     async def merge_patch(self, path: str, patch: Any) -> Object:
         """PATCH with a JSON merge patch and decode."""
         return _decoded(await self.request("PATCH", path, body=patch, content_type=MERGE_PATCH))
 
-    async def delete(self, path: str, options: Object | None = None) -> None:
-        """DELETE; options as DeleteOptions, for example preconditions."""
-        await self.request("DELETE", path, body=options)
+    async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:
+        """DELETE; options as DeleteOptions, for example preconditions; as_user: see request()."""
+        await self.request("DELETE", path, body=options, as_user=as_user)
 
     async def request(
         self,
@@ -139,15 +139,19 @@ class ApiClient:
         body: Any = None,
         content_type: str = JSON,
         accept: str = JSON,
+        as_user: str = "",
     ) -> bytes:
         """Send one request and return the body of a 2xx answer.
 
         body: encoded as JSON where it is not bytes. Waits out a server that answers 429.
-        Raises ApiError, UnreachableError.
+        as_user: with whose rights; the server adds the groups of a ServiceAccount itself, so
+        that the right to impersonate this one name is enough. Raises ApiError, UnreachableError.
         """
+        headers = {"Content-Type": content_type, "Accept": accept}
+        if as_user:
+            headers["Impersonate-User"] = as_user
         for attempt in range(PATIENCE + 1):
             try:
-                headers = {"Content-Type": content_type, "Accept": accept}
                 answer = await self._send(method, path, query, body, headers)
             except TooManyRequestsError as error:
                 if attempt == PATIENCE:

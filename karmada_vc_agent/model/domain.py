@@ -25,6 +25,9 @@ NODE_PORTS_ANNOTATION = f"{DOMAIN}/node-ports"
 """On a Service: JSON map of fixed node ports that it wanted and others have (4.3)."""
 REWRITE_DNS_ANNOTATION = f"{DOMAIN}/rewrite-dns"
 
+POD_SECURITY_ANNOTATION = f"{DOMAIN}/pod-security"
+"""On a claimed namespace: the pod-security level that we put there (rewriting-rules 6)."""
+
 MEMBERSHIP_LABEL = "node-restriction.kubernetes.io/virtual-cluster"
 """On the nodes of virtual clusters chosen by expressions or names (rewriting-rules 3.1)."""
 

@@ -17,6 +17,33 @@ HostNamespace = NewType("HostNamespace", str)
 NAMESPACES_ALWAYS = "Always"
 NAMESPACES_ON_DEMAND = "OnDemand"
 
+NETWORK_POLICIES = ("none", "isolate")
+POD_SECURITY_LEVELS = ("", "privileged", "baseline", "restricted")
+
+SERVICE_NAMES_NONE = "None"
+SERVICE_NAMES_SEARCH = "SearchDomain"
+SERVICE_NAMES_FIRST = "VirtualFirst"
+SERVICE_NAMES = (SERVICE_NAMES_NONE, SERVICE_NAMES_SEARCH, SERVICE_NAMES_FIRST)
+"""How pods find Services by the names of virtual namespaces (ADR 15)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyAs:
+    """The host ServiceAccount with whose rights the manifests of a virtual cluster are written.
+
+    cluster_role: bound to it in every namespace of the virtual cluster; empty = the
+    administrator binds it.
+    """
+
+    namespace: str
+    name: str
+    cluster_role: str = ""
+
+    @property
+    def user(self) -> str:
+        """Return the user name that the API server knows the account by."""
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class VirtualCluster:
@@ -35,6 +62,14 @@ class VirtualCluster:
     adopt_namespaces: tuple[str, ...] = ()
     tolerations: tuple[Object, ...] = ()
     offline_tolerations: bool = False
+    quota: Mapping[str, str] = field(default_factory=dict)
+    limits: tuple[Object, ...] = ()
+    network_policy: str = "none"
+    pod_security: str = ""
+    allowed_kinds: tuple[str, ...] = ()
+    denied_kinds: tuple[str, ...] = ()
+    apply_as: ApplyAs | None = None
+    service_names: str = SERVICE_NAMES_NONE
 
     @property
     def needs_membership_label(self) -> bool:

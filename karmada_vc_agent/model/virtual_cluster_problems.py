@@ -1,11 +1,22 @@
 """What is wrong with the description of a virtual cluster, and where it stands."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import quantity
+from karmada_vc_agent.model.kind_patterns import pattern_problem
 from karmada_vc_agent.model.selectors import label_key_problem, label_value_problem
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import (
+    NETWORK_POLICIES,
+    POD_SECURITY_LEVELS,
+    SERVICE_NAMES,
+    VirtualCluster,
+)
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_LIMIT_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
+_LIMIT_FIELDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
 def problems_of(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
@@ -13,6 +24,7 @@ def problems_of(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     yield from _label_problems(vc)
     yield from _taint_problems(vc)
     yield from _model_problems(vc)
+    yield from _tenancy_problems(vc)
 
 
 def _label_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
@@ -58,6 +70,51 @@ def _model_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
             # What the hub sets itself may be left out: the first minimum, the last maximum.
             yield f"{where}.min", _quantity_problem(bounds.get("min", 0 if index == 0 else None))
             yield f"{where}.max", _quantity_problem(bounds.get("max", 0 if index == last else None))
+
+
+def _tenancy_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
+    """Yield where a limit of a tenant stands, and what is wrong with it, if anything."""
+    for name, amount in vc.quota.items():
+        # Names are the host's to judge: extended resources and counts of any kind are allowed.
+        yield f"quota[{name}]", _quantity_problem(amount) or _negative_problem(amount)
+    for index, limit in enumerate(vc.limits):
+        yield from _limit_problems(limit, f"limits[{index}]")
+    for where, value, choices in (
+        ("networkPolicy", vc.network_policy, NETWORK_POLICIES),
+        ("podSecurity", vc.pod_security, POD_SECURITY_LEVELS),
+        ("serviceNames", vc.service_names, SERVICE_NAMES),
+    ):
+        if value not in choices:
+            yield where, f'is "{value}", must be {_either(choices)}'
+    for where, patterns in (("allowedKinds", vc.allowed_kinds), ("deniedKinds", vc.denied_kinds)):
+        for index, pattern in enumerate(patterns):
+            yield f"{where}[{index}]", pattern_problem(pattern)
+    if vc.apply_as is not None:
+        for where, value in (("namespace", vc.apply_as.namespace), ("name", vc.apply_as.name)):
+            if not all(_DNS_LABEL.fullmatch(part) for part in value.split(".")):
+                yield f"applyAs.{where}", f'"{value}" is no DNS name'
+
+
+def _limit_problems(limit: Mapping[str, Any], where: str) -> Iterator[tuple[str, str | None]]:
+    if limit.get("type") not in _LIMIT_TYPES:
+        yield f"{where}.type", f'is "{limit.get("type")}", must be {_either(_LIMIT_TYPES)}'
+    for key, amounts in limit.items():
+        if key == "type":
+            continue
+        if key not in _LIMIT_FIELDS or not isinstance(amounts, dict):
+            yield f"{where}.{key}", f"must be a map, one of {', '.join(_LIMIT_FIELDS)}"
+            continue
+        for name, amount in amounts.items():
+            yield f"{where}.{key}[{name}]", _quantity_problem(amount)
+
+
+def _either(choices: tuple[str, ...]) -> str:
+    *first, last = [choice for choice in choices if choice]
+    return f"{', '.join(first)} or {last}"
+
+
+def _negative_problem(amount: str) -> str | None:
+    return "must not be negative" if quantity.parse(amount).nano < 0 else None
 
 
 def _quantity_problem(value: Any) -> str | None:

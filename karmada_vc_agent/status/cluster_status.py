@@ -1,6 +1,6 @@
 """Put together the status of a Cluster (contract 4.1, 4.4)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +8,9 @@ from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
 from karmada_vc_agent.status import resource_models as models
 from karmada_vc_agent.status.conditions import Condition, set_condition
-from karmada_vc_agent.status.resource_summary import summarize_resources
+from karmada_vc_agent.status.resource_summary import summarize_resources, within_quota
 
+NETWORK_ISOLATION = "NetworkIsolation"
 COMPLETE_API_ENABLEMENTS = "CompleteAPIEnablements"
 
 
@@ -106,14 +107,36 @@ def resource_summary(
     pods_on_nodes: Sequence[Pod],
     pending_pods: Sequence[Pod],
     resource_models: Sequence[Object],
+    quota: Mapping[str, str] | None = None,
 ) -> Object:
     """Return resourceSummary with allocatableModelings where the Cluster has models.
 
-    resource_models: spec.resourceModels of the Cluster.
+    resource_models: spec.resourceModels of the Cluster. quota: of the virtual cluster; with one
+    allocatable is no more than that and there are no modelings, for Karmada ignores allocatable
+    beside them (contract 4.5).
     """
     summary = summarize_resources(nodes, pods_on_nodes, pending_pods)
+    if quota:
+        allocatable = within_quota(summary.get("allocatable") or {}, quota)
+        return {**summary, "allocatable": allocatable} if allocatable else summary
     modelings = models.allocatable_modelings(resource_models, nodes, pods_on_nodes)
     return {**summary, "allocatableModelings": modelings} if modelings else summary
+
+
+def network_isolation(*, is_asked: bool) -> Condition:
+    """Return the condition on isolated networks: never more than Unknown (rewriting-rules 6)."""
+    if not is_asked:
+        message = "the settings ask for no isolation"
+        return Condition(
+            type=NETWORK_ISOLATION, status="False", reason="NotIsolated", message=message
+        )
+    message = (
+        "every namespace has NetworkPolicy vc-isolation; whether the network of the host enforces "
+        "it cannot be seen, and pods with hostNetwork escape it"
+    )
+    return Condition(
+        type=NETWORK_ISOLATION, status="Unknown", reason="PolicyInPlace", message=message
+    )
 
 
 def _enablements(status: str, reason: str, message: str) -> Condition:

@@ -1,6 +1,6 @@
 """Sums of node capacity and pod requests, counted as Karmada counts (contract 4.4)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from karmada_vc_agent.model import quantity
@@ -51,6 +51,28 @@ def sum_allocatable(nodes: Iterable[Node]) -> dict[str, str]:
             amount = quantity.parse(raw)
             sums[name] = sums[name] + amount if name in sums else amount
     return {name: str(sums[name]) for name in sorted(sums)}
+
+
+def within_quota(allocatable: Mapping[str, str], quota: Mapping[str, str]) -> dict[str, str]:
+    """Return what nodes offer, but of each resource at most what the quota allows.
+
+    quota: `hard` of a ResourceQuota; its limits say nothing about what can be requested.
+    """
+    capped = dict(allocatable)
+    for name, raw in quota.items():
+        resource = _resource_of_quota(name)
+        if resource in capped:
+            allowed = quantity.parse(raw)
+            if allowed.nano < quantity.parse(capped[resource]).nano:
+                capped[resource] = str(allowed)
+    return capped
+
+
+def _resource_of_quota(name: str) -> str:
+    """Return which resource of nodes a name of a quota bounds: `requests.cpu` -> `cpu`."""
+    if name == f"count/{PODS}":
+        return PODS
+    return name.removeprefix(_QUOTA_PREFIX)
 
 
 def sum_requests(pods: Iterable[Pod]) -> Totals:

@@ -5,7 +5,9 @@ from enum import StrEnum
 
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import DOMAIN
+from karmada_vc_agent.model.kind_patterns import matches_any
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -143,13 +145,35 @@ def _is_never_opened(group: str, kind: str) -> bool:
 
 
 def hidden_from_api_enablements(
-    gvk: GroupVersionKind, *, namespaced: bool, configured: ClusterScopedKinds = _AS_BUILT_IN
+    gvk: GroupVersionKind,
+    *,
+    namespaced: bool,
+    configured: ClusterScopedKinds = _AS_BUILT_IN,
+    vc: VirtualCluster | None = None,
 ) -> bool:
     """Whether a kind is left out of the APIs reported to Karmada.
 
     Karmada schedules only kinds that a Cluster reports, so what would be refused is not sent.
     """
+    if vc is not None and denies(vc, gvk):
+        return True
     return policy_for(gvk, namespaced=namespaced, configured=configured) is Policy.REFUSE
+
+
+def denies(vc: VirtualCluster, gvk: GroupVersionKind) -> bool:
+    """Whether the settings of a virtual cluster deny a kind; Namespaces are never denied."""
+    if (gvk.group, gvk.kind) == ("", "Namespace"):
+        return False
+    if matches_any(vc.denied_kinds, gvk.group, gvk.kind):
+        return True
+    return bool(vc.allowed_kinds) and not matches_any(vc.allowed_kinds, gvk.group, gvk.kind)
+
+
+def refuse_denied(gvk: GroupVersionKind, vc: VirtualCluster) -> None:
+    """Refuse KindForbidden where the settings of the virtual cluster deny the kind."""
+    if denies(vc, gvk):
+        detail = f"kind {gvk.kind} is not allowed in this virtual cluster"
+        raise RefusedError(Code.KIND_FORBIDDEN, "kind", detail)
 
 
 def refuse_forbidden(

@@ -24,10 +24,12 @@ from karmada_vc_agent.translation import (
     edge_application,
     kind_policy,
     names,
+    namespace_defaults,
     notices,
     placement,
     rbac,
     references,
+    service_names,
     services,
     sharing,
 )
@@ -58,6 +60,9 @@ class TranslationSettings:
     namespace_references: tuple[NamespaceReferences, ...] = ()
     cluster_scoped_kinds: ClusterScopedKinds = field(default_factory=dict)
     cluster_domain: str = "cluster.local"
+    cluster_dns: tuple[str, ...] = ()
+    infrastructure: tuple[str, ...] = ()
+    pod_cidrs: tuple[str, ...] = ()
     agent_name: str = "karmada-vc-agent"
 
 
@@ -224,6 +229,7 @@ def claimed_namespace(
     name = names.host_namespace(settings.namespace_template, namespace, vc.name)
     obj: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     _claim(obj, vc, namespace, settings.agent_name, work)
+    namespace_defaults.put_pod_security(obj, vc)
     return obj
 
 
@@ -247,6 +253,7 @@ def _refuse_forbidden_kind(draft: _Draft) -> None:
         namespaced=draft.namespaced,
         configured=draft.surroundings.settings.cluster_scoped_kinds,
     )
+    kind_policy.refuse_denied(draft.gvk, draft.surroundings.vc)
 
 
 def _map_name(draft: _Draft) -> None:
@@ -328,12 +335,26 @@ def _rewrite_service(draft: _Draft) -> None:
         services.rewrite_external_name(draft.obj, domain_name, draft.direction)
 
 
+def _name_services(draft: _Draft) -> None:
+    """Let pods find Services by virtual names, where the settings ask for it (ADR 15)."""
+    settings = draft.surroundings.settings
+    service_names.name_services(
+        draft.obj,
+        draft.gvk,
+        draft.surroundings.vc,
+        settings.cluster_domain,
+        settings.cluster_dns,
+        settings.pod_templates,
+    )
+
+
 def _stamp(draft: _Draft) -> None:
     """Put our labels and annotations on the object itself, never on pod templates (step 7)."""
     around = draft.surroundings
     if draft.gvk == _NAMESPACE_GVK:
         agent = around.settings.agent_name
         _claim(draft.obj, around.vc, draft.virtual_namespace, agent, around.work)
+        namespace_defaults.put_pod_security(draft.obj, around.vc)
     elif draft.policy is Policy.SHARE:
         sharing.stamp(draft.obj)
     else:
@@ -363,6 +384,7 @@ _STEPS: tuple[Callable[[_Draft], None], ...] = (
     _rewrite_rbac,
     _place,
     _rewrite_service,
+    _name_services,
     _stamp,
 )
 

@@ -60,6 +60,9 @@ HOST = (
         namespaced=False,
     ),
     Served("example.com/v1", "widgets", "Widget", is_custom=True),
+    Served("v1", "resourcequotas", "ResourceQuota", has_status=True),
+    Served("v1", "limitranges", "LimitRange"),
+    Served("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy"),
 )
 
 HUB = (

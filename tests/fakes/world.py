@@ -14,8 +14,11 @@ import orjson
 from karmada_vc_agent.controllers.cluster_status import pod_indexes
 from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
 from karmada_vc_agent.controllers.namespaces import NAMESPACES, NamespaceController
+from karmada_vc_agent.controllers.quotas import QuotaController
 from karmada_vc_agent.controllers.work_status import WorkStatus
+from karmada_vc_agent.fleet.census import HOST_OBJECT_INDEX, cluster_label
 from karmada_vc_agent.fleet.claims import Claims
+from karmada_vc_agent.fleet.default_objects import DefaultObjects
 from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, cluster_id
 from karmada_vc_agent.fleet.manifests import Manifests
@@ -96,6 +99,10 @@ class World:
             self.virtual_clusters,
             self.settings,
             lambda name: self.clusters.ours(name) is not None,
+            DefaultObjects(self.host_client, self.store_of, self.settings),
+        )
+        self.quotas = QuotaController(
+            self.host_client, self.store_of, self.claims, self.membership, self.virtual_clusters
         )
         # An hour passes between two looks, so that every sync asks anew.
         hours = itertools.count(step=3600.0)
@@ -131,7 +138,8 @@ class World:
     def store_of(self, resource: Resource) -> Store[Object] | None:
         if resource.gvk == NAMESPACES.gvk:
             return self.namespace_store
-        return self.informers.setdefault(resource.path(), Store(RawCodec()))
+        fresh = Store(RawCodec(), {HOST_OBJECT_INDEX: cluster_label})
+        return self.informers.setdefault(resource.path(), fresh)
 
     def shared_store_of(self, resource: Resource) -> Store[Object] | None:
         return self.shared_informers.setdefault(resource.path(), Store(RawCodec()))

@@ -19,6 +19,7 @@ from karmada_vc_agent.config import (
 )
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.selectors import Requirement
+from karmada_vc_agent.model.virtual_cluster import ApplyAs
 
 HEAD: dict[str, Any] = {
     "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",
@@ -88,6 +89,14 @@ def test_every_setting_of_a_virtual_cluster_is_read(file: File) -> None:
         "adoptNamespaces": ["mine"],
         "tolerations": [{"key": "k", "operator": "Exists"}],
         "offlineTolerations": True,
+        "quota": {"pods": 20, "requests.cpu": "4"},
+        "limits": [{"type": "Container", "default": {"cpu": "1"}}],
+        "networkPolicy": "isolate",
+        "podSecurity": "baseline",
+        "allowedKinds": ["apps/*", "ConfigMap"],
+        "deniedKinds": ["apps/DaemonSet"],
+        "applyAs": {"namespace": "tenants", "name": "branch-a", "clusterRole": "edit"},
+        "serviceNames": "SearchDomain",
     }
     (vc,) = file.load(virtualClusters=[entry]).virtual_clusters
     assert vc.node_selector.match_labels == {"branch": "a"}
@@ -98,6 +107,47 @@ def test_every_setting_of_a_virtual_cluster_is_read(file: File) -> None:
     assert (vc.namespaces, vc.adopt_namespaces) == ("OnDemand", ("mine",))
     assert vc.tolerations == ({"key": "k", "operator": "Exists"},)
     assert vc.offline_tolerations
+    assert vc.quota == {"pods": "20", "requests.cpu": "4"}
+    assert vc.limits == ({"type": "Container", "default": {"cpu": "1"}},)
+    assert (vc.network_policy, vc.pod_security) == ("isolate", "baseline")
+    assert vc.allowed_kinds == ("apps/*", "ConfigMap")
+    assert vc.denied_kinds == ("apps/DaemonSet",)
+    assert vc.apply_as == ApplyAs("tenants", "branch-a", "edit")
+    assert vc.apply_as.user == "system:serviceaccount:tenants:branch-a"
+    assert vc.service_names == "SearchDomain"
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"quota": {"pods": "many"}}, 'quota[pods]: "many" is no quantity, write it like 500m'),
+        ({"quota": {"pods": -1}}, "quota[pods]: must not be negative"),
+        ({"limits": [{"type": "Node"}]}, 'limits[0].type: is "Node", must be Container, Pod or'),
+        ({"limits": [{"type": "Pod", "most": {}}]}, "limits[0].most: must be a map, one of max"),
+        ({"limits": [{"type": "Pod", "max": "1"}]}, "limits[0].max: must be a map"),
+        ({"limits": [{"type": "Pod", "max": {"cpu": "x"}}]}, 'limits[0].max[cpu]: "x" is no'),
+        ({"networkPolicy": "yes"}, 'networkPolicy: is "yes", must be none or isolate'),
+        ({"podSecurity": "high"}, 'podSecurity: is "high", must be privileged, baseline or'),
+        ({"serviceNames": "All"}, 'serviceNames: is "All", must be None, SearchDomain or'),
+        ({"serviceNames": "VirtualFirst"}, "serviceNames: VirtualFirst needs clusterDNS to be set"),
+        ({"deniedKinds": ["apps/"]}, 'deniedKinds[0]: "apps/" is no kind; write group/Kind'),
+        ({"deniedKinds": ["/Pod"]}, 'deniedKinds[0]: "/Pod" is no kind'),
+        ({"allowedKinds": ["*"]}, 'allowedKinds[0]: "*" is every kind of the core group only'),
+        ({"applyAs": {"namespace": "A", "name": "b"}}, 'applyAs.namespace: "A" is no DNS name'),
+    ],
+)
+def test_wrong_limit_of_a_tenant_is_refused(
+    file: File, entry: dict[str, Any], problem: str
+) -> None:
+    text = file.problem(virtualClusters=[{**BRANCH_A, **entry}])
+    assert text.startswith(f"virtualClusters[0].{problem}"), text
+
+
+def test_addresses_are_checked(file: File) -> None:
+    config = file.load(podCIDRs=["10.244.0.0/16"], clusterDNS=["10.96.0.10"])
+    assert (config.pod_cidrs, config.cluster_dns) == (("10.244.0.0/16",), ("10.96.0.10",))
+    assert file.problem(podCIDRs=["10.244.0.1/16"]).startswith("podCIDRs[0]: 10.244.0.1/16 has")
+    assert file.problem(clusterDNS=["dns"]).startswith("clusterDNS[0]: 'dns' does not appear")
 
 
 @pytest.mark.parametrize("setting", FLAGS, ids=lambda setting: str(setting.name))

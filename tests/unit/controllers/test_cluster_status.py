@@ -435,3 +435,45 @@ async def test_cluster_that_is_gone_is_told_as_forgotten(setting: Setting) -> No
     setting.world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
     assert await setting.sync() is None
     assert setting.told == [("branch-a", "forgotten", None)]
+
+
+async def test_quota_bounds_allocatable_and_takes_the_modelings_away() -> None:
+    vc = objects.virtual_cluster(quota={"requests.cpu": "1500m", "pods": "500"})
+    async with new_world(vc) as world:
+        cluster = world.register(ready=None)
+        models = [{"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "64"}]}]
+        world.hub.seed({**cluster, "spec": {**cluster["spec"], "resourceModels": models}})
+        world.host.seed(objects.node("n1", {"branch": "a"}))
+        setting = Setting(world)
+        await setting.sync()
+        summary = setting.status()["resourceSummary"]
+        assert summary["allocatable"] == {"cpu": "1500m", "memory": "4Gi", "pods": "110"}
+        assert "allocatableModelings" not in summary
+
+
+async def test_each_cluster_reports_the_kinds_it_may_have() -> None:
+    vcs = (objects.virtual_cluster(denied_kinds=("Secret",)), objects.virtual_cluster("branch-b"))
+    async with new_world(*vcs) as world:
+        setting = Setting(world)
+        for vc in vcs:
+            world.register(vc.name, ready=None)
+            world.host.seed(objects.node(vc.name, {"branch": vc.name[-1]}))
+            await setting.sync(vc.name)
+        kinds = [
+            {r["kind"] for e in setting.status(vc.name)["apiEnablements"] for r in e["resources"]}
+            for vc in vcs
+        ]
+        assert kinds[1] - kinds[0] == {"Secret"}
+
+
+async def test_isolated_network_is_never_claimed_to_be_enforced() -> None:
+    vc = objects.virtual_cluster(network_policy="isolate")
+    async with new_world(vc) as world:
+        world.register(ready=None)
+        world.host.seed(objects.node("n1", {"branch": "a"}))
+        setting = Setting(world)
+        await setting.sync()
+        assert setting.condition("NetworkIsolation") == ("Unknown", "PolicyInPlace")
+        world.virtual_clusters["branch-a"] = objects.virtual_cluster()
+        await setting.sync()
+        assert setting.condition("NetworkIsolation") == ("False", "NotIsolated")

@@ -358,3 +358,16 @@ async def test_client_tells_of_watches_by_how_they_begin(
             pass
     watch = ("watch", NAMESPACES)
     assert listener.heard == [watch, ("GET", "<error>"), watch, ("GET", "403")]
+
+
+async def test_write_with_the_rights_of_another_says_so(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(namespace())
+    user = "system:serviceaccount:tenants:a"
+    created = await client.create(MAPS, config_map(), user)
+    await client.replace(f"{MAPS}/web", created, user)
+    await client.delete(f"{MAPS}/web", None, user)
+    await client.create(MAPS, config_map())
+    found = [request.headers.get("Impersonate-User") for request in host.writes()]
+    assert found == [user, user, user, None]

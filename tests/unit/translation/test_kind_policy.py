@@ -120,3 +120,38 @@ def test_unified_auth_object_is_recognised(
     obj = manifest("rbac.authorization.k8s.io/v1", kind)
     obj["metadata"] = {"name": name, "labels": labels}
     assert kind_policy.is_unified_auth(obj) is expected
+
+
+@pytest.mark.parametrize(
+    ("allowed", "denied", "api_version", "kind", "is_denied"),
+    [
+        ((), (), "v1", "Secret", False),
+        ((), ("Secret",), "v1", "Secret", True),
+        ((), ("Secret",), "example.com/v1", "Secret", False),
+        ((), ("apps/*",), "apps/v1", "DaemonSet", True),
+        ((), ("*/Ingress",), "networking.k8s.io/v1", "Ingress", True),
+        ((), ("*/*",), "v1", "ConfigMap", True),
+        (("apps/Deployment", "ConfigMap"), (), "apps/v1", "Deployment", False),
+        (("apps/Deployment", "ConfigMap"), (), "apps/v1", "StatefulSet", True),
+        (("apps/*",), ("apps/DaemonSet",), "apps/v1", "DaemonSet", True),
+    ],
+)
+def test_kinds_of_the_settings_are_refused_and_hidden(
+    allowed: tuple[str, ...], denied: tuple[str, ...], api_version: str, kind: str, is_denied: bool
+) -> None:
+    around = given.surroundings(vc={"allowed_kinds": allowed, "denied_kinds": denied})
+    gvk = parse_api_version(api_version, kind)
+    hidden = kind_policy.hidden_from_api_enablements(gvk, namespaced=True, vc=around.vc)
+    assert hidden is is_denied
+    if is_denied:
+        refusal = given.refusal(manifest(api_version, kind), around)
+        assert refusal.code is Code.KIND_FORBIDDEN
+        assert refusal.detail == f"kind {kind} is not allowed in this virtual cluster"
+    else:
+        given.host_object(manifest(api_version, kind), around)
+
+
+def test_namespaces_are_never_denied() -> None:
+    around = given.surroundings(vc={"allowed_kinds": ("ConfigMap",), "denied_kinds": ("*/*",)})
+    obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "edge"}}
+    assert given.host_object(obj, around, namespaced=False)["metadata"]["name"] == "edge-v-branch-a"

@@ -1,0 +1,111 @@
+"""A branch whose manifests are written with the rights of an account of the host."""
+
+import pytest
+
+from e2e.lab import objects
+from e2e.lab.api import Object, collection, path_of
+from e2e.lab.lab import Group, Lab
+from e2e.lab.wait import eventually, wait_gone
+
+RBAC = "rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture
+def group(lab: Lab) -> Group:
+    """Serve a branch whose account may write ConfigMaps and Deployments, but not Secrets."""
+    group = lab.group("a")
+    tenants = f"{lab.id}-agent"  # made by the test, removed with the agent's own
+    lab.host.create(objects.namespace(tenants))
+    lab.host.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "branch", "namespace": tenants},
+        }
+    )
+    lab.serve(
+        group.settings(
+            applyAs={"namespace": tenants, "name": "branch", "clusterRole": _role(lab)},
+        )
+    )
+    return group
+
+
+def test_what_the_account_may_not_do_is_refused_by_the_server(lab: Lab, group: Group) -> None:
+    lab.host.create(_cluster_role(lab))
+    try:
+        namespace = lab.namespace()
+        settings = objects.config_map(namespace)
+        lab.propagate([settings], group)
+        lab.wait_data(settings, group, key="value")
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "token", "namespace": namespace},
+        }
+        work = lab.create_work(group, "secret", secret)
+        lab.wait_applied(
+            work,
+            "False",
+            "Failed to apply all manifests (0/1): "
+            f'virtual cluster "{group.name}" may not create secrets in namespace {namespace}: its '
+            'account on the host lacks the rule {apiGroups: [""], resources: ["secrets"], '
+            'verbs: ["create"]}',
+        )
+        assert lab.host.find(lab.host_path(secret, group)) is None
+        role = {
+            "apiVersion": RBAC,
+            "kind": "Role",
+            "metadata": {"name": "strong", "namespace": namespace},
+            "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}],
+        }
+        found = lab.wait_applied(lab.create_work(group, "role", role), "False")
+        assert "is attempting to grant RBAC permissions not currently held" in _message(found)
+        assert "serviceaccount" not in _message(found)
+        lab.hub.delete(path_of(settings))
+        wait_gone(lab.host, lab.host_path(settings, group))
+    finally:
+        lab.host.delete(f"{collection(RBAC, 'ClusterRole')}/{_role(lab)}")
+
+
+def test_binding_of_the_account_is_put_right(lab: Lab, group: Group) -> None:
+    path = collection(RBAC, "RoleBinding", group.host_namespace("default")) + "/vc:apply-as"
+    made = eventually(lab.host.get, path)
+    lab.host.patch(path, {"subjects": []})
+
+    def look() -> None:
+        live = lab.host.get(path)
+        assert (live["roleRef"], live["subjects"]) == (made["roleRef"], made["subjects"])
+
+    eventually(look)
+    lab.host.delete(path)
+    lab.host.create(
+        {**made, "roleRef": {**made["roleRef"], "name": "view"}, "metadata": _bare(made)}
+    )
+    eventually(look)
+
+
+def _role(lab: Lab) -> str:
+    return f"{lab.id}-branch"
+
+
+def _cluster_role(lab: Lab) -> Object:
+    verbs = ["create", "update", "delete"]
+    return {
+        "apiVersion": RBAC,
+        "kind": "ClusterRole",
+        "metadata": {"name": _role(lab)},
+        "rules": [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs},
+            {"apiGroups": [RBAC.split("/", maxsplit=1)[0]], "resources": ["roles"], "verbs": verbs},
+        ],
+    }
+
+
+def _bare(obj: Object) -> Object:
+    return {key: obj["metadata"][key] for key in ("name", "namespace", "labels")}
+
+
+def _message(work: Object) -> str:
+    (found,) = (c["message"] for c in work["status"]["conditions"] if c["type"] == "Applied")
+    return str(found)

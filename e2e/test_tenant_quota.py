@@ -1,0 +1,167 @@
+"""The quota of a virtual cluster holds over all its namespaces, and Karmada schedules by it."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from e2e.lab import objects
+from e2e.lab.api import Object, collection
+from e2e.lab.lab import Group, Lab
+from e2e.lab.wait import eventually
+
+CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
+QUOTAS = collection("v1", "ResourceQuota")
+PODS = collection("v1", "Pod")
+BY_CAPACITY = {
+    "replicaDivisionPreference": "Weighted",
+    "replicaSchedulingType": "Divided",
+    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+}
+
+
+class Meter:
+    """Looks all the time at how many pods a virtual cluster has, and how many it may have."""
+
+    def __init__(self, lab: Lab, group: Group) -> None:
+        self._lab = lab
+        self._group = group
+        self._ended = threading.Event()
+        self.most_pods = 0
+        self.most_enforced = 0
+        self.looks = 0
+
+    @contextmanager
+    def running(self) -> Iterator["Meter"]:
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self.most_pods = max(self.most_pods, pods_of(self._lab, self._group))
+            self.most_enforced = max(self.most_enforced, enforced(self._lab, self._group))
+            self.looks += 1
+            time.sleep(0.05)
+
+
+def test_the_sum_over_namespaces_never_exceeds_the_quota(lab: Lab) -> None:
+    group = lab.group("a", nodes=3)
+    lab.serve(group.settings(quota={"pods": 6, "requests.cpu": "3"}))
+    templates = [
+        objects.deployment(lab.namespace(f"-{number}"), replicas=5, cpu="500m")
+        for number in range(3)
+    ]
+    with Meter(lab, group).running() as meter:
+        for template in templates:  # 15 pods are wanted, 6 may be
+            lab.propagate([template], group)
+        eventually(_has_pods, lab, group, 6)
+        time.sleep(3)
+        full = next(t for t in templates if len(_pods(lab, t, group)) == 5)
+        lab.hub.patch(_path(full), {"spec": {"replicas": 0}})
+        others = [template for template in templates if template is not full]
+        # What one namespace gives up moves to those that want it.
+        eventually(_share_six, lab, group, others)
+    assert meter.looks > 20
+    assert meter.most_pods == 6, f"{meter.most_pods} pods at once"
+    assert meter.most_enforced == 6, f"the shares added up to {meter.most_enforced}"
+
+
+def test_a_quota_made_smaller_or_removed_by_hand_is_put_right(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group.settings(quota={"pods": 4}, limits=[{"type": "Pod", "max": {"cpu": "1"}}]))
+    namespace = lab.namespace()
+    lab.propagate([objects.config_map(namespace)], group)
+    host = group.host_namespace(namespace)
+    quota = f"{collection('v1', 'ResourceQuota', host)}/vc-quota"
+    limits = f"{collection('v1', 'LimitRange', host)}/vc-limits"
+    eventually(lab.host.get, quota)
+    eventually(_adds_up, lab, group, 4)
+    lab.host.patch(quota, {"spec": {"hard": {"pods": "100"}}})
+    eventually(_adds_up, lab, group, 4)
+    before = lab.host.get(limits)["spec"]
+    lab.host.delete(quota)
+    lab.host.patch(limits, {"spec": {"limits": [{"type": "Pod", "max": {"cpu": "100"}}]}})
+    eventually(lab.host.get, quota)
+    eventually(_adds_up, lab, group, 4)
+
+    def look() -> None:
+        assert lab.host.get(limits)["spec"] == before
+
+    eventually(look)
+    lab.host.delete(limits)
+    eventually(look)
+
+
+def test_replicas_are_divided_by_what_each_branch_may_use(lab: Lab) -> None:
+    small, large = lab.group("small", nodes=2), lab.group("large", nodes=2)
+    model = {"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "8"}]}
+    lab.serve(
+        small.settings(quota={"requests.cpu": "2", "pods": 20}, resourceModels=[model]), large
+    )
+    summary = lab.cluster(small.name)["status"]["resourceSummary"]
+    assert summary["allocatable"]["cpu"] == "2"
+    assert summary["allocatable"]["pods"] == "20"
+    assert "allocatableModelings" not in summary
+    namespace = lab.namespace()
+    template = objects.deployment(namespace, replicas=8, cpu="1")
+    placement = objects.to_clusters(small.name, large.name) | {"replicaScheduling": BY_CAPACITY}
+    with Meter(lab, small).running() as meter:
+        lab.propagate([template], small, large, placement=placement)
+
+        def shares() -> dict[str, int]:
+            found = {
+                target["name"]: target["replicas"]
+                for target in lab.wait_fully_applied(template)["spec"]["clusters"]
+            }
+            assert sum(found.values()) == 8, found
+            return found
+
+        share = eventually(shares)[small.name]
+        assert 0 < share <= 2, "without its quota the small one would get half"
+        eventually(_has_pods, lab, small, share)
+    assert meter.most_pods == share
+
+
+def pods_of(lab: Lab, group: Group) -> int:
+    mine = f"-v-{group.name}"
+    return sum(
+        pod["metadata"]["namespace"].endswith(mine)
+        and pod["status"].get("phase") not in ("Succeeded", "Failed")
+        for pod in lab.host.list(PODS)
+    )
+
+
+def enforced(lab: Lab, group: Group) -> int:
+    """Return what the server admits pods by, all namespaces together."""
+    quotas = lab.host.list(QUOTAS, f"{CLUSTER_LABEL}={group.name}")
+    hard = ((quota.get("status") or {}).get("hard") or {} for quota in quotas)
+    return sum(int(amounts.get("pods", 0)) for amounts in hard)
+
+
+def _pods(lab: Lab, template: Object, group: Group) -> list[Object]:
+    return lab.pods(group.host_namespace(template["metadata"]["namespace"]))
+
+
+def _has_pods(lab: Lab, group: Group, count: int) -> None:
+    found = pods_of(lab, group)
+    assert found == count, f"{found} pods"
+
+
+def _share_six(lab: Lab, group: Group, templates: list[Object]) -> None:
+    counts = [len(_pods(lab, template, group)) for template in templates]
+    assert sum(counts) == 6, counts
+
+
+def _adds_up(lab: Lab, group: Group, amount: int) -> None:
+    found = enforced(lab, group)
+    assert found == amount, f"the shares add up to {found}"
+
+
+def _path(template: Object) -> str:
+    metadata = template["metadata"]
+    return f"{collection('apps/v1', 'Deployment', metadata['namespace'])}/{metadata['name']}"

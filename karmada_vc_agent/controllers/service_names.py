@@ -1,0 +1,74 @@
+"""The rules by which the host's CoreDNS knows the names of virtual namespaces (ADR 15).
+
+One ConfigMap, made from the claims of the virtual clusters whose settings ask for it.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from karmada_vc_agent.fleet.claims import Claims
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import Requeue
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
+from karmada_vc_agent.translation.service_names import rewrite_rules
+
+_log = logging.getLogger(__name__)
+
+RULES_KEY = "virtual-clusters.override"
+"""Files of this ending are imported into the server block by the CoreDNS of k3s and AKS."""
+_LOOK_AGAIN = Requeue(60.0)
+
+
+class ServiceNamesController:
+    """Keeps the ConfigMap `<agentName>-service-names` in the namespace of CoreDNS; sole writer."""
+
+    def __init__(
+        self,
+        host: ApiClient,
+        claims: Claims,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        agent_name: str,
+        dns_namespace: str,
+        cluster_domain: str,
+    ) -> None:
+        self._host = host
+        self._claims = claims
+        self._asking = [
+            name for name, vc in virtual_clusters.items() if vc.service_names != SERVICE_NAMES_NONE
+        ]
+        self._agent_name = agent_name
+        self._cluster_domain = cluster_domain
+        self._namespace = dns_namespace
+        self._name = f"{agent_name}-service-names"
+
+    async def reconcile(self, _: str) -> Requeue | None:
+        """Make the rules fit the claims; nothing where no virtual cluster asks for them."""
+        if not self._asking:
+            return None
+        claims = {name: self._claims.of(name) for name in self._asking}
+        data = {RULES_KEY: rewrite_rules(self._cluster_domain, claims)}
+        collection = f"/api/v1/namespaces/{self._namespace}/configmaps"
+        path = f"{collection}/{self._name}"
+        try:
+            live = await self._host.get(path)
+        except NotFoundError:
+            _log.info(
+                "Making rules for CoreDNS",
+                extra={"namespace": self._namespace, "object": self._name},
+            )
+            await self._host.create(collection, self._config_map(data))
+            return _LOOK_AGAIN
+        if live.get("data") != data:
+            await self._host.replace(path, {**live, "data": data})
+        return _LOOK_AGAIN
+
+    def _config_map(self, data: dict[str, str]) -> Object:
+        metadata = {
+            "name": self._name,
+            "namespace": self._namespace,
+            "labels": {AGENT_LABEL: self._agent_name},
+        }
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

@@ -1,0 +1,24 @@
+"""Patterns for kinds, as settings have them: `apps/Deployment`, `Secret`, `batch/*`, `*/*`."""
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+
+def matches_any(patterns: Iterable[str], group: str, kind: str) -> bool:
+    """Whether one of the patterns names a kind; one without a slash is of the core group."""
+    return any(_matches(pattern, group, kind) for pattern in patterns)
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Say what is wrong with a pattern, or None."""
+    group, slash, kind = pattern.rpartition("/")
+    if not kind or (slash and not group) or "/" in group:
+        return f'"{pattern}" is no kind; write group/Kind, or Kind alone for the core group'
+    if pattern == "*":
+        return '"*" is every kind of the core group only; write */* for all kinds'
+    return None
+
+
+def _matches(pattern: str, group: str, kind: str) -> bool:
+    wanted_group, _, wanted_kind = pattern.rpartition("/")
+    return fnmatchcase(group, wanted_group) and fnmatchcase(kind, wanted_kind)

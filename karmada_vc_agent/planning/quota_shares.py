@@ -1,0 +1,248 @@
+"""One quota over many namespaces: what each may use, so that the sum holds (ADR 14).
+
+Kubernetes counts per namespace. So each namespace has a quota of its own, and these shares
+never add up to more than the whole; a share that is not used moves to where it is wanted.
+Amounts are whole numbers: milli-cores for CPU, units for everything else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from karmada_vc_agent.model import quantity
+from karmada_vc_agent.model.objects import Object, dig, gvk_of
+
+Amounts = Mapping[str, int]
+
+_REQUESTS, _LIMITS = "requests.", "limits."
+_PODS = ("pods", "count/pods")
+_PLAIN_REQUESTS = ("cpu", "memory", "ephemeral-storage")
+_REPLICATED = frozenset(
+    (
+        ("apps", "Deployment"),
+        ("apps", "StatefulSet"),
+        ("apps", "ReplicaSet"),
+        ("", "ReplicationController"),
+    )
+)
+_SURGE = "25%"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The quota of one namespace.
+
+    hard: what the object says. enforced: what the server goes by, None until it has looked.
+    used: what the server counts. wanted: what the workloads there use when all their pods run.
+    rolling: what they use while they roll, a little more.
+    """
+
+    hard: Amounts
+    enforced: Amounts | None
+    used: Amounts
+    wanted: Amounts
+    rolling: Amounts
+
+
+def amounts_of(quantities: Mapping[str, quantity.Raw] | None) -> dict[str, int]:
+    """Return a map of quantities as amounts."""
+    return {name: _amount(name, raw) for name, raw in (quantities or {}).items()}
+
+
+def quantities_of(amounts: Amounts) -> dict[str, str]:
+    """Return amounts as the server writes them."""
+    return {name: str(_quantity(name, amounts[name])) for name in sorted(amounts)}
+
+
+def share_of(quota: Object, wanted: Amounts, rolling: Amounts) -> Share:
+    """Read the share of a namespace from its ResourceQuota."""
+    enforced = dig(quota, "status", "hard")
+    return Share(
+        hard=amounts_of(dig(quota, "spec", "hard")),
+        enforced=None if enforced is None else amounts_of(enforced),
+        used=amounts_of(dig(quota, "status", "used")),
+        wanted=wanted,
+        rolling=rolling,
+    )
+
+
+def divide(total: Amounts, shares: Mapping[str, Share]) -> dict[str, dict[str, int]]:
+    """Return what each namespace is to get; never more than `total` in all.
+
+    First what is used, then what is wanted, the smallest wish first, then what rolling needs; the
+    rest evenly. A division that still serves is kept, so that not every new pod changes every
+    quota.
+    """
+    targets: dict[str, dict[str, int]] = {name: {} for name in shares}
+    for resource, amount in total.items():
+        for name, share in _divide_one(resource, amount, shares).items():
+            targets[name][resource] = share
+    return targets
+
+
+def next_hard(
+    total: Amounts,
+    shares: Mapping[str, Share],
+    targets: Mapping[str, Amounts],
+    *,
+    may_raise: bool,
+) -> dict[str, dict[str, int]]:
+    """Return what to write to each quota now, on the way to the targets.
+
+    Lowering comes first. A share is raised only by what no other one holds, and a lowered one
+    holds what it held until the server says that it goes by the new number: pods are admitted
+    against that. So the sum of what is enforced never exceeds the total.
+    may_raise: False while a namespace has no quota. Nothing is raised either while the server
+    has not counted in one of them: nobody knows what is used there.
+    """
+    result: dict[str, dict[str, int]] = {name: {} for name in shares}
+    for resource, amount in total.items():
+        wanted = {name: targets[name][resource] for name in shares}
+        lowered = {n: min(s.hard.get(resource, 0), wanted[n]) for n, s in shares.items()}
+        held = {n: _held(lowered[n], s, resource) for n, s in shares.items()}
+        is_counted = all(resource in (share.enforced or {}) for share in shares.values())
+        if not (may_raise and is_counted):
+            for name in shares:
+                result[name][resource] = lowered[name]
+            continue
+        free = max(0, amount - sum(held.values()))
+        for name in sorted(shares):
+            new = max(lowered[name], min(wanted[name], held[name] + free))
+            free -= max(0, new - held[name])
+            result[name][resource] = new
+    return result
+
+
+def wanted_by(
+    workload: Object, limits: tuple[Object, ...], nodes: int
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return what all pods of a workload use, and use while it rolls, by names of a quota.
+
+    limits: of the virtual cluster, for containers that state nothing. nodes: of the virtual
+    cluster, each of which may get a pod of a DaemonSet.
+    """
+    pods, surge = _pods_wanted(workload, nodes)
+    spec = dig(workload, "spec", "template", "spec")
+    if not pods or not isinstance(spec, dict):
+        return {}, {}
+    one: dict[str, int] = dict.fromkeys(_PODS, 1)
+    for field, prefix in (("requests", _REQUESTS), ("limits", _LIMITS)):
+        for name, amount in _pod_amounts(spec, field, limits).items():
+            one[prefix + name] = amount
+            if field == "requests" and name in _PLAIN_REQUESTS:
+                one[name] = amount
+    return (
+        {name: amount * pods for name, amount in one.items()},
+        {name: amount * (pods + surge) for name, amount in one.items()},
+    )
+
+
+def _divide_one(resource: str, amount: int, shares: Mapping[str, Share]) -> dict[str, int]:
+    used = {name: share.used.get(resource, 0) for name, share in shares.items()}
+    free = amount - sum(used.values())
+    if free < 0:
+        # More runs than may: nothing is evicted, and nothing new starts until it fits again.
+        all_used = sum(used.values())
+        return {name: use * amount // all_used for name, use in used.items()}
+    granted = dict(used)
+    for wishes in (
+        {name: share.wanted.get(resource, 0) for name, share in shares.items()},
+        {name: share.rolling.get(resource, 0) for name, share in shares.items()},
+    ):
+        needs = {name: max(0, wish - granted[name]) for name, wish in wishes.items()}
+        for name in sorted(shares, key=lambda name: (needs[name], name)):
+            grant = min(needs[name], free)
+            granted[name] += grant
+            free -= grant
+    each, rest = divmod(free, len(shares)) if shares else (0, 0)
+    current = {name: share.hard.get(resource, 0) for name, share in shares.items()}
+    if sum(current.values()) == amount and all(
+        current[name] >= granted[name] + each // 2 for name in shares
+    ):
+        return current
+    return {n: granted[n] + each + (rest if n == min(shares) else 0) for n in shares}
+
+
+def _held(lowered: int, share: Share, resource: str) -> int:
+    enforced = (share.enforced or {}).get(resource, 0)
+    return max(lowered, enforced, share.used.get(resource, 0))
+
+
+def _pods_wanted(workload: Object, nodes: int) -> tuple[int, int]:
+    """Return how many pods a workload has, and how many more while it rolls."""
+    gvk = gvk_of(workload)
+    spec = workload.get("spec") or {}
+    if (gvk.group, gvk.kind) in _REPLICATED:
+        replicas = _number(spec.get("replicas"), 1)
+        return replicas, _surge(spec, replicas) if gvk.kind == "Deployment" else 0
+    if (gvk.group, gvk.kind) == ("apps", "DaemonSet"):
+        return nodes, 0
+    if (gvk.group, gvk.kind) == ("batch", "Job") and not spec.get("suspend"):
+        finished = dig(workload, "status", "completionTime") is not None
+        return 0 if finished else _number(spec.get("parallelism"), 1), 0
+    return 0, 0
+
+
+def _surge(spec: Object, replicas: int) -> int:
+    """Return how many pods more a Deployment has while it rolls; percentages are rounded up."""
+    if not replicas or dig(spec, "strategy", "type") == "Recreate":
+        return 0
+    surge = dig(spec, "strategy", "rollingUpdate", "maxSurge")
+    surge = _SURGE if surge is None else surge
+    if isinstance(surge, str) and surge.endswith("%") and surge[:-1].isdigit():
+        return -(-replicas * int(surge[:-1]) // 100)
+    return _number(surge, 0)
+
+
+def _number(value: Any, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def _pod_amounts(spec: Object, field: str, limits: tuple[Object, ...]) -> dict[str, int]:
+    """Return requests or limits of one pod, as the scheduler and the quota count them."""
+    default = _container_default(field, limits)
+    total: dict[str, int] = {}
+    for container in spec.get("containers") or []:
+        for name, amount in {**default, **_stated(container, field)}.items():
+            total[name] = total.get(name, 0) + amount
+    for container in spec.get("initContainers") or []:
+        for name, amount in {**default, **_stated(container, field)}.items():
+            total[name] = max(total.get(name, 0), amount)
+    for name, amount in amounts_of(spec.get("overhead")).items():
+        if field == "requests" or name in total:  # no limit stays no limit
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _stated(container: Object, field: str) -> dict[str, int]:
+    resources = container.get("resources") or {}
+    # The server takes a limit for the request that is not stated.
+    stated = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return amounts_of(stated if field == "requests" else resources.get("limits"))
+
+
+def _container_default(field: str, limits: tuple[Object, ...]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    keys = (
+        ("min", "max", "default", "defaultRequest") if field == "requests" else ("max", "default")
+    )
+    for limit in limits:
+        if limit.get("type") == "Container":
+            for key in keys:
+                found |= amounts_of(limit.get(key))
+    return found
+
+
+def _is_cpu(name: str) -> bool:
+    return name.rpartition(".")[2] == "cpu"
+
+
+def _amount(name: str, raw: quantity.Raw) -> int:
+    return quantity.milli_units(raw) if _is_cpu(name) else quantity.whole_units(raw)
+
+
+def _quantity(name: str, amount: int) -> quantity.Quantity:
+    if _is_cpu(name):
+        return quantity.of_milli(amount)
+    is_memory = name.rpartition(".")[2] in ("memory", "ephemeral-storage", "storage")
+    return quantity.of_whole(amount, "BinarySI" if is_memory else "DecimalSI")

@@ -1,0 +1,158 @@
+"""Objects and labels that every claimed namespace gets (rewriting-rules 6).
+
+Objects are written as the server keeps them, defaults filled in and quantities canonical, so that
+what was changed by hand is told from what the server did.
+"""
+
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_network
+from typing import Any
+
+from karmada_vc_agent.model import karmada, quantity
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, POD_SECURITY_ANNOTATION
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, labels_of
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+
+QUOTA_NAME = "vc-quota"
+LIMITS_NAME = "vc-limits"
+ISOLATION_NAME = "vc-isolation"
+APPLY_AS_NAME = "vc:apply-as"
+"""Names that no manifest may use (kind_policy)."""
+
+POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
+
+_RBAC_API = "rbac.authorization.k8s.io/v1"
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+_EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
+
+DEFAULT_KINDS: Mapping[GroupVersionKind, str] = {
+    GroupVersionKind("", "v1", "ResourceQuota"): QUOTA_NAME,
+    GroupVersionKind("", "v1", "LimitRange"): LIMITS_NAME,
+    GroupVersionKind("networking.k8s.io", "v1", "NetworkPolicy"): ISOLATION_NAME,
+    GroupVersionKind("rbac.authorization.k8s.io", "v1", "RoleBinding"): APPLY_AS_NAME,
+}
+"""Kind -> name of the default of that kind."""
+
+
+def namespace_defaults(
+    vc: VirtualCluster,
+    virtual: VirtualNamespace,
+    host: HostNamespace,
+    infrastructure: Iterable[str],
+    pod_cidrs: Iterable[str],
+) -> list[Object]:
+    """Return the defaults of one namespace that do not depend on the others.
+
+    infrastructure: host namespaces that may reach isolated pods. pod_cidrs: of the host's pods;
+    empty = not known. The quota depends on the other namespaces: see empty_quota().
+    """
+    found = []
+    if vc.limits:
+        found.append(_object("v1", "LimitRange", LIMITS_NAME, {"spec": _limits(vc.limits)}))
+    if vc.network_policy == "isolate":
+        spec = {"spec": _isolation(vc.name, infrastructure, pod_cidrs)}
+        found.append(_object("networking.k8s.io/v1", "NetworkPolicy", ISOLATION_NAME, spec))
+    if vc.apply_as is not None and vc.apply_as.cluster_role:
+        account = {
+            "kind": "ServiceAccount",
+            "name": vc.apply_as.name,
+            "namespace": vc.apply_as.namespace,
+        }
+        role = {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": vc.apply_as.cluster_role,
+        }
+        binding = {"roleRef": role, "subjects": [account]}
+        found.append(_object(_RBAC_API, "RoleBinding", APPLY_AS_NAME, binding))
+    return [_claimed(obj, vc, virtual, host) for obj in found]
+
+
+def empty_quota(vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace) -> Object:
+    """Return the quota that a namespace starts with: nothing, until it gets its share."""
+    spec = {"spec": {"hard": dict.fromkeys(sorted(vc.quota), "0")}}
+    return _claimed(_object("v1", "ResourceQuota", QUOTA_NAME, spec), vc, virtual, host)
+
+
+def put_pod_security(namespace: Object, vc: VirtualCluster) -> None:
+    """Label a Namespace on its way to the host with the level; its own label wins."""
+    if not vc.pod_security:
+        return
+    metadata = namespace["metadata"]
+    metadata["labels"] = labels = metadata.get("labels") or {}
+    labels.setdefault(POD_SECURITY_LABEL, vc.pod_security)
+    metadata["annotations"] = annotations = metadata.get("annotations") or {}
+    annotations[POD_SECURITY_ANNOTATION] = vc.pod_security
+
+
+def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:
+    """Return the merge patch of metadata that puts the level right; empty = it is right.
+
+    A label that the Work brings stays, whatever it says; one that we put there goes with the
+    setting.
+    """
+    label = labels_of(live).get(POD_SECURITY_LABEL)
+    ours = annotations_of(live).get(POD_SECURITY_ANNOTATION)
+    managed = annotations_of(live).get(karmada.MANAGED_LABELS_ANNOTATION, "").split(",")
+    changes: Object = {}
+    wanted = vc.pod_security or None
+    if POD_SECURITY_LABEL not in managed and (wanted or label == ours) and label != wanted:
+        changes["labels"] = {POD_SECURITY_LABEL: wanted}
+    if ours != wanted:
+        changes["annotations"] = {POD_SECURITY_ANNOTATION: wanted}
+    return changes
+
+
+def _object(api_version: str, kind: str, name: str, body: Object) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **body}
+
+
+def _claimed(
+    obj: Object, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
+) -> Object:
+    labels = {CLUSTER_LABEL: vc.name, NAMESPACE_LABEL: virtual}
+    obj["metadata"] |= {"namespace": host, "labels": labels}
+    return obj
+
+
+def _limits(limits: Iterable[Object]) -> Object:
+    return {"limits": [_with_server_defaults(limit) for limit in limits]}
+
+
+def _with_server_defaults(limit: Object) -> Object:
+    """Return one item of a LimitRange as the server keeps it.
+
+    For containers the server derives `default` and `defaultRequest`. Source: kubernetes
+    pkg/apis/core/v1/defaults.go.
+    """
+    amounts: dict[str, dict[str, str]] = {
+        key: {name: str(quantity.parse(amount)) for name, amount in value.items()}
+        for key, value in limit.items()
+        if key != "type"
+    }
+    if limit.get("type") == "Container":
+        default = {**amounts.get("max", {}), **amounts.get("default", {})}
+        requests = {**amounts.get("min", {}), **default, **amounts.get("defaultRequest", {})}
+        amounts |= {"default": default, "defaultRequest": requests}
+    return {"type": limit["type"], **{key: value for key, value in amounts.items() if value}}
+
+
+def _isolation(
+    cluster: str, infrastructure: Iterable[str], pod_cidrs: Iterable[str]
+) -> dict[str, Any]:
+    values = sorted(set(infrastructure))
+    named = {"key": _NAMESPACE_NAME_LABEL, "operator": "In", "values": values}
+    ingress: list[Object] = [
+        {"from": [{"namespaceSelector": {"matchLabels": {CLUSTER_LABEL: cluster}}}]},
+        {"from": [{"namespaceSelector": {"matchExpressions": [named]}}]},
+    ]
+    networks = [ip_network(cidr) for cidr in pod_cidrs]
+    outside = [
+        {"ipBlock": {"cidr": everywhere, "except": [str(n) for n in networks if n.version == v]}}
+        for v, everywhere in _EVERYWHERE.items()
+        if any(network.version == v for network in networks)
+    ]
+    if outside:
+        # So that node ports keep working: they arrive with addresses from outside.
+        ingress.append({"from": outside})
+    return {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": ingress}

@@ -1,0 +1,107 @@
+"""QuotaController: one step at a time, by what the server has confirmed."""
+
+import pytest
+
+from karmada_vc_agent.controllers.quotas import WORKLOADS
+from karmada_vc_agent.fleet.default_objects import QUOTAS
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from tests.fakes import objects, served
+from tests.fakes.world import World, new_world
+
+NAMESPACES = [VirtualNamespace(name) for name in ("edge", "shop")]
+APPS = tuple(
+    served.Served(resource.gvk.api_version, resource.plural, resource.gvk.kind)
+    for resource in WORKLOADS
+    if resource.gvk.kind != "Deployment"
+)
+
+
+def path(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}-v-branch-a/resourcequotas/vc-quota"
+
+
+def hard(world: World, namespace: str) -> str:
+    found: str = world.host.live(path(namespace))["spec"]["hard"]["pods"]
+    return found
+
+
+def count(world: World, namespace: str, used: int = 0) -> None:
+    """Let the server go by what the quota says."""
+    live = world.host.live(path(namespace))
+    world.host.seed({**live, "status": {**live["spec"], "used": {"pods": str(used)}}})
+
+
+async def reconcile(world: World) -> None:
+    for resource in (QUOTAS, *WORKLOADS):
+        world.store_of(resource)
+    world.look()
+    await world.quotas.reconcile("branch-a")
+
+
+async def given(world: World, *namespaces: VirtualNamespace) -> None:
+    world.host.storage.served = [*world.host.storage.served, *APPS]
+    for namespace in namespaces:
+        await world.namespaces.claim(world.vc(), namespace)
+
+
+async def test_shares_are_raised_once_every_namespace_is_counted() -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "5"})) as world:
+        await given(world, *NAMESPACES)
+        count(world, "edge")
+        await reconcile(world)
+        assert (hard(world, "edge"), hard(world, "shop")) == ("0", "0")
+        count(world, "shop")
+        await reconcile(world)
+        assert (hard(world, "edge"), hard(world, "shop")) == ("3", "2")
+
+
+async def test_share_moves_to_the_workload_that_wants_it() -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world, *NAMESPACES)
+        for namespace in NAMESPACES:
+            count(world, namespace)
+        await reconcile(world)
+        for namespace in NAMESPACES:
+            count(world, namespace)
+        deployment = objects.deployment("web", "shop-v-branch-a", replicas=4)
+        deployment["metadata"]["labels"][CLUSTER_LABEL] = "branch-a"
+        world.host.seed(deployment)
+        await reconcile(world)
+        assert (hard(world, "edge"), hard(world, "shop")) == ("0", "2")
+        count(world, "edge")
+        await reconcile(world)
+        assert (hard(world, "edge"), hard(world, "shop")) == ("0", "4")
+
+
+async def test_nothing_is_raised_while_a_namespace_has_no_quota() -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world, *NAMESPACES)
+        world.host.remove(path("shop"))
+        count(world, "edge")
+        await reconcile(world)
+        assert hard(world, "edge") == "0"
+
+
+async def test_division_at_rest_writes_nothing() -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world, *NAMESPACES)
+        for _ in range(2):
+            for namespace in NAMESPACES:
+                count(world, namespace)
+            world.forget_requests()
+            await reconcile(world)
+        assert world.host.writes() == []
+
+
+async def test_workloads_are_awaited() -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        with pytest.raises(RetryError, match="resourcequotas of the host are not known yet"):
+            await world.quotas.reconcile("branch-a")
+
+
+async def test_virtual_cluster_without_a_quota_is_left_alone(world: World) -> None:
+    await world.quotas.reconcile("branch-a")
+    await world.quotas.reconcile("branch-z")
+    assert world.host.requests == []
