@@ -29,6 +29,12 @@ from karmada_vc_agent.controllers.namespaces import (
     NAMESPACES,
     NamespaceController,
 )
+from karmada_vc_agent.controllers.placement_guard import (
+    EVERYTHING,
+    IN_EFFECT_WITHIN_S,
+    GuardSettings,
+    PlacementGuard,
+)
 from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.controllers.work_status import WorkStatus
 from karmada_vc_agent.fleet.agent_state import AgentState
@@ -69,7 +75,7 @@ from karmada_vc_agent.kube.reflector import Reflector, unlisted, wait_all_synced
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.core import Node, Pod
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import work_name
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
@@ -308,6 +314,7 @@ class Service:
             on_renewed=lambda name: self._census.contact(name, HUB),
         )
         membership = MembershipController(clients.host, self._nodes, self._membership, vcs)
+        self._guard = self._placement_guard()
         controllers: list[Controller[Any]] = [
             Controller(
                 "cluster-lease",
@@ -326,6 +333,7 @@ class Service:
             ),
             Controller("namespaces", self._namespace_queue, namespaces.reconcile, FEW_WORKERS),
             Controller("membership", self._node_queue, membership.reconcile, FEW_WORKERS),
+            Controller("placement-guard", self._guard_queue, self._guard.reconcile, 1),
             Controller(
                 "execution",
                 self._works_queue,
@@ -402,6 +410,24 @@ class Service:
             lambda: datetime.now(UTC),
         )
 
+    def _placement_guard(self) -> PlacementGuard:
+        config = self._config
+        self._guard_queue = _name_queue(STATUS_RETRY_MAX_S)
+        self._policies = InformerSet(
+            self._clients.host,
+            {"labelSelector": f"{AGENT_LABEL}={config.agent_name}"},
+            lambda _old, _new: self._guard_queue.add(EVERYTHING),
+        )
+        return PlacementGuard(
+            self._clients.host,
+            self._host_discovery,
+            self._claims,
+            self._virtual_clusters,
+            GuardSettings(config.agent_name, config.agent_namespace, config.install_policies),
+            watch=self._policies.store,
+            on_change=self._placement_changed,
+        )
+
     def _status_controller(self) -> ClusterStatusController:
         config, host = self._config, self._clients.host_urgent
         frequency_s = config.cluster_status_update_frequency
@@ -412,6 +438,7 @@ class Service:
             membership=self._membership,
             pods=self._pods,
             claims=self._claims,
+            placement=self._guard.condition,
         )
         thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
         return ClusterStatusController(
@@ -552,6 +579,8 @@ class Service:
                     # Its Work, if there is one, takes over what was claimed on demand.
                     work = work_name("Namespace", claim.namespace, "")
                     self._works_queue.add((claim.cluster, work))
+        if before != after and self._guard.is_undecided():
+            self._guard_queue.add(EVERYTHING)
         if old is None or new is None or _names(old) != _names(new):
             for name in self._virtual_clusters:
                 self._retry_refused(name)
@@ -561,6 +590,10 @@ class Service:
         for name in self._virtual_clusters:
             for work in self._watches.works.with_kind(name, concerns):
                 self._works_queue.add((name, work))
+
+    def _placement_changed(self) -> None:
+        for name in self._virtual_clusters:
+            self._status_queue.add(name)
 
     def _retry_refused(self, name: str) -> None:
         for key in self._execution.refused(name):
@@ -633,6 +666,7 @@ class Service:
             readers.append(group.create_task(self._informers.run(), name="informers"))
             readers.append(group.create_task(self._watches.run(), name="work watches"))
             readers.append(group.create_task(self._recorder.run(), name="events"))
+            readers.append(group.create_task(self._policies.run(), name="policies"))
             readers.append(
                 group.create_task(self._interpreter_rules.run(), name="interpreter rules")
             )
@@ -648,8 +682,9 @@ class Service:
                 _log.info("Serving", extra={"virtual_clusters": ",".join(self._virtual_clusters)})
                 for name in self._virtual_clusters:
                     self._registration_queue.add(name)
+                self._guard_queue.add(EVERYTHING)
                 workers = [
-                    group.create_task(controller.run(), name=controller.name)
+                    group.create_task(self._work(controller), name=controller.name)
                     for controller in self._controllers
                 ]
                 self._tasks += workers
@@ -672,6 +707,12 @@ class Service:
     async def _wait_synced(self) -> None:
         await wait_all_synced(self._reflectors, self._config.cluster_cache_sync_timeout)
         await self._interpreter_rules.wait_answered()
+
+    async def _work(self, controller: Controller[Any]) -> None:
+        if controller.queue is self._works_queue:
+            # No workload comes before what keeps its pods in place, or before it is known why not.
+            await self._guard.wait_settled(IN_EFFECT_WITHIN_S)
+        await controller.run()
 
     async def _report_unserved(self) -> None:
         """Warn of virtual clusters that left the settings; forget those that left the hub too."""

@@ -56,7 +56,10 @@ def pod_indexes() -> dict[str, Callable[[Pod], Iterable[str]]]:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """What is known of the host."""
+    """What is known of the host.
+
+    placement: returns the condition PlacementEnforced, None while it is not known.
+    """
 
     client: ApiClient
     probe: HealthProbe
@@ -64,6 +67,7 @@ class HostView:
     membership: Membership
     pods: Store[Pod]
     claims: Claims
+    placement: Callable[[], Condition | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +204,7 @@ class ClusterStatusController:
         is_partial = is_partial or not served.is_complete
         nodes = self._host.membership.nodes_of(name)
         summary = None
+        placement = self._host.placement()
         if self._with_resources:
             models = (dig(cluster, "spec", "resourceModels") or []) if self._with_models else []
             on_nodes = [
@@ -217,6 +222,7 @@ class ClusterStatusController:
                 rules.complete_api_enablements(len(enablements), is_partial=is_partial),
                 ready,
                 *self._overlap(name, live),
+                *([placement] if placement else []),
             ],
         )
         return rules.compose_cluster_status(live, observed, self._now())

@@ -105,9 +105,9 @@ class ApiClient:
         """GET and decode."""
         return _decoded(await self.request("GET", path, query=query))
 
-    async def create(self, path: str, obj: Any) -> Object:
+    async def create(self, path: str, obj: Any, query: Query | None = None) -> Object:
         """POST and decode."""
-        return _decoded(await self.request("POST", path, body=obj))
+        return _decoded(await self.request("POST", path, query=query, body=obj))
 
     async def replace(self, path: str, obj: Any) -> Object:
         """PUT and decode."""
