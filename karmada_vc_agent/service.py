@@ -16,11 +16,18 @@ from karmada_vc_agent.config import AgentConfig
 from karmada_vc_agent.controllers import certificate, endpoint_slices
 from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
 from karmada_vc_agent.controllers.cluster_status import (
+    PODS_BY_NODE,
     ClusterStatusController,
     Gates,
     HostView,
     StatusTimes,
     pod_indexes,
+)
+from karmada_vc_agent.controllers.escape_detector import (
+    SETTLES_S,
+    EscapeDetector,
+    HostPods,
+    PodKey,
 )
 from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
 from karmada_vc_agent.controllers.membership import MembershipController
@@ -217,9 +224,8 @@ class Service:
             Reflector(hub, CLUSTERS_PATH, cluster_codec, cluster_store),
             Reflector(host, "/api/v1/nodes", node_codec, self._nodes),
             Reflector(host, "/api/v1/namespaces", raw, self._namespace_store),
+            Reflector(host, "/api/v1/pods", pod_codec, self._pods),
         ]
-        if self._config.enable_cluster_resource_modeling:
-            self._reflectors.append(Reflector(host, "/api/v1/pods", pod_codec, self._pods))
         self._host_discovery = Discovery(self._clients.host_urgent)
         self._hub_discovery = Discovery(hub)
         self._watches = WorkWatches(
@@ -303,6 +309,8 @@ class Service:
                 measure=self._metrics.work_synced,
             ),
         )
+        self._guard = self._placement_guard()
+        self._escapes = self._escape_detector(events)
         self._census = self._new_census()
         registration = RegistrationController(clients.hub, self._clusters, state, vcs, reregister)
         lease = ClusterLeaseController(
@@ -314,7 +322,6 @@ class Service:
             on_renewed=lambda name: self._census.contact(name, HUB),
         )
         membership = MembershipController(clients.host, self._nodes, self._membership, vcs)
-        self._guard = self._placement_guard()
         controllers: list[Controller[Any]] = [
             Controller(
                 "cluster-lease",
@@ -334,6 +341,7 @@ class Service:
             Controller("namespaces", self._namespace_queue, namespaces.reconcile, FEW_WORKERS),
             Controller("membership", self._node_queue, membership.reconcile, FEW_WORKERS),
             Controller("placement-guard", self._guard_queue, self._guard.reconcile, 1),
+            Controller("escape-detector", self._escape_queue, self._escapes.reconcile, FEW_WORKERS),
             Controller(
                 "execution",
                 self._works_queue,
@@ -428,6 +436,32 @@ class Service:
             on_change=self._placement_changed,
         )
 
+    def _escape_detector(self, events: WorkEvents) -> EscapeDetector:
+        self._escape_queue: WorkQueue[PodKey] = WorkQueue(
+            self._cluster_of_pod, max_delay_s=STATUS_RETRY_MAX_S
+        )
+        known = HostPods(
+            self._pods,
+            PODS_BY_NODE,
+            self._nodes,
+            self._membership,
+            self._claims,
+            self._virtual_clusters,
+        )
+        return EscapeDetector(
+            self._clients.host,
+            self._host_discovery,
+            known,
+            self._watches.works,
+            self._clusters,
+            events,
+            lambda key: self._escape_queue.add_after(key, SETTLES_S),
+        )
+
+    def _cluster_of_pod(self, key: PodKey) -> str:
+        claim = self._claims.on(key[0])
+        return claim.cluster if claim is not None else ""
+
     def _status_controller(self) -> ClusterStatusController:
         config, host = self._config, self._clients.host_urgent
         frequency_s = config.cluster_status_update_frequency
@@ -481,6 +515,8 @@ class Service:
     def _connect_handlers(self) -> None:
         self._clusters.store.add_handler(self._cluster_changed)
         self._nodes.add_handler(self._node_changed)
+        self._nodes.add_handler(self._escapes.follow_node)
+        self._pods.add_handler(self._escapes.follow_pod)
         self._membership.add_listener(self._nodes_of_cluster_changed)
         self._namespace_store.add_handler(self._namespace_changed)
         for client in (self._clients.hub, self._clients.host):
@@ -563,6 +599,7 @@ class Service:
         for name in self._virtual_clusters:
             for node, _ in self._membership.overlaps(name):
                 self._node_queue.add(node)
+                self._escapes.look_at_node(node)
                 self._nodes_of_cluster_changed(name)
 
     def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
@@ -579,8 +616,8 @@ class Service:
                     # Its Work, if there is one, takes over what was claimed on demand.
                     work = work_name("Namespace", claim.namespace, "")
                     self._works_queue.add((claim.cluster, work))
-        if before != after and self._guard.is_undecided():
-            self._guard_queue.add(EVERYTHING)
+        if before != after and new is not None:
+            self._namespace_claimed(new["metadata"]["name"], is_new=old is None)
         if old is None or new is None or _names(old) != _names(new):
             for name in self._virtual_clusters:
                 self._retry_refused(name)
@@ -590,6 +627,12 @@ class Service:
         for name in self._virtual_clusters:
             for work in self._watches.works.with_kind(name, concerns):
                 self._works_queue.add((name, work))
+
+    def _namespace_claimed(self, name: str, *, is_new: bool) -> None:
+        if self._guard.is_undecided():
+            self._guard_queue.add(EVERYTHING)
+        if not is_new:
+            self._escapes.look_at_namespace(name)
 
     def _placement_changed(self) -> None:
         for name in self._virtual_clusters:
@@ -615,6 +658,7 @@ class Service:
                 membership=self._membership,
                 host_objects=lambda: (self._namespace_store, *self._informers.stores()),
                 refused=self._execution.refusals,
+                escaped=self._escapes.escaped,
                 controllers=lambda: self._controllers,
                 events_dropped=lambda: self._recorder.dropped,
             ),
@@ -683,6 +727,7 @@ class Service:
                 for name in self._virtual_clusters:
                     self._registration_queue.add(name)
                 self._guard_queue.add(EVERYTHING)
+                self._escapes.look_at_all()
                 workers = [
                     group.create_task(self._work(controller), name=controller.name)
                     for controller in self._controllers

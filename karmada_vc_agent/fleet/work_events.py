@@ -6,6 +6,8 @@ from karmada_vc_agent.model.objects import Object, annotations_of, namespaced_na
 
 EXECUTION = "execution-controller"
 WORK_STATUS = "work-status-controller"
+ESCAPES = "escape-detector"
+"""Not Karmada's: an event of ours that has no counterpart there."""
 
 NORMAL = "Normal"
 WARNING = "Warning"
@@ -34,6 +36,10 @@ class WorkEvents:
     def refused(self, work: Object, code: str, text: str) -> None:
         """Say that a manifest is refused by a rule (rewriting-rules 7)."""
         self._recorder.record(EXECUTION, work, WARNING, code, text)
+
+    def escaped(self, involved: Object, text: str) -> None:
+        """Say that a pod runs where it must not; involved: its Work, else its Cluster."""
+        self._recorder.record(ESCAPES, involved, WARNING, "PodEscaped", text)
 
     def applied(self, manifest: Object, cluster: str) -> None:
         """Tell the template that its object is on the host."""
