@@ -92,7 +92,7 @@ def test_labels_and_annotations_that_others_add_on_the_host_stay(lab: Lab) -> No
 
 def test_a_host_namespace_deleted_by_hand_returns_with_all_that_was_in_it(lab: Lab) -> None:
     group = lab.group("a")
-    lab.serve(group)
+    lab.serve(group, installPolicies=False)  # else nobody could delete it
     name = lab.namespace()
     templates = [objects.deployment(name), objects.config_map(name), objects.service(name)]
     lab.propagate(templates, group)
@@ -111,7 +111,7 @@ def test_a_host_namespace_deleted_by_hand_returns_with_all_that_was_in_it(lab: L
 
 def test_the_node_selector_of_a_host_namespace_is_put_right(lab: Lab) -> None:
     group = lab.group("a")
-    lab.serve(group)
+    lab.serve(group, installPolicies=False)  # else nobody could change it
     path = f"/api/v1/namespaces/{group.host_namespace(lab.namespace())}"
     key = "scheduler.alpha.kubernetes.io/node-selector"
     before = eventually(lambda: lab.host.get(path)["metadata"]["annotations"][key])

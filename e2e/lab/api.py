@@ -32,7 +32,7 @@ class Api:
         client = new_client(config_file=str(kubeconfig))
         self._server = client.configuration.host
         self._pool = client.rest_client.pool_manager
-        token = client.configuration.get_api_key_with_prefix("authorization")
+        token = client.configuration.get_api_key_with_prefix("BearerToken", "authorization")
         self._headers = {"Accept": "application/json"} | ({"Authorization": token} if token else {})
 
     def get(self, path: str) -> Object:
@@ -54,6 +54,18 @@ class Api:
 
     def create(self, obj: Object) -> Object:
         return self._request("POST", collection_of(obj), obj)
+
+    def refusal(self, obj: Object) -> str:
+        """Return how the server refuses to create an object, "" where it would take it."""
+        try:
+            self._request("POST", f"{collection_of(obj)}?dryRun=All", obj)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    def post(self, path: str, obj: Object) -> Object:
+        """POST to a path that the object does not tell, as that of a subresource."""
+        return self._request("POST", path, obj)
 
     def replace(self, path: str, obj: Object) -> Object:
         return self._request("PUT", path, obj)
