@@ -131,6 +131,10 @@ class AgentConfig:
     enable_cluster_resource_modeling: bool = _setting(
         True, "Report resource sums, and modelings where a Cluster has resourceModels."
     )
+    install_policies: bool = _setting(
+        False,  # until `leave` can act as the agent: they hold up an administrator too
+        "Keep admission policies on the host that hold pods on the nodes of their virtual cluster.",
+    )
     cluster_api_qps: float = _setting(
         400.0, "Requests a second to the host, all virtual clusters together; 0 = no limit."
     )

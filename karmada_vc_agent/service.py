@@ -17,11 +17,18 @@ from karmada_vc_agent.controllers import certificate, endpoint_slices
 from karmada_vc_agent.controllers.admin_role import AdminRoleController, admin_role_key
 from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
 from karmada_vc_agent.controllers.cluster_status import (
+    PODS_BY_NODE,
     ClusterStatusController,
     Gates,
     HostView,
     StatusTimes,
     pod_indexes,
+)
+from karmada_vc_agent.controllers.escape_detector import (
+    SETTLES_S,
+    EscapeDetector,
+    HostPods,
+    PodKey,
 )
 from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
 from karmada_vc_agent.controllers.membership import MembershipController
@@ -31,6 +38,12 @@ from karmada_vc_agent.controllers.namespaces import (
     NamespaceController,
 )
 from karmada_vc_agent.controllers.orphans import FIRST_LOOK_S, OrphansController
+from karmada_vc_agent.controllers.placement_guard import (
+    EVERYTHING,
+    IN_EFFECT_WITHIN_S,
+    GuardSettings,
+    PlacementGuard,
+)
 from karmada_vc_agent.controllers.quotas import WORKLOADS, QuotaController
 from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.controllers.service_names import ServiceNamesController
@@ -76,7 +89,7 @@ from karmada_vc_agent.kube.reflector import Reflector, unlisted, wait_all_synced
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.core import Node, Pod
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, SHARED_LABEL
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, work_name
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
@@ -258,9 +271,8 @@ class Service:
             Reflector(hub, CLUSTERS_PATH, cluster_codec, cluster_store),
             Reflector(host, "/api/v1/nodes", node_codec, self._nodes),
             Reflector(host, "/api/v1/namespaces", raw, self._namespace_store),
+            Reflector(host, "/api/v1/pods", pod_codec, self._pods),
         ]
-        if self._config.enable_cluster_resource_modeling:
-            self._reflectors.append(Reflector(host, "/api/v1/pods", pod_codec, self._pods))
         self._group_informers = InformerSet(host, {}, self._group_changed)
         self._node_groups = NodeGroups(
             self._known_resource, self._group_informers.store, self._membership
@@ -361,6 +373,8 @@ class Service:
                 measure=self._metrics.work_synced,
             ),
         )
+        self._guard = self._placement_guard()
+        self._escapes = self._escape_detector(events)
         self._census = self._new_census()
         registration = RegistrationController(clients.hub, self._clusters, state, vcs, reregister)
         lease = ClusterLeaseController(
@@ -411,6 +425,8 @@ class Service:
             Controller("quotas", self._quota_queue, quotas.reconcile, FEW_WORKERS),
             Controller("membership", self._node_queue, membership.reconcile, FEW_WORKERS),
             Controller("admin-role", self._admin_role_queue, admin_role.reconcile, 1),
+            Controller("placement-guard", self._guard_queue, self._guard.reconcile, 1),
+            Controller("escape-detector", self._escape_queue, self._escapes.reconcile, FEW_WORKERS),
             Controller(
                 "execution",
                 self._works_queue,
@@ -487,6 +503,50 @@ class Service:
             lambda: datetime.now(UTC),
         )
 
+    def _placement_guard(self) -> PlacementGuard:
+        config = self._config
+        self._guard_queue = _name_queue(STATUS_RETRY_MAX_S)
+        self._policies = InformerSet(
+            self._clients.host,
+            {"labelSelector": f"{AGENT_LABEL}={config.agent_name}"},
+            lambda _old, _new: self._guard_queue.add(EVERYTHING),
+        )
+        return PlacementGuard(
+            self._clients.host,
+            self._host_discovery,
+            self._claims,
+            self._virtual_clusters,
+            GuardSettings(config.agent_name, config.agent_namespace, config.install_policies),
+            watch=self._policies.store,
+            on_change=self._placement_changed,
+        )
+
+    def _escape_detector(self, events: WorkEvents) -> EscapeDetector:
+        self._escape_queue: WorkQueue[PodKey] = WorkQueue(
+            self._cluster_of_pod, max_delay_s=STATUS_RETRY_MAX_S
+        )
+        known = HostPods(
+            self._pods,
+            PODS_BY_NODE,
+            self._nodes,
+            self._membership,
+            self._claims,
+            self._virtual_clusters,
+        )
+        return EscapeDetector(
+            self._clients.host,
+            self._host_discovery,
+            known,
+            self._watches.works,
+            self._clusters,
+            events,
+            lambda key: self._escape_queue.add_after(key, SETTLES_S),
+        )
+
+    def _cluster_of_pod(self, key: PodKey) -> str:
+        claim = self._claims.on(key[0])
+        return claim.cluster if claim is not None else ""
+
     def _status_controller(self) -> ClusterStatusController:
         config, host = self._config, self._clients.host_urgent
         frequency_s = config.cluster_status_update_frequency
@@ -498,6 +558,7 @@ class Service:
             pods=self._pods,
             claims=self._claims,
             cluster_scoped_kinds=self._settings.cluster_scoped_kinds,
+            placement=self._guard.condition,
         )
         thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
         return ClusterStatusController(
@@ -569,6 +630,8 @@ class Service:
     def _connect_handlers(self) -> None:
         self._clusters.store.add_handler(self._cluster_changed)
         self._nodes.add_handler(self._node_changed)
+        self._nodes.add_handler(self._escapes.follow_node)
+        self._pods.add_handler(self._escapes.follow_pod)
         self._membership.add_listener(self._nodes_of_cluster_changed)
         self._namespace_store.add_handler(self._namespace_changed)
         for client in (self._clients.hub, self._clients.host):
@@ -656,6 +719,7 @@ class Service:
         for name in self._virtual_clusters:
             for node, _ in self._membership.overlaps(name):
                 self._node_queue.add(node)
+                self._escapes.look_at_node(node)
                 self._nodes_of_cluster_changed(name)
 
     def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
@@ -676,6 +740,8 @@ class Service:
                     self._works_queue.add((claim.cluster, work))
                     for resting in self._manifests.resting_on_claims(claim.cluster):
                         self._enqueue_id(resting)
+        if before != after and new is not None:
+            self._namespace_claimed(new["metadata"]["name"], is_new=old is None)
         if old is None or new is None or _names(old) != _names(new):
             for name in self._virtual_clusters:
                 self._retry_refused(name)
@@ -689,6 +755,16 @@ class Service:
     def _group_changed(self, _old: Object | None, _new: Object | None) -> None:
         for name in self._virtual_clusters:
             self._retry_refused(name)
+
+    def _namespace_claimed(self, name: str, *, is_new: bool) -> None:
+        if self._guard.is_undecided():
+            self._guard_queue.add(EVERYTHING)
+        if not is_new:
+            self._escapes.look_at_namespace(name)
+
+    def _placement_changed(self) -> None:
+        for name in self._virtual_clusters:
+            self._status_queue.add(name)
 
     def _retry_refused(self, name: str) -> None:
         for key in self._execution.refused(name):
@@ -710,6 +786,7 @@ class Service:
                 membership=self._membership,
                 host_objects=lambda: (self._namespace_store, *self._informers.stores()),
                 refused=self._execution.refusals,
+                escaped=self._escapes.escaped,
                 controllers=lambda: self._controllers,
                 events_dropped=lambda: self._recorder.dropped,
             ),
@@ -766,6 +843,7 @@ class Service:
                 readers.append(group.create_task(informers.run(), name=f"informers of {what}"))
             readers.append(group.create_task(self._watches.run(), name="work watches"))
             readers.append(group.create_task(self._recorder.run(), name="events"))
+            readers.append(group.create_task(self._policies.run(), name="policies"))
             readers.append(
                 group.create_task(self._interpreter_rules.run(), name="interpreter rules")
             )
@@ -784,8 +862,10 @@ class Service:
                     self._registration_queue.add(name)
                 self._orphans_queue.add_after(ALL, FIRST_LOOK_S)
                 self._admin_role_queue.add(admin_role_key())
+                self._guard_queue.add(EVERYTHING)
+                self._escapes.look_at_all()
                 workers = [
-                    group.create_task(controller.run(), name=controller.name)
+                    group.create_task(self._work(controller), name=controller.name)
                     for controller in self._controllers
                 ]
                 self._tasks += workers
@@ -808,6 +888,12 @@ class Service:
     async def _wait_synced(self) -> None:
         await wait_all_synced(self._reflectors, self._config.cluster_cache_sync_timeout)
         await self._interpreter_rules.wait_answered()
+
+    async def _work(self, controller: Controller[Any]) -> None:
+        if controller.queue is self._works_queue:
+            # No workload comes before what keeps its pods in place, or before it is known why not.
+            await self._guard.wait_settled(IN_EFFECT_WITHIN_S)
+        await controller.run()
 
     async def _report_unserved(self) -> None:
         """Warn of virtual clusters that left the settings; forget those that left the hub too."""

@@ -59,6 +59,18 @@ class Api:
     def create(self, obj: Object) -> Object:
         return self._request("POST", collection_of(obj), obj)
 
+    def refusal(self, obj: Object) -> str:
+        """Return how the server refuses to create an object, "" where it would take it."""
+        try:
+            self._request("POST", f"{collection_of(obj)}?dryRun=All", obj)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    def post(self, path: str, obj: Object) -> Object:
+        """POST to a path that the object does not tell, as that of a subresource."""
+        return self._request("POST", path, obj)
+
     def replace(self, path: str, obj: Object) -> Object:
         return self._request("PUT", path, obj)
 

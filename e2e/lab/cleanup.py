@@ -9,6 +9,13 @@ NAMESPACES = "/api/v1/namespaces"
 LEASES = collection("coordination.k8s.io/v1", "Lease", "karmada-cluster")
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+POLICIES = [
+    collection("admissionregistration.k8s.io/v1", f"ValidatingAdmissionPolicy{kind}")
+    for kind in ("Binding", "")
+]
+"""What the agents installed; claimed namespaces are protected while it is there."""
+UNPROTECTED_S = 10.0
+"""A server goes by a policy for about a second after it was deleted."""
 GONE_S = 180.0
 """The hub looks at a Cluster that goes every 10 s, and has several things to wait for."""
 _NOT_READY = {
@@ -28,9 +35,13 @@ def clean_up(lab: Lab) -> None:
         lab.hub.delete(f"{NAMESPACES}/{namespace}")
     for cluster in lab.clusters:
         _remove_cluster(lab.hub, cluster)
+    for policies in POLICIES:
+        for name in {agent.name for agent in lab.agents}:
+            for policy in lab.host.list(policies, f"{AGENT_LABEL}={name}"):
+                lab.host.delete(f"{policies}/{policy['metadata']['name']}")
     for namespace in _host_namespaces(lab):
         lab.host.delete(f"{NAMESPACES}/{namespace}/pods", force=True)
-        lab.host.delete(f"{NAMESPACES}/{namespace}")
+        within(UNPROTECTED_S, lab.host.delete, f"{NAMESPACES}/{namespace}")
     _take_rights(lab)
     for node in lab.host.list(NODES, f"{lab.id}/node"):
         lab.host.delete(f"{NODES}/{node['metadata']['name']}")

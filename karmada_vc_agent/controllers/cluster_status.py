@@ -59,7 +59,10 @@ def pod_indexes() -> dict[str, Callable[[Pod], Iterable[str]]]:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """What is known of the host."""
+    """What is known of the host.
+
+    placement: returns the condition PlacementEnforced, None while it is not known.
+    """
 
     client: ApiClient
     probe: HealthProbe
@@ -68,6 +71,7 @@ class HostView:
     pods: Store[Pod]
     claims: Claims
     cluster_scoped_kinds: ClusterScopedKinds
+    placement: Callable[[], Condition | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,7 @@ class ClusterStatusController:
         is_partial = is_partial or not served.is_complete
         nodes = self._host.membership.nodes_of(name)
         summary = None
+        placement = self._host.placement()
         if self._with_resources:
             models = (dig(cluster, "spec", "resourceModels") or []) if self._with_models else []
             on_nodes = [
@@ -222,6 +227,7 @@ class ClusterStatusController:
                 ready,
                 *self._overlap(name, live),
                 *_network_isolation(vc, live),
+                *([placement] if placement else []),
             ],
         )
         return rules.compose_cluster_status(live, observed, self._now())

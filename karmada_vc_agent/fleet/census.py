@@ -5,7 +5,7 @@ Only virtual clusters whose Cluster is on the hub and ours are told of; the othe
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +49,8 @@ def cluster_label(obj: Object) -> Iterable[str]:
 
 
 HOST_OBJECT_INDEX = "virtual cluster"
-BY_NODE = "membership"
-"""The one controller whose keys are nodes, which take turns by their own names."""
+NOT_BY_CLUSTER = frozenset(("membership", "placement-guard"))
+"""Controllers whose keys are nodes, or one for all: no virtual cluster waits in their queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Counted:
     """Where the census looks.
 
     host_objects: stores with HOST_OBJECT_INDEX. refused: (virtual cluster, code) of each
-    refused manifest.
+    refused manifest. escaped: virtual cluster -> pods of it that run on foreign nodes.
     """
 
     clusters: HubClusters
@@ -66,6 +66,7 @@ class Counted:
     membership: Membership
     host_objects: Callable[[], Iterable[Store[Object]]]
     refused: Callable[[], Iterable[tuple[str, str]]]
+    escaped: Callable[[], Mapping[str, int]]
     controllers: Callable[[], Iterable[Controller[Any]]]
     events_dropped: Callable[[], int]
 
@@ -111,6 +112,9 @@ class Census:
         refused = Counter(self._c.refused())
         for name in served:
             yield from self._of_cluster(name)
+        escaped = self._c.escaped()
+        for name in served:
+            yield Sample("virtual_cluster_escaped_pods", (name,), escaped.get(name, 0))
         for (name, code), count in sorted(refused.items()):
             if name in served:
                 yield Sample("virtual_cluster_refused_manifests", (name, code), count)
@@ -177,7 +181,7 @@ def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sa
     longest = max(working, default=0.0)
     yield Sample("workqueue_longest_running_processor_seconds", (label, label), longest)
     waiting = queue.waiting()
-    if controller.name == BY_NODE:
+    if controller.name in NOT_BY_CLUSTER:
         return
     for name in served:
         depth, oldest_s = waiting.get(name, (0, 0.0))

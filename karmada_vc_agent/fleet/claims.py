@@ -70,9 +70,13 @@ class Claims:
         """Return the claims of one virtual cluster."""
         return self._by_cluster.get(cluster, {})
 
+    def on(self, host_namespace: str) -> Claim | None:
+        """Return our claim on a host namespace, in force or not, or None."""
+        return self._own(self.store.get("", host_namespace))
+
     def holder_of(self, host_namespace: str) -> Claim | None:
         """Return whose a host namespace is; None where it is nobody's, or not the one in force."""
-        claim = self._own(self.store.get("", host_namespace))
+        claim = self.on(host_namespace)
         if claim is None or self.of(claim.cluster).get(claim.namespace) != host_namespace:
             return None
         return claim

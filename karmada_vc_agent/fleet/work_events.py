@@ -7,6 +7,8 @@ from karmada_vc_agent.translation.notices import Notice
 
 EXECUTION = "execution-controller"
 WORK_STATUS = "work-status-controller"
+ESCAPES = "escape-detector"
+"""Not Karmada's: an event of ours that has no counterpart there."""
 
 NORMAL = "Normal"
 WARNING = "Warning"
@@ -39,6 +41,10 @@ class WorkEvents:
     def noticed(self, work: Object, notice: Notice) -> None:
         """Say what a user should know of a manifest that is applied all the same."""
         self._recorder.record(EXECUTION, work, WARNING, notice.code, notice.detail)
+
+    def escaped(self, involved: Object, text: str) -> None:
+        """Say that a pod runs where it must not; involved: its Work, else its Cluster."""
+        self._recorder.record(ESCAPES, involved, WARNING, "PodEscaped", text)
 
     def applied(self, manifest: Object, cluster: str) -> None:
         """Tell the template that its object is on the host."""

@@ -114,9 +114,11 @@ class ApiClient:
         """GET and decode."""
         return _decoded(await self.request("GET", path, query=query))
 
-    async def create(self, path: str, obj: Any, as_user: str = "") -> Object:
+    async def create(
+        self, path: str, obj: Any, as_user: str = "", query: Query | None = None
+    ) -> Object:
         """POST and decode; as_user: see request()."""
-        return _decoded(await self.request("POST", path, body=obj, as_user=as_user))
+        return _decoded(await self.request("POST", path, query=query, body=obj, as_user=as_user))
 
     async def replace(self, path: str, obj: Any, as_user: str = "") -> Object:
         """PUT and decode; as_user: see request()."""

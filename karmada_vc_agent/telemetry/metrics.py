@@ -89,6 +89,9 @@ ASKED: dict[str, Asked] = {
     "virtual_cluster_node_overlaps": Asked(
         "Nodes of it that another virtual cluster selects too.", (CLUSTER,)
     ),
+    "virtual_cluster_escaped_pods": Asked(
+        "Pods of it that run on nodes outside of it.", (CLUSTER,)
+    ),
     "virtual_cluster_host_objects": Asked(
         "Host objects made for it, of the kinds that are watched.", (CLUSTER,)
     ),

@@ -70,6 +70,8 @@ class FakeApiServer:
         self.stale_groups: frozenset[str] = frozenset()
         self.health: dict[str, int] = {"/readyz": 200, "/healthz": 200}
         self.version: Object = {"gitVersion": "v1.34.0"}
+        self.admission: list[Callable[[Place, Object], Object]] = []
+        """Each may change what is to be created, or raise StatusError."""
         self.url = ""
         self._faults: list[Fault] = []
         self._watches: list[Watch] = []
@@ -277,7 +279,12 @@ class FakeApiServer:
         if not place.name and request.method == "GET":
             return _json(self._list(place, request.query))
         if not place.name and request.method == "POST":
-            return _json(self.storage.create(place, request.body), 201)
+            body = request.body
+            for admit in self.admission:
+                body = admit(place, body)
+            if request.query.get("dryRun") == "All":
+                return _json(body, 201)
+            return _json(self.storage.create(place, body), 201)
         if request.method == "PATCH" and not _is_merge_patch(request):
             raise StatusError(415, "UnsupportedMediaType", "only merge patches")
         acts: dict[str, Callable[[Place, Any], Object]] = {

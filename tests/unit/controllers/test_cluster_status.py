@@ -15,6 +15,8 @@ from karmada_vc_agent.kube.errors import ConflictError
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.status.conditions import Condition
+from karmada_vc_agent.status.placement_enforced import Enforcement, placement_enforced
 from karmada_vc_agent.status.readiness import Thresholds
 from tests.fakes import objects
 from tests.fakes.virtual_time import Clock
@@ -47,6 +49,7 @@ class Setting:
         self.clock = Clock()
         self.may_report = True
         self.barred: set[str] = set()
+        self.placement: Condition | None = None
         view = HostView(
             client=world.host_client,
             probe=HealthProbe(world.host_client, 0.0, self.clock),
@@ -55,6 +58,7 @@ class Setting:
             pods=world.pods,
             claims=world.claims,
             cluster_scoped_kinds={},
+            placement=lambda: self.placement,
         )
         self.controller = ClusterStatusController(
             world.hub_client,
@@ -397,6 +401,15 @@ async def test_overlap_is_a_condition_of_both_clusters_until_it_ends() -> None:
         world.host.seed({**node, "metadata": {**node["metadata"], "labels": labels}})
         await setting.sync("branch-a")
         assert setting.condition("NodeOverlap") == ("False", "NodesDisjoint")
+
+
+async def test_what_holds_the_pods_is_a_condition_beside_the_others(setting: Setting) -> None:
+    await setting.sync()
+    assert setting.condition("PlacementEnforced") is None
+    setting.placement = placement_enforced(Enforcement(frozenset(("PodNodeSelector",))))
+    await setting.sync()
+    assert setting.condition("PlacementEnforced") == ("True", "PodsKept")
+    assert setting.condition("Ready") == ("True", "ClusterReady")
 
 
 async def test_nothing_is_written_while_another_process_leads(setting: Setting) -> None:

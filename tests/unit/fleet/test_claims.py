@@ -56,6 +56,14 @@ def test_claim_comes_and_goes_with_its_namespace(store: Store[Object], claims: C
     assert claims.of("branch-a") == {}
 
 
+def test_claim_is_found_by_its_host_namespace(store: Store[Object], claims: Claims) -> None:
+    store.apply(at(1, objects.claimed()))
+    store.apply(at(2, objects.claimed(virtual="theirs", agent="another")))
+    assert claims.on("edge-v-branch-a") == Claim("branch-a", EDGE, AGENT)
+    assert claims.on("theirs-v-branch-a") is None
+    assert claims.on("absent") is None
+
+
 def test_claim_goes_with_its_labels(store: Store[Object], claims: Claims) -> None:
     store.apply(at(1, objects.claimed()))
     store.apply(at(2, objects.namespace("edge-v-branch-a")))

@@ -1,0 +1,52 @@
+"""An API server of its own with the admission that a test wants, and nothing beside it."""
+
+import asyncio
+import gc
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from control_planes import component, processes, tools
+from control_planes.cluster import create_cluster
+from control_planes.directory import Directory, Shape
+from control_planes.launch import Launcher
+from control_planes.nodes import NodeBatch, NodeSize
+from control_planes.progress import StartProgress
+from e2e.lab.api import Api
+
+NAME = "host"
+_PROGRAMS = ("etcd", "kube-apiserver")
+_NO_CONTROLLERS = "--disable-admission-plugins=ServiceAccount"
+"""Nobody makes the account `default` of a namespace here, which pods would have to wait for."""
+
+
+@contextmanager
+def lone_api_server(root: Path, *flags: str) -> Iterator[Api]:
+    """Run etcd and an API server with these flags; skip the test where they are not built."""
+    programs = {name: tools.program_paths()[name] for name in _PROGRAMS}
+    missing = [name for name, path in programs.items() if not path.exists()]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not built; run hack/control-planes build")
+    directory = Directory(root)
+    directory.create()
+    directory.prepare(Shape(1, NodeBatch(0, (), NodeSize("4", "8Gi", 110))))
+    try:
+        with warnings.catch_warnings():
+            # They are ended by their records, not by what started them here.
+            warnings.simplefilter("ignore", ResourceWarning)
+            asyncio.run(_start(directory, programs, flags))
+            gc.collect()
+        yield Api(directory.kubeconfig(NAME))
+    finally:
+        processes.stop(processes.read_records(directory.processes))
+
+
+async def _start(directory: Directory, programs: dict[str, Path], flags: tuple[str, ...]) -> None:
+    launcher = Launcher(directory, programs, StartProgress(len(_PROGRAMS)))
+    etcd_port = await launcher.launch(component.etcd(directory.data))
+    cluster = create_cluster(NAME, directory)
+    server = component.api_server(NAME, cluster.pki, etcd_port, _NO_CONTROLLERS, *flags)
+    await cluster.start_api_server(launcher, {server.name: server}, ())

@@ -1,0 +1,233 @@
+"""Reports pods of virtual clusters that run on nodes of others; touches none of them.
+
+Policies keep pods on their nodes (rewriting-rules 3.5), but a host may have none, a node may
+change its group, and a namespace may be adopted with its pods. Every change of a pod passes
+`follow_pod`, so that looks at what is in memory only; the rest is for the few that are suspects.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+
+from karmada_vc_agent.fleet.claims import Claim, Claims
+from karmada_vc_agent.fleet.hub_clusters import HubClusters
+from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.fleet.works import Works
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node, Pod
+from karmada_vc_agent.model.domain import WORK_ANNOTATION
+from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    parse_api_version,
+)
+
+_log = logging.getLogger(__name__)
+
+SETTLES_S = 1.0
+"""A kubelet rejects a pod at once whose selector its node does not match, and a new label may
+reach us after the pod; what is left after this time has escaped. Reported within 5 s."""
+OWNERS_AT_MOST = 6
+"""How far up a chain of owners a Work is looked for; Pod, ReplicaSet, Deployment are three."""
+
+_PODS = Resource(GroupVersionKind("", "v1", "Pod"), "pods", namespaced=True)
+
+PodKey = tuple[str, str]
+"""Host namespace and name of a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPods:
+    """What is known of pods, and of where they may run.
+
+    by_node: the index of `pods` over the names of nodes. clusters: the virtual clusters that are
+    served; of others it is not known which nodes they have.
+    """
+
+    pods: Store[Pod]
+    by_node: str
+    nodes: Store[Node]
+    membership: Membership
+    claims: Claims
+    clusters: Container[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Escape:
+    cluster: str
+    uid: str
+    node: str
+
+
+class EscapeDetector:
+    """Tells the Work that owns an escaped pod, else its Cluster, once for each pod and node.
+
+    suspect: puts a pod into the queue of this controller, to be looked at after SETTLES_S.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        discovery: Discovery,
+        known: HostPods,
+        works: Works,
+        clusters: HubClusters,
+        events: WorkEvents,
+        suspect: Callable[[PodKey], None],
+    ) -> None:
+        self._host = host
+        self._discovery = discovery
+        self._known = known
+        self._works = works
+        self._clusters = clusters
+        self._events = events
+        self._suspect = suspect
+        self._escapes: dict[PodKey, _Escape] = {}
+        self._totals: Counter[str] = Counter()
+
+    def escaped(self) -> Mapping[str, int]:
+        """Return how many pods of each virtual cluster are on foreign nodes now."""
+        return Counter(escape.cluster for escape in self._escapes.values())
+
+    def totals(self) -> Mapping[str, int]:
+        """Return how many were reported for each virtual cluster since the start."""
+        return self._totals
+
+    # --- who is a suspect -------------------------------------------------------------------
+
+    def follow_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Look at a pod that changed; most changes are none of where it runs."""
+        if old is not None and new is not None:
+            is_settled = old.spec.node_name == new.spec.node_name
+            if is_settled and old.is_finished == new.is_finished:
+                return
+        pod = new or old
+        if pod is None:
+            return
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if key in self._escapes or (new is not None and self._foreign(new) is not None):
+            self._suspect(key)
+
+    def follow_node(self, old: Node | None, new: Node | None) -> None:
+        """Look at the pods of a node that may have changed its group."""
+        node = new or old
+        if node is None:
+            return
+        if old is None or new is None or old.metadata.labels != new.metadata.labels:
+            self.look_at_node(node.metadata.name)
+
+    def look_at_node(self, node: str) -> None:
+        """Look at all pods of a node."""
+        for pod in self._known.pods.by_index(self._known.by_node, node):
+            self._look(pod)
+
+    def look_at_namespace(self, host_namespace: str) -> None:
+        """Look at all pods of a namespace that existed before its claim."""
+        for pod in self._known.pods:
+            if pod.metadata.namespace == host_namespace:
+                self._look(pod)
+
+    def look_at_all(self) -> None:
+        """Look at all pods, once everything is known; before that nobody is a suspect."""
+        for pod in self._known.pods:
+            self._look(pod)
+
+    def _look(self, pod: Pod) -> None:
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if key in self._escapes or self._foreign(pod) is not None:
+            self._suspect(key)
+
+    def _foreign(self, pod: Pod) -> Claim | None:
+        """Return the claim that a pod belongs to if it runs on a node of somebody else."""
+        node = pod.spec.node_name
+        if not node or pod.is_finished:
+            return None
+        claim = self._known.claims.on(pod.metadata.namespace)
+        if claim is None or claim.cluster not in self._known.clusters:
+            return None
+        return None if self._known.membership.owner_of(node) == claim.cluster else claim
+
+    # --- what becomes of it -----------------------------------------------------------------
+
+    async def reconcile(self, key: PodKey) -> None:
+        """Report a pod if it has escaped, and forget it when it has not (any more)."""
+        pod = self._known.pods.get(*key)
+        claim = self._foreign(pod) if pod is not None else None
+        if pod is None or claim is None or not self._is_running(pod, key):
+            self._escapes.pop(key, None)
+            return
+        escape = _Escape(claim.cluster, pod.metadata.uid, pod.spec.node_name)
+        if self._escapes.get(key) == escape:
+            return
+        work = await self._find_work(claim.cluster, key)
+        involved = work or self._clusters.ours(claim.cluster)
+        self._escapes[key] = escape
+        self._totals[claim.cluster] += 1
+        _log.warning(
+            "Pod runs on a foreign node",
+            extra={
+                "virtual_cluster": claim.cluster,
+                "pod": "/".join(key),
+                "node": escape.node,
+                "work": work["metadata"]["name"] if work else "",
+            },
+        )
+        if involved is not None:
+            text = (
+                f"pod {claim.namespace}/{key[1]} runs on a node outside of virtual cluster "
+                f'"{claim.cluster}"; nothing is done about it: delete the pod, or give its node '
+                "back to the group"
+            )
+            self._events.escaped(involved, text)
+
+    def _is_running(self, pod: Pod, key: PodKey) -> bool:
+        """Whether it runs and is to stay; one that was reported counts until it is gone."""
+        if self._known.nodes.get("", pod.spec.node_name) is None:
+            return False  # a node that is gone runs nothing
+        return key in self._escapes or pod.metadata.deletion_timestamp is None
+
+    async def _find_work(self, cluster: str, key: PodKey) -> Object | None:
+        """Return the Work of a pod: the first one named on the way up its owners."""
+        namespace, name = key
+        obj = await self._get(_PODS, namespace, name)
+        for _ in range(OWNERS_AT_MOST):
+            if obj is None:
+                return None
+            work = self._work_of(cluster, obj)
+            if work is not None:
+                return work
+            obj = await self._owner_of(obj, namespace)
+        return None
+
+    def _work_of(self, cluster: str, obj: Object) -> Object | None:
+        """Return the Work an object says it is of; a tenant may have written that of another."""
+        namespace, _, name = annotations_of(obj).get(WORK_ANNOTATION, "").partition("/")
+        if namespace != execution_namespace(cluster):
+            return None
+        return self._works.get(cluster, name)
+
+    async def _owner_of(self, obj: Object, namespace: str) -> Object | None:
+        references = obj["metadata"].get("ownerReferences") or []
+        reference = next((r for r in references if r.get("controller")), None)
+        if reference is None:
+            return None
+        resource = await self._discovery.find(
+            parse_api_version(reference["apiVersion"], reference["kind"])
+        )
+        if resource is None:
+            return None
+        owner = await self._get(resource, namespace, reference["name"])
+        return owner if owner and owner["metadata"]["uid"] == reference["uid"] else None
+
+    async def _get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        try:
+            return await self._host.get(resource.path(namespace, name))
+        except (NotFoundError, ForbiddenError):
+            return None

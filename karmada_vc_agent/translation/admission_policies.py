@@ -1,0 +1,313 @@
+"""Admission policies that keep pods on their nodes and claims with the agent.
+
+Three policies of an agent, each with its bindings; a policy without a binding does nothing:
+
+    pod-placement        ValidatingAdmissionPolicy   refuses pods that do not select the nodes
+    pod-node-selector    MutatingAdmissionPolicy     adds what pods do not select themselves
+    namespace-claims     ValidatingAdmissionPolicy   refuses changes of claims by anybody else
+
+The required selector is read from an annotation of the namespace, so nothing here depends on a
+virtual cluster. The two about pods have a second binding for one name in the agent's own
+namespace: a dry run with it tells whether the server acts on the policy yet, and no quota, limit
+or account of a virtual cluster can get in its way. It is made last, and servers read bindings in
+order: where it holds, the other holds.
+Source: rewriting-rules 3.5; expressions run on kube-apiserver 1.34.4.
+"""
+
+from dataclasses import dataclass
+
+from karmada_vc_agent.model.domain import (
+    AGENT_LABEL,
+    CLUSTER_LABEL,
+    DOMAIN,
+    NODE_SELECTOR_ANNOTATION,
+)
+from karmada_vc_agent.model.objects import Object
+
+GROUP = "admissionregistration.k8s.io"
+VALIDATING_VERSIONS = ("v1",)
+MUTATING_VERSIONS = ("v1", "v1beta1", "v1alpha1")
+"""By preference. GA in 1.30 and 1.36; the older ones of the second are off by default."""
+
+UNPLACED_LABEL = f"{DOMAIN}/unplaced"
+"""Selected by pods of a namespace that does not say which nodes are its own: no node has it."""
+
+_ANNOTATION = f"'{NODE_SELECTOR_ANNOTATION}'"
+_ANNOTATIONS = "namespaceObject.metadata.annotations"
+_IS_PLACED = f"has({_ANNOTATIONS}) && {_ANNOTATION} in {_ANNOTATIONS}"
+_HAS_SELECTOR = "has(object.spec.nodeSelector)"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOwner:
+    """Whose policies these are: the agent, its namespace, and its user name on the host."""
+
+    agent: str
+    namespace: str
+    user: str
+
+    @property
+    def placement_policy(self) -> str:
+        """Return the name of the policy that refuses pods."""
+        return self._name("pod-placement")
+
+    @property
+    def selector_policy(self) -> str:
+        """Return the name of the policy that changes pods."""
+        return self._name("pod-node-selector")
+
+    @property
+    def claims_policy(self) -> str:
+        """Return the name of the policy that protects namespaces."""
+        return self._name("namespace-claims")
+
+    def _name(self, policy: str) -> str:
+        return f"{policy}.{self.agent}.{DOMAIN}"
+
+
+def probe_pod(owner: PolicyOwner, policy: str) -> Object:
+    """Return a pod for a dry run that shows whether a policy about pods is in effect.
+
+    policy: its name; the policy that refuses does so, the one that changes adds UNPLACED_LABEL.
+    """
+    return bare_pod(_probe_name(policy), owner.namespace)
+
+
+def bare_pod(name: str, namespace: str, node_selector: dict[str, str] | None = None) -> Object:
+    """Return a pod that even the strictest pod-security level allows."""
+    container = {
+        "name": "probe",
+        "image": "probe",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    spec: Object = {
+        "containers": [container],
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    }
+    if node_selector:
+        spec["nodeSelector"] = node_selector
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+def validating_policies(owner: PolicyOwner) -> list[Object]:
+    """Return the policies that refuse, in the order in which they are to be written."""
+    return [
+        _object(owner, "ValidatingAdmissionPolicy", "v1", owner.placement_policy, _placement()),
+        *_pod_bindings(owner, "ValidatingAdmissionPolicy", "v1", owner.placement_policy),
+        _object(owner, "ValidatingAdmissionPolicy", "v1", owner.claims_policy, _claims(owner)),
+        _binding(owner, "ValidatingAdmissionPolicy", "v1", owner.claims_policy, {}),
+    ]
+
+
+def mutating_policies(owner: PolicyOwner, version: str) -> list[Object]:
+    """Return the policy that changes pods, with its bindings; version: one of the served ones."""
+    kind, name = "MutatingAdmissionPolicy", owner.selector_policy
+    return [
+        _object(owner, kind, version, name, _selector()),
+        *_pod_bindings(owner, kind, version, name),
+    ]
+
+
+# --- what the policies say --------------------------------------------------------------
+
+
+def _placement() -> Object:
+    """Refuse pods that do not select the nodes of their virtual cluster.
+
+    An update that leaves the selector as it is passes: else nobody could take a finalizer off a
+    pod that is older than the selector, or than the claim on its namespace.
+    """
+    old, new = (f"has({o}.spec.nodeSelector) ? {o}.spec.nodeSelector : {{}}" for o in _OLD_AND_NEW)
+    selects = (
+        "variables.pairs.all(p, p.split('=')[0] in object.spec.nodeSelector"
+        " && object.spec.nodeSelector[p.split('=')[0]] == p.split('=')[1])"
+    )
+    advice = "'add nodeSelector ' + variables.pairs.join(',') + ' to the pod or to what makes it'"
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _on("", "pods", "CREATE", "UPDATE"),
+        "variables": [
+            {"name": "pairs", "expression": f"{_IS_PLACED} ? {_pairs()} : []"},
+            {"name": "same", "expression": f"request.operation == 'UPDATE' && ({new}) == ({old})"},
+        ],
+        "validations": [
+            {
+                "expression": "variables.same || variables.pairs.size() > 0",
+                "message": "the namespace does not say which nodes are its own: it lacks the "
+                f"annotation {NODE_SELECTOR_ANNOTATION}, which karmada-vc-agent sets",
+            },
+            {
+                "expression": f"variables.same || {_HAS_SELECTOR} && {selects}",
+                "messageExpression": "'pod must select the nodes of its virtual cluster: ' + "
+                + advice,
+            },
+            {
+                "expression": "request.operation != 'CREATE' || !has(object.spec.nodeName)"
+                " || object.spec.nodeName == ''",
+                "message": "pod must not name its node: leave spec.nodeName out, and select the "
+                "node by nodeSelector or affinity",
+            },
+        ],
+    }
+
+
+def _selector() -> Object:
+    """Add the missing parts of the required selector; one that conflicts is refused later."""
+    unplaced = f"['{UNPLACED_LABEL}=true']"
+    pairs = f"{_IS_PLACED} ? {_pairs()} : {unplaced}"
+    expression = (
+        f"({_HAS_SELECTOR} ? [] : "
+        "[JSONPatch{op: 'add', path: '/spec/nodeSelector', value: Object.spec.nodeSelector{}}])"
+        f" + variables.pairs.filter(p, !{_HAS_SELECTOR}"
+        " || !(p.split('=')[0] in object.spec.nodeSelector))"
+        ".map(p, JSONPatch{op: 'add', "
+        "path: '/spec/nodeSelector/' + jsonpatch.escapeKey(p.split('=')[0]), "
+        "value: p.split('=')[1]})"
+    )
+    return {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": _on("", "pods", "CREATE"),
+        "variables": [{"name": "pairs", "expression": pairs}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+    }
+
+
+def _claims(owner: PolicyOwner) -> Object:
+    """Let the agent alone set, change or remove a claim of its own, and delete what is claimed.
+
+    The subresources are in it as well: metadata can be changed through `status` and `finalize`.
+    No selector picks the namespaces: for an update a server asks it of the new labels only, and
+    whoever takes the labels off would not be seen.
+    """
+    kept = ("labels", "annotations")
+    maps = [
+        {
+            "name": f"{age}_{field}",
+            "expression": f"{obj} != null && has({obj}.metadata.{field})"
+            f" ? {obj}.metadata.{field} : {{}}",
+        }
+        for field in kept
+        for age, obj in (("old", "oldObject"), ("new", "object"))
+    ]
+    ours = (
+        f"'{CLUSTER_LABEL}' in m"
+        f" && (!('{AGENT_LABEL}' in m) || m['{AGENT_LABEL}'] == '{owner.agent}')"
+    )
+    claimed = f"[variables.old_labels, variables.new_labels].exists(m, {ours})"
+    same = " && ".join(
+        f"variables.new_{field}.all(k, !({_is_ours('k')})"
+        f" || k in variables.old_{field} && variables.old_{field}[k] == variables.new_{field}[k])"
+        f" && variables.old_{field}.all(k, !({_is_ours('k')}) || k in variables.new_{field})"
+        for field in kept
+    )
+    message = (
+        f"'the claim on namespace ' + request.name + ' belongs to karmada-vc-agent {owner.agent}: "
+        "delete the namespace on the hub, run karmada-vc-agent leave, or first remove "
+        f"ValidatingAdmissionPolicy {owner.claims_policy}'"
+    )
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _on(
+            "", "namespaces", "CREATE", "UPDATE", "DELETE", also=("status", "finalize")
+        ),
+        "matchConditions": [
+            {
+                "name": "not-the-agent",
+                "expression": f"request.userInfo.username != '{_quoted(owner.user)}'",
+            }
+        ],
+        "variables": [*maps, {"name": "claimed", "expression": claimed}],
+        "validations": [
+            {
+                "expression": f"!variables.claimed || request.operation != 'DELETE' && {same}",
+                "messageExpression": message,
+            }
+        ],
+    }
+
+
+_OLD_AND_NEW = ("oldObject", "object")
+
+
+def _pairs() -> str:
+    return f"{_ANNOTATIONS}[{_ANNOTATION}].split(',')"
+
+
+def _is_ours(key: str) -> str:
+    return f"{key}.startsWith('{DOMAIN}/') || {key} == {_ANNOTATION}"
+
+
+def _quoted(text: str) -> str:
+    """Return a text as it stands between single quotes in CEL."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+# --- how they are wrapped ---------------------------------------------------------------
+
+
+def _pod_bindings(owner: PolicyOwner, kind: str, version: str, policy: str) -> list[Object]:
+    claimed = {
+        "matchExpressions": [
+            {"key": CLUSTER_LABEL, "operator": "Exists"},
+            {"key": AGENT_LABEL, "operator": "In", "values": [owner.agent]},
+        ]
+    }
+    own = {"matchLabels": {"kubernetes.io/metadata.name": owner.namespace}}
+    probes = _on("", "pods", "CREATE")["resourceRules"]
+    probes[0]["resourceNames"] = [_probe_name(policy)]
+    return [
+        _binding(owner, kind, version, policy, {"namespaceSelector": claimed}),
+        _binding(
+            owner,
+            kind,
+            version,
+            policy,
+            {"namespaceSelector": own, "resourceRules": probes},
+            name=f"probe.{policy}",
+        ),
+    ]
+
+
+def _probe_name(policy: str) -> str:
+    return f"probe.{policy}"
+
+
+def _binding(
+    owner: PolicyOwner, kind: str, version: str, policy: str, match: Object, name: str = ""
+) -> Object:
+    spec: Object = {"policyName": policy}
+    if match:
+        spec["matchResources"] = match
+    if kind == "ValidatingAdmissionPolicy":
+        spec["validationActions"] = ["Deny"]
+    return _object(owner, f"{kind}Binding", version, name or policy, spec)
+
+
+def _object(owner: PolicyOwner, kind: str, version: str, name: str, spec: Object) -> Object:
+    return {
+        "apiVersion": f"{GROUP}/{version}",
+        "kind": kind,
+        "metadata": {"name": name, "labels": {AGENT_LABEL: owner.agent}},
+        "spec": spec,
+    }
+
+
+def _on(group: str, plural: str, *operations: str, also: tuple[str, ...] = ()) -> Object:
+    """Return matchConstraints for a resource and some of its subresources."""
+    rule = {
+        "apiGroups": [group],
+        "apiVersions": ["v1"],
+        "resources": [plural, *(f"{plural}/{subresource}" for subresource in also)],
+        "operations": list(operations),
+        "scope": "*",
+    }
+    return {"resourceRules": [rule]}

@@ -1,0 +1,51 @@
+"""The condition PlacementEnforced: when it is True, and what it says."""
+
+import pytest
+
+from karmada_vc_agent.status.placement_enforced import (
+    MUTATING,
+    POD_NODE_SELECTOR,
+    VALIDATING,
+    Enforcement,
+    Trouble,
+    placement_enforced,
+)
+
+TROUBLE = Trouble("ForeignPolicy", "remove it")
+
+
+@pytest.mark.parametrize(
+    ("layers", "status"),
+    [
+        ((), "False"),
+        ((MUTATING,), "False"),
+        ((POD_NODE_SELECTOR,), "True"),
+        ((VALIDATING,), "True"),
+        ((POD_NODE_SELECTOR, MUTATING, VALIDATING), "True"),
+    ],
+)
+def test_it_is_true_when_a_layer_holds_that_lets_no_other_selector_pass(
+    layers: tuple[str, ...], status: str
+) -> None:
+    assert placement_enforced(Enforcement(frozenset(layers)))["status"] == status
+
+
+def test_layers_are_named_in_the_order_in_which_they_are_asked() -> None:
+    found = placement_enforced(Enforcement(frozenset((VALIDATING, MUTATING, POD_NODE_SELECTOR))))
+    assert found["message"] == (
+        "held by PodNodeSelector, MutatingAdmissionPolicy, ValidatingAdmissionPolicy"
+    )
+    assert found["reason"] == "PodsKept"
+
+
+def test_trouble_with_one_layer_is_told_beside_those_that_hold() -> None:
+    found = placement_enforced(Enforcement(frozenset((VALIDATING,)), (TROUBLE,)))
+    assert found["message"] == "held by ValidatingAdmissionPolicy; remove it"
+
+
+def test_what_to_do_is_told_when_nothing_holds() -> None:
+    found = placement_enforced(Enforcement(frozenset(), (TROUBLE,)))
+    assert found["reason"] == "ForeignPolicy"
+    assert found["message"] == (
+        "pods that operators or tenants make themselves may run on any node; remove it"
+    )

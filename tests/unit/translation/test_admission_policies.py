@@ -1,0 +1,116 @@
+"""Admission policies: names, order, whom they concern; what they do is tested end to end."""
+
+import pytest
+
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.translation import admission_policies as policies
+from karmada_vc_agent.translation.admission_policies import PolicyOwner
+
+OWNER = PolicyOwner("agent-1", "agents", "system:serviceaccount:agents:agent-1")
+
+
+def named(objects: list[Object]) -> dict[tuple[str, str], Object]:
+    return {(obj["kind"], obj["metadata"]["name"]): obj["spec"] for obj in objects}
+
+
+def everything(owner: PolicyOwner = OWNER) -> list[Object]:
+    return [*policies.validating_policies(owner), *policies.mutating_policies(owner, "v1beta1")]
+
+
+def test_no_policy_is_without_a_binding_and_none_comes_after_its_binding() -> None:
+    seen = set()
+    bound = set()
+    for obj in everything():
+        name = obj["metadata"]["name"]
+        if obj["kind"].endswith("Binding"):
+            assert obj["spec"]["policyName"] in seen
+            bound.add(obj["spec"]["policyName"])
+        else:
+            seen.add(name)
+    assert seen == bound
+
+
+def test_the_probe_is_bound_after_the_namespaces() -> None:
+    names = [obj["metadata"]["name"] for obj in everything() if obj["kind"].endswith("Binding")]
+    for policy in (OWNER.placement_policy, OWNER.selector_policy):
+        assert names.index(policy) < names.index(f"probe.{policy}")
+
+
+def test_everything_carries_the_name_of_its_agent() -> None:
+    other = PolicyOwner("agent-2", "agents", OWNER.user)
+    ours, theirs = (set(named(everything(owner))) for owner in (OWNER, other))
+    assert ours.isdisjoint(theirs)
+    assert all(obj["metadata"]["labels"] == {AGENT_LABEL: "agent-1"} for obj in everything())
+
+
+def test_pods_are_looked_at_in_namespaces_that_this_agent_claimed() -> None:
+    for kind, policy in (
+        ("ValidatingAdmissionPolicyBinding", OWNER.placement_policy),
+        ("MutatingAdmissionPolicyBinding", OWNER.selector_policy),
+    ):
+        spec = named(everything())[kind, policy]
+        assert spec["matchResources"]["namespaceSelector"]["matchExpressions"] == [
+            {"key": CLUSTER_LABEL, "operator": "Exists"},
+            {"key": AGENT_LABEL, "operator": "In", "values": ["agent-1"]},
+        ]
+
+
+def test_the_probe_concerns_one_name_in_the_namespace_of_the_agent() -> None:
+    for kind, policy in (
+        ("ValidatingAdmissionPolicyBinding", OWNER.placement_policy),
+        ("MutatingAdmissionPolicyBinding", OWNER.selector_policy),
+    ):
+        match = named(everything())[kind, f"probe.{policy}"]["matchResources"]
+        probe = policies.probe_pod(OWNER, policy)["metadata"]
+        [rule] = match["resourceRules"]
+        assert rule["resourceNames"] == [probe["name"]]
+        own = match["namespaceSelector"]["matchLabels"]
+        assert own == {"kubernetes.io/metadata.name": probe["namespace"]}
+
+
+def test_only_validating_bindings_say_what_to_do() -> None:
+    for obj in everything():
+        actions = obj["spec"].get("validationActions")
+        wanted = ["Deny"] if obj["kind"] == "ValidatingAdmissionPolicyBinding" else None
+        assert actions == wanted
+
+
+@pytest.mark.parametrize("version", policies.MUTATING_VERSIONS)
+def test_mutating_policies_are_written_in_the_version_that_is_served(version: str) -> None:
+    found = {obj["apiVersion"] for obj in policies.mutating_policies(OWNER, version)}
+    assert found == {f"admissionregistration.k8s.io/{version}"}
+
+
+def test_subresources_of_a_namespace_are_no_way_around_its_claim() -> None:
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.claims_policy]
+    [rule] = spec["matchConstraints"]["resourceRules"]
+    assert rule["resources"] == ["namespaces", "namespaces/status", "namespaces/finalize"]
+    assert rule["operations"] == ["CREATE", "UPDATE", "DELETE"]
+
+
+def test_no_selector_hides_a_namespace_whose_labels_are_taken_off() -> None:
+    for (kind, name), spec in named(everything()).items():
+        if kind.startswith("Validating") and name == OWNER.claims_policy:
+            assert "namespaceSelector" not in spec.get("matchConstraints", {})
+            assert "matchResources" not in spec
+
+
+def test_the_agent_itself_is_exempt_whatever_its_name() -> None:
+    owner = PolicyOwner("agent-1", "agents", "it's \\ me")
+    [condition] = named(everything(owner))["ValidatingAdmissionPolicy", owner.claims_policy][
+        "matchConditions"
+    ]
+    assert condition["expression"] == "request.userInfo.username != 'it\\'s \\\\ me'"
+
+
+def test_policies_of_the_same_agent_are_the_same() -> None:
+    assert everything() == everything(PolicyOwner("agent-1", "agents", OWNER.user))
+
+
+def test_every_pod_of_a_probe_is_allowed_in_the_strictest_namespaces() -> None:
+    spec = policies.bare_pod("probe", "edge", {"a": "b"})["spec"]
+    assert spec["nodeSelector"] == {"a": "b"}
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    [container] = spec["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
