@@ -9,7 +9,7 @@ from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
-from tests.fakes import objects, served
+from tests.fakes import objects
 from tests.fakes.world import World, new_world
 
 KEY = ("branch-a", "web-1")
@@ -288,7 +288,6 @@ def impersonator_work(world: World) -> Object:
         "kind": "ClusterRoleBinding",
         "metadata": {"name": "karmada-impersonator", "labels": {"karmada.io/system": "true"}},
     }
-    world.host.storage.served.append(served_bindings())
     work = objects.work(binding)
     uid = world.register()["metadata"]["uid"]
     owner = {"apiVersion": karmada.CLUSTER_API, "kind": "Cluster", "name": "branch-a", "uid": uid}
@@ -313,21 +312,13 @@ async def test_impersonator_binding_is_applied_without_an_object(world: World) -
         {"labels": {karmada.CLUSTER_BINDING_PERMANENT_ID_LABEL: "1b2c"}},
     ],
 )
-async def test_impersonator_that_is_not_the_clusters_own_is_no_system_object(
+async def test_impersonator_that_is_not_the_clusters_own_is_an_ordinary_binding(
     world: World, changes: dict[str, Any]
 ) -> None:
+    """It is not absorbed: it counts as a ClusterRoleBinding that the virtual cluster made."""
     work = impersonator_work(world)
     world.hub.seed({**work, "metadata": {**work["metadata"], **changes}})
     world.look()
     await world.execution.reconcile(KEY)
-    assert applied(world)["status"] == "False"
-    assert "KindForbidden" in applied(world)["message"]
-
-
-def served_bindings() -> served.Served:
-    return served.Served(
-        "rbac.authorization.k8s.io/v1",
-        "clusterrolebindings",
-        "ClusterRoleBinding",
-        namespaced=False,
-    )
+    [entry] = world.hub.live(WORK)["status"]["manifestStatuses"]
+    assert entry["identifier"]["kind"] == "ClusterRoleBinding"

@@ -11,7 +11,7 @@ from tests.fakes.served import Served
 
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")
-WIDGET = GroupVersionKind("example.com", "v1", "Widget")
+WIDGET = GroupVersionKind("example.com", "v1", "Gadget")
 
 
 @pytest.mark.parametrize("aggregated", [True, False])
@@ -63,10 +63,10 @@ async def test_unchanged_documents_are_not_read_again(
 async def test_unknown_kind_is_looked_for_once_more(host: FakeApiServer, client: ApiClient) -> None:
     discovery = Discovery(client)
     assert await discovery.find(WIDGET) is None
-    host.storage.served.append(Served("example.com/v1", "widgets", "Widget", namespaced=False))
+    host.storage.served.append(Served("example.com/v1", "gadgets", "Gadget", namespaced=False))
     widget = await discovery.find(WIDGET)
     assert widget is not None
-    assert widget.path(name="w") == "/apis/example.com/v1/widgets/w"
+    assert widget.path(name="w") == "/apis/example.com/v1/gadgets/w"
 
 
 async def test_known_kind_costs_no_request(host: FakeApiServer, client: ApiClient) -> None:
@@ -134,9 +134,9 @@ async def test_change_seen_before_a_failure_is_not_lost(
         ),
         (Resource(DEPLOYMENT, "deployments", namespaced=True), (), "/apis/apps/v1/deployments"),
         (
-            Resource(WIDGET, "widgets", namespaced=False),
+            Resource(WIDGET, "gadgets", namespaced=False),
             ("ignored", "w"),
-            "/apis/example.com/v1/widgets/w",
+            "/apis/example.com/v1/gadgets/w",
         ),
     ],
 )
