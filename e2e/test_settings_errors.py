@@ -151,7 +151,7 @@ def test_a_missing_kubeconfig_is_told_in_one_line(tmp_path: Path) -> None:
 def test_settings_from_the_environment_are_checked_too(tmp_path: Path) -> None:
     file = _write(tmp_path, settings_file({"virtualClusters": [A]}))
     line = _refusal(tmp_path, file, KARMADA_VC_AGENT_KUBE_API_QPS="many")
-    assert line.startswith("karmada-vc-agent: flags: --kube-api-qps: ")
+    assert line.startswith("karmada-vc-agent: environment KARMADA_VC_AGENT_KUBE_API_QPS: ")
 
 
 def _refusal(directory: Path, file: Path, *flags: str, **environment: str) -> str:

@@ -22,42 +22,28 @@ _WIDE_CASES = (
 )
 _HIDDEN = (
     "admissionregistration.k8s.io/v1.*",
-    "apiextensions.k8s.io/v1.customresourcedefinitions",
     "apiregistration.k8s.io/v1.apiservices",
     "authentication.k8s.io/v1.*",
     "authorization.k8s.io/v1.*",
     "certificates.k8s.io/v1.certificatesigningrequests",
     "events.k8s.io/v1.events",
     "flowcontrol.apiserver.k8s.io/v1.*",
-    "networking.k8s.io/v1.ingressclasses",
     "networking.k8s.io/v1.ipaddresses",
     "networking.k8s.io/v1.servicecidrs",
-    "node.k8s.io/v1.runtimeclasses",
-    "rbac.authorization.k8s.io/v1.clusterrolebindings",
-    "rbac.authorization.k8s.io/v1.clusterroles",
     "resource.k8s.io/v1.deviceclasses",
     "resource.k8s.io/v1.resourceslices",
-    "scheduling.k8s.io/v1.priorityclasses",
     "storage.k8s.io/v1.csidrivers",
     "storage.k8s.io/v1.csinodes",
-    "storage.k8s.io/v1.storageclasses",
     "storage.k8s.io/v1.volumeattachments",
     "storage.k8s.io/v1.volumeattributesclasses",
     "v1.bindings",
     "v1.componentstatuses",
     "v1.events",
     "v1.nodes",
-    "v1.persistentvolumes",
-    "*differential.example/v1.gadgets",  # its definition is refused
 )
 
 ALLOWED: tuple[Allowed, ...] = (
     # --- what a shared host demands -----------------------------------------------------
-    *(
-        Allowed(case, path, "the kind belongs to the whole host", f"{_RULES} 5.1")
-        for case in _WIDE_CASES
-        for path in _REFUSED
-    ),
     *(
         Allowed(
             "cluster-version-and-apis",

@@ -1,6 +1,7 @@
 """The differences between two observations, and which of them are allowed."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -66,3 +67,35 @@ def stale(found: Iterable[Difference], allowed: Iterable[Allowed]) -> list[Allow
     """Return the entries that allow what does not occur; found: the differences of all cases."""
     seen = list(found)
     return [entry for entry in allowed if not any(entry.covers(one) for one in seen)]
+
+
+EVENTS = "events."
+LOST_AT_MOST = 1 / 3
+"""Of all cases in which ours tells an event of a sort, the part in which the other may not."""
+
+
+def lost_events(observed: Mapping[str, tuple[Any, Any]], found: Iterable[Difference]) -> set[str]:
+    """Return `case: path` of the events that Karmada's agent made and lost.
+
+    It writes events from a queue that drops what comes when it is full, and all cases begin at
+    once. So an event that only ours told counts as lost where the real agent tells events of
+    that sort (component, reason) in most of the cases in which ours does.
+
+    observed: the observations (real, ours) by case.
+    """
+    told = {"real": Counter[str](), "ours": Counter[str]()}
+    for real, ours in observed.values():
+        for name, observation in (("real", real), ("ours", ours)):
+            told[name].update({_sort(key) for key in observation.get("events") or ()})
+    return {
+        f"{one.case}: {one.path}"
+        for one in found
+        if one.path.startswith(EVENTS) and one.real == _MISSING and one.ours != _MISSING
+        for sort in (_sort(one.path.removeprefix(EVENTS)),)
+        if told["real"][sort] >= told["ours"][sort] * (1 - LOST_AT_MOST)
+    }
+
+
+def _sort(key: str) -> str:
+    """Return component and reason of `<component> <reason> <object>`."""
+    return " ".join(key.split(" ")[:2])

@@ -22,6 +22,7 @@ QUICK_RETRIES = ("--rate-limiter-max-delay", "5s", "--rate-limiter-qps", "100")
 """A test that waits for a retry has no time for Karmada's sixteen minutes."""
 CASE = "case"
 ALLOWED_COUNT = "allowed differences"
+LOST_COUNT = "events that karmada-agent lost"
 SUITE_TIMEOUT_S = 900
 _WIDE_KINDS = (
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
@@ -165,8 +166,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                     counts["cases"] += 1
                     counts["equal"] += report.passed and value == 0
                     counts["allowed"] += value
+                if name == LOST_COUNT:
+                    counts["lost"] += value
     if counts["cases"]:
         terminalreporter.write_line(
             f"{counts['cases']} cases, {counts['equal']} equal, "
             f"{counts['allowed']} allowed differences"
         )
+        if counts["lost"]:
+            terminalreporter.write_line(f"not compared: {counts['lost']} {LOST_COUNT}")

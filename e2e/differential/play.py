@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import urllib3
 
 from e2e.differential.allowed_differences import ALLOWED
-from e2e.differential.compare import Difference, differences, not_allowed
+from e2e.differential.compare import Difference, differences, lost_events, not_allowed
 from e2e.differential.lane import Lane
 from e2e.differential.observe import observe
 from e2e.differential.scene import Look, Play, Scene
@@ -35,6 +35,8 @@ class Result:
     problems: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     observed: tuple[Object, Object] = field(default_factory=lambda: ({}, {}))
+    lost: int = 0
+    """Events that Karmada's agent lost; not among the differences."""
 
     @property
     def surprises(self) -> list[Difference]:
@@ -119,6 +121,17 @@ def _settle(results: dict[str, Result], pairs: Iterable[tuple[Scene, Scene]]) ->
         _compare(results, waiting)
         waiting = [pair for pair in waiting if results[pair[0].case].surprises]
     _compare(results, everyone)
+    _leave_out_lost_events(results)
+
+
+def _leave_out_lost_events(results: dict[str, Result]) -> None:
+    observed = {name: result.observed for name, result in results.items()}
+    found = [difference for result in results.values() for difference in result.differences]
+    lost = lost_events(observed, found)
+    for result in results.values():
+        kept = [one for one in result.differences if f"{one.case}: {one.path}" not in lost]
+        result.lost = len(result.differences) - len(kept)
+        result.differences = kept
 
 
 def _compare(results: dict[str, Result], pairs: Sequence[tuple[Scene, Scene]]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from e2e.differential.allowed_differences import ALLOWED
-from e2e.differential.compare import Allowed, differences, not_allowed, stale
+from e2e.differential.compare import Allowed, differences, lost_events, not_allowed, stale
 from e2e.differential.play import Result
 from e2e.lab.api import Object
 
@@ -50,6 +50,23 @@ def test_an_entry_allows_its_case_and_path_alone() -> None:
     (other,) = differences("case", {"host": {"x": {"data": 1}}}, {"host": {"x": {"data": 2}}})
     (beside,) = differences("some-case", {"host": {"x": {"kind": 1}}}, {"host": {"x": {"kind": 2}}})
     assert not_allowed([same, other, beside], [entry]) == [other, beside]
+
+
+def test_event_that_the_other_agent_seldom_tells_is_no_lost_one() -> None:
+    told: Object = {"events": {"c Synced Work/w": []}}
+    quiet: Object = {"events": {}}
+    often = {"a": (told, told), "b": (told, told), "c": (quiet, told)}
+    seldom = {"a": (told, told), "b": (quiet, told), "c": (quiet, told)}
+    for observed, expected in ((often, {"c: events.c Synced Work/w"}), (seldom, set())):
+        found = [d for case, pair in observed.items() for d in differences(case, *pair)]
+        assert lost_events(observed, found) == expected
+
+
+def test_event_that_only_the_other_agent_tells_is_never_a_lost_one() -> None:
+    told: Object = {"events": {"c Synced Work/w": []}}
+    quiet: Object = {"events": {}}
+    observed = {"a": (told, told), "b": (told, told), "c": (told, quiet)}
+    assert lost_events(observed, differences("c", told, quiet)) == set()
 
 
 def test_an_entry_that_allows_nothing_is_stale() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from e2e.differential import compare
 from e2e.differential.allowed_differences import ALLOWED
-from e2e.differential.conftest import ALLOWED_COUNT
+from e2e.differential.conftest import ALLOWED_COUNT, LOST_COUNT
 from e2e.differential.corpus import CASES
 from e2e.differential.play import Result
 
@@ -18,6 +18,7 @@ def test_case(case: str, results: dict[str, Result], record_property: object) ->
     result = results[case]
     assert callable(record_property)
     record_property(ALLOWED_COUNT, len(result.differences) - len(result.surprises))
+    record_property(LOST_COUNT, result.lost)
     told = [*result.problems, *map(str, result.surprises)]
     if told:
         pytest.fail("\n".join((f"{case}: not as with Karmada's own agent", *told)), pytrace=False)

@@ -32,7 +32,7 @@ def _volume(scene: Scene) -> Object:
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],
         "hostPath": {"path": "/data"},
-        "storageClassName": "none-such",
+        "storageClassName": "of-no-claim",
     }
     return shapes.wide(scene, "v1", "PersistentVolume", spec=spec)
 

@@ -49,7 +49,7 @@ def deployment_rolled(scene: Scene) -> Play:
     scene.update(template, {"spec": {"template": {"spec": {"containers": [container]}}}})
 
     def is_rolled(entry: Object) -> bool:
-        return _is_healthy(entry) and bool(entry["status"]["resourceTemplateGeneration"] == 2)
+        return _is_healthy(entry) and bool(entry["status"]["resourceTemplateGeneration"] >= 2)
 
     yield scene.reported(template, is_rolled)
 
