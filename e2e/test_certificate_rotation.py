@@ -40,7 +40,7 @@ def credential(lab: Lab) -> Iterator[Path]:
 def test_certificate_is_renewed_in_the_file_and_used_at_once(lab: Lab, credential: Path) -> None:
     group = lab.group("a")
     before = certificates.certificate_of(credential.read_text())
-    agent = lab.new_agent(group, flags=(*FAST, *SOON), hub=credential).start()
+    agent = lab.new_agent(group, flags=(*FAST, *SOON), hub=credential, is_admin=True).start()
     lab.wait_ready(group.name)
 
     def look() -> Object:
@@ -74,7 +74,7 @@ def test_certificate_is_renewed_in_the_secret_of_the_host(lab: Lab, credential: 
             "data": {"karmada-kubeconfig": content},
         }
     )
-    agent = lab.new_agent(group, flags=(*FAST, *SOON), hub=credential).start()
+    agent = lab.new_agent(group, flags=(*FAST, *SOON), hub=credential, is_admin=True).start()
 
     def look() -> str:
         live = lab.host.get(f"/api/v1/namespaces/{namespace}/secrets/karmada-kubeconfig")
@@ -93,7 +93,7 @@ def test_kubeconfig_that_somebody_changes_is_used_without_a_restart(
     lab: Lab, credential: Path
 ) -> None:
     group = lab.group("a")
-    agent = lab.serve(group, hub=credential)
+    agent = lab.serve(group, hub=credential, is_admin=True)
     other = lab.directory / "other.kubeconfig"
     certificates.agent_kubeconfig(lab.hub, other, f"{lab.id}-agent")
     credential.write_text(other.read_text())

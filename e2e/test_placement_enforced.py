@@ -335,7 +335,7 @@ def test_an_agent_that_may_not_install_says_which_rule_it_lacks_and_serves(lab: 
     for obj in (role, binding):
         lab.host.create(obj)
     try:
-        lab.serve(group, host=narrow.kubeconfig, installPolicies=True)
+        lab.serve(group, host=narrow.kubeconfig, is_admin=True, installPolicies=True)
         message = _wait_enforced(lab, group.name, "False", "InstallationForbidden")["message"]
         assert "add to its ClusterRole {apiGroups: [admissionregistration.k8s.io]" in message
         template = objects.config_map(lab.namespace())
@@ -381,7 +381,7 @@ def test_a_host_that_adds_the_selector_itself_is_recognised(
 ) -> None:
     group = Group(f"{lab.id}-a", {lab.label: "a"})
     with lone_api_server(lab.directory / "server", *flags) as server:
-        agent = lab.serve(group, host=server.kubeconfig, installPolicies=True)
+        agent = lab.serve(group, host=server.kubeconfig, is_admin=True, installPolicies=True)
 
         def look() -> None:
             enforced = condition(lab.cluster(group.name), "PlacementEnforced")

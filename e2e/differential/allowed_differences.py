@@ -11,15 +11,8 @@ _ADR = "docs/adr/0006-differences-from-karmadas-agent.md"
 _REFUSED = ("events.*", "host.*", "works.*.status.*")
 """Where it shows that a manifest was refused."""
 
-_WIDE_CASES = (
-    "cluster-role",
-    "cluster-role-binding",
-    "volume",
-    "storage-class",
-    "priority-class",
-    "ingress-class",
-    "custom-definition",
-)
+_SHARED_CASES = ("storage-class", "priority-class", "ingress-class", "custom-definition")
+
 _HIDDEN = (
     "admissionregistration.k8s.io/v1.*",
     "apiregistration.k8s.io/v1.apiservices",
@@ -44,6 +37,39 @@ _HIDDEN = (
 
 ALLOWED: tuple[Allowed, ...] = (
     # --- what a shared host demands -----------------------------------------------------
+    *(
+        Allowed(
+            case,
+            f"host.*.metadata.{where}",
+            "an object that virtual clusters share names no single Work",
+            f"{_RULES} 2, 5.1",
+        )
+        for case in _SHARED_CASES
+        for where in (
+            "annotations.resourcetemplate.karmada.io/generation",
+            "annotations.resourcetemplate.karmada.io/uid",
+            "annotations.work.karmada.io/*",
+            "labels.work.karmada.io/permanent-id",
+        )
+    ),
+    Allowed(
+        "cluster-role-binding",
+        "host.ClusterRoleBinding/*",
+        "it grants in the namespaces of the virtual cluster only, by a RoleBinding in each",
+        f"{_RULES} 5.2",
+    ),
+    Allowed(
+        "volume",
+        "host.PersistentVolume/*.spec.nodeAffinity",
+        "a volume on a node is tied to the nodes of the virtual cluster",
+        f"{_RULES} 3.4",
+    ),
+    Allowed(
+        "cluster-conditions",
+        "cluster.status.conditions.PlacementEnforced",
+        "a condition of ours says what keeps pods on the nodes of the virtual cluster",
+        f"{_RULES} 3.5",
+    ),
     *(
         Allowed(
             "cluster-version-and-apis",

@@ -70,7 +70,7 @@ def stale(found: Iterable[Difference], allowed: Iterable[Allowed]) -> list[Allow
 
 
 EVENTS = "events."
-LOST_AT_MOST = 1 / 3
+LOST_AT_MOST = 1 / 2
 """Of all cases in which ours tells an event of a sort, the part in which the other may not."""
 
 
@@ -79,7 +79,7 @@ def lost_events(observed: Mapping[str, tuple[Any, Any]], found: Iterable[Differe
 
     It writes events from a queue that drops what comes when it is full, and all cases begin at
     once. So an event that only ours told counts as lost where the real agent tells events of
-    that sort (component, reason) in most of the cases in which ours does.
+    that sort (component, reason) in at least half of the cases in which ours does.
 
     observed: the observations (real, ours) by case.
     """

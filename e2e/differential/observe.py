@@ -138,7 +138,7 @@ class _Observation:
             for key in part.split("."):
                 value = value.get(key) if isinstance(value, dict) else None
             if part == "status.conditions":
-                value = normalise.without_times(value)
+                value = {each["type"]: each for each in normalise.without_times(value)}
             elif part == "status.apiEnablements":
                 value = normalise.by_group_version(value, self._foreign_groups())
             seen[part] = value

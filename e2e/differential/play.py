@@ -126,7 +126,7 @@ def _settle(results: dict[str, Result], pairs: Iterable[tuple[Scene, Scene]]) ->
 
 def _leave_out_lost_events(results: dict[str, Result]) -> None:
     observed = {name: result.observed for name, result in results.items()}
-    found = [difference for result in results.values() for difference in result.differences]
+    found = [difference for result in results.values() for difference in result.surprises]
     lost = lost_events(observed, found)
     for result in results.values():
         kept = [one for one in result.differences if f"{one.case}: {one.path}" not in lost]

@@ -180,6 +180,11 @@ class NamespaceController:
         except (NotFoundError, ConflictError):
             return
 
+    def is_going(self, name: str) -> bool:
+        """Whether a host namespace is being deleted."""
+        live = self._claims.store.get("", name)
+        return live is not None and _is_terminating(live)
+
     async def _create_or_adopt(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
     ) -> HostNamespace:

@@ -55,6 +55,8 @@ class NamespaceKeeper(Protocol):
         self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool
     ) -> None: ...
 
+    def is_going(self, name: str) -> bool: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -269,6 +271,8 @@ class Manifests:
         self._resting_on_claims.add(surroundings.work)
         was_written = was_recreated = False
         for translated in converted.objects:
+            if self._namespaces.is_going(translated.host_key.namespace):
+                continue  # nothing new can be made there
             resource = await self._find_resource(translated.host_key.gvk)
             assert resource is not None  # noqa: S101 - served wherever ClusterRoleBindings are
             check = _asserting(translated, surroundings)

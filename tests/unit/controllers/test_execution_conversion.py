@@ -107,3 +107,14 @@ async def applied_message(world: World) -> str:
         await world.execution.reconcile(KEY)
     conditions = world.hub.live(WORK)["status"]["conditions"]
     return str(next(c["message"] for c in conditions if c["type"] == "Applied"))
+
+
+async def test_namespace_that_goes_gets_no_role_binding(world: World) -> None:
+    await carry_out(world, binding(), "edge", "ops")
+    world.host.remove(BINDINGS.format("ops-v-branch-a"))
+    live = world.host.live("/api/v1/namespaces/ops-v-branch-a")
+    live["metadata"]["deletionTimestamp"] = "2026-02-02T00:00:00Z"
+    world.namespace_store.accept(live)
+    await world.execution.reconcile(KEY)
+    assert world.host.find(BINDINGS.format("edge-v-branch-a")) is not None
+    assert world.host.find(BINDINGS.format("ops-v-branch-a")) is None

@@ -90,6 +90,9 @@ class _Namespaces:
     async def release(self, *_: Any, **__: Any) -> None:
         raise AssertionError("nothing is released here")
 
+    def is_going(self, *_: Any) -> bool:
+        return False
+
 
 def _cases() -> Iterator[Any]:
     """Yield the manifests of the corpus that become host objects, each with its surroundings."""
