@@ -16,6 +16,7 @@ def test_denied_kinds_are_not_scheduled_and_not_applied(lab: Lab) -> None:
     assert all_shown - shown == {
         ("v1", "Secret"),
         ("networking.k8s.io/v1", "Ingress"),
+        ("networking.k8s.io/v1", "IngressClass"),
         ("networking.k8s.io/v1", "NetworkPolicy"),
     }
     namespace = lab.namespace()
