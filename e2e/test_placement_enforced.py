@@ -445,8 +445,21 @@ def _claimed_namespace(lab: Lab, group: Group) -> str:
 
 
 def _protected_namespace(lab: Lab, group: Group) -> str:
+    """Return a claimed namespace once the policies about pods and about claims are in effect."""
     _wait_enforced(lab, group.name, "True", "PodsKept")
-    return _claimed_namespace(lab, group)
+    namespace = _claimed_namespace(lab, group)
+    relabel = {"metadata": {"labels": {f"{DOMAIN}/cluster": "another"}}}
+
+    def refused() -> None:
+        try:
+            lab.host.patch(f"{NAMESPACES}/{namespace}?dryRun=All", relabel)
+        except ApiError as error:
+            assert "delete the namespace on the hub" in str(error)  # noqa: PT017 - else again
+            return
+        raise AssertionError("the claim is not protected yet")
+
+    eventually(refused)
+    return namespace
 
 
 def _wait_enforced(lab: Lab, cluster: str, status: str, reason: str) -> Object:
