@@ -104,6 +104,7 @@ class HostObjects:
             live = await self._get(resource, key.namespace, key.name)
         wanted = digest(desired)
         known = self._memory.get(key)
+        was_there = known is not None
         for _ in range(ATTEMPTS):
             is_as_left = (
                 live is not None
@@ -119,7 +120,7 @@ class HostObjects:
             except ApiError as error:
                 is_missing = live is None and isinstance(error, NotFoundError)
                 if is_missing or not isinstance(error, _MET_ANOTHER):
-                    if live is None and known is not None:
+                    if live is None and was_there:
                         raise RecreationError(str(error)) from error
                     raise  # also where the resource or the namespace is missing, not the object
                 conflict = error
@@ -128,7 +129,7 @@ class HostObjects:
                 continue
             if isinstance(answer, Applied):
                 self._memory[key] = _Memory(wanted, version_of(answer.live))
-                was_recreated = live is None and known is not None
+                was_recreated = live is None and was_there
                 return Applied(answer.live, answer.was_written, was_recreated)
             return answer
         raise conflict

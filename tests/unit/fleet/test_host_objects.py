@@ -204,7 +204,7 @@ async def test_object_deleted_behind_the_informer_is_made_again(setting: Setting
     setting.look()
     setting.host.remove(PATH)
     outcome = await setting.applied("2")
-    assert outcome.was_written
+    assert (outcome.was_written, outcome.was_recreated) == (True, True)
     assert setting.host.live(PATH)["data"] == {"value": "2"}
 
 
