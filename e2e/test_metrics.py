@@ -269,6 +269,7 @@ def test_flags_declared_the_same_have_a_real_agents_defaults(program: str) -> No
 
 def _value(text: str) -> float | str:
     """Return what a default means: seconds of a duration, a number, else the text."""
+    text = text.removeprefix("[").removesuffix("]")  # a list, as a Go program prints it
     if text in ("", "false", "0s"):
         return ""  # a Go program tells no default that is zero
     try:
