@@ -8,6 +8,7 @@ from collections.abc import Callable, Container
 
 from karmada_vc_agent.fleet.claims import claim_of, unclaim
 from karmada_vc_agent.fleet.labelled_objects import labelled_objects
+from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
@@ -16,10 +17,12 @@ from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     CLUSTER_LABEL,
     CREATED_BY_AGENT_ANNOTATION,
+    SHARED_LABEL,
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, namespaced_name
 from karmada_vc_agent.planning.metadata import without_claims
 from karmada_vc_agent.planning.orphans import is_orphan, work_of
+from karmada_vc_agent.planning.share_plan import owners_of
 
 NAMESPACES_PATH = "/api/v1/namespaces"
 _ATTEMPTS = 5
@@ -69,8 +72,19 @@ class HostCleaner:
         if objects:
             done = "left without our marks" if preserve else "deleted"
             self._say(f"host: {len(objects)} objects {done}")
+        await self._leave_shared(preserve=preserve)
         for name, namespace in claimed.items():
             await self._give_up(name, namespace, preserve=preserve)
+
+    async def _leave_shared(self, *, preserve: bool) -> None:
+        """Give up the objects that virtual clusters share; the last owner's go."""
+        served = await self._discovery.refresh()
+        shared = SharedObjects(self._host, lambda _: None, lambda _: None)
+        async for resource, live in labelled_objects(self._host, served, SHARED_LABEL):
+            if self._cluster in owners_of(live):
+                name = live["metadata"]["name"]
+                await shared.leave(resource, name, self._cluster, "", preserve=preserve)
+                self._say(f"host: {resource.gvk.kind} {name} is shared: given up")
 
     async def delete(self, resource: Resource, live: Object) -> None:
         """Delete one object, if it is still the same."""
