@@ -62,6 +62,22 @@ def test_event_that_the_other_agent_seldom_tells_is_no_lost_one() -> None:
         assert lost_events(observed, found) == expected
 
 
+def test_second_message_of_an_event_can_be_lost_and_a_changed_one_cannot() -> None:
+    def said(*messages: str) -> Object:
+        return {"events": {"c Synced Work/w": [{"message": each} for each in messages]}}
+
+    for ours, expected in (
+        (said("a", "b"), {"x: events.c Synced Work/w"}),
+        (said("b", "c"), set()),
+    ):
+        observed = {"x": (said("a"), ours)}
+        assert lost_events(observed, differences("x", said("a"), ours)) == expected
+
+
+def test_entry_that_holds_sometimes_is_never_stale() -> None:
+    assert stale([], [Allowed("a", "b", "why", "where", sometimes=True)]) == []
+
+
 def test_event_that_only_the_other_agent_tells_is_never_a_lost_one() -> None:
     told: Object = {"events": {"c Synced Work/w": []}}
     quiet: Object = {"events": {}}
