@@ -1,12 +1,11 @@
 """Writes the defaults of claimed namespaces, and removes those that are no longer wanted."""
 
 import logging
-from collections.abc import Callable
 
+from karmada_vc_agent.fleet.live_objects import LiveObjects, StoreOf
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
@@ -41,11 +40,11 @@ class DefaultObjects:
     def __init__(
         self,
         host: ApiClient,
-        store_of: Callable[[Resource], Store[Object] | None],
+        store_of: StoreOf,
         settings: TranslationSettings,
     ) -> None:
         self._host = host
-        self._store_of = store_of
+        self._objects = LiveObjects(host, store_of)
         self._settings = settings
 
     async def ensure(
@@ -72,7 +71,7 @@ class DefaultObjects:
     async def _put_right(self, vc: VirtualCluster, desired: Object) -> None:
         resource = RESOURCES[gvk_of(desired)]
         namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
-        live = await self._live(resource, namespace, name)
+        live = await self._objects.known(resource, namespace, name)
         if live is None:
             live = await self._create(resource, desired)
         if _is_right(desired, live):
@@ -92,7 +91,7 @@ class DefaultObjects:
     async def _make_quota(
         self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
     ) -> None:
-        live = await self._live(QUOTAS, host, QUOTA_NAME)
+        live = await self._objects.known(QUOTAS, host, QUOTA_NAME)
         desired = empty_quota(vc, virtual, host)
         if live is None:
             live = await self._create(QUOTAS, desired)
@@ -104,24 +103,13 @@ class DefaultObjects:
 
     async def _remove(self, resource: Resource, namespace: str, name: str) -> None:
         """Delete a default that the informer shows; only what carries our label is seen there."""
-        store = self._store_of(resource)
-        if store is None or store.get(namespace, name) is None:
+        if self._objects.cached(resource, namespace, name) is None:
             return
         _log.info("Removing default of namespace", extra={"namespace": namespace, "object": name})
         try:
             await self._host.delete(resource.path(namespace, name))
         except NotFoundError:
             return
-
-    async def _live(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        store = self._store_of(resource)
-        live = store.get(namespace, name) if store is not None else None
-        if live is not None or (store is not None and store.is_synced):
-            return live
-        try:
-            return await self._host.get(resource.path(namespace, name))
-        except NotFoundError:
-            return None
 
     async def _create(self, resource: Resource, desired: Object) -> Object:
         namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
@@ -133,10 +121,8 @@ class DefaultObjects:
         return live
 
     def _observe(self, resource: Resource, live: Object) -> None:
-        live["metadata"].pop("managedFields", None)
-        store = self._store_of(resource)
-        if store is not None and CLUSTER_LABEL in labels_of(live):
-            store.observe(live)
+        if CLUSTER_LABEL in labels_of(live):  # else it is nobody's, and no informer has it
+            self._objects.observe(resource, live)
 
 
 def _is_right(desired: Object, live: Object) -> bool:

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from karmada_vc_agent.fleet.hub_clusters import digest
+from karmada_vc_agent.fleet.live_objects import LiveObjects, StoreOf
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, is_ours
 from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, key_of, labels_of
 from karmada_vc_agent.planning.apply_plan import (
@@ -70,24 +70,21 @@ class HostObjects:
     def __init__(
         self,
         host: ApiClient,
-        store_of: Callable[[Resource], Store[Object] | None],
+        store_of: StoreOf,
         interpreter: Interpreter = BUILT_IN,
     ) -> None:
         self._host = host
-        self._store_of = store_of
+        self._objects = LiveObjects(host, store_of)
         self._interpreter = interpreter
         self._memory: dict[ObjectKey, _Memory] = {}
 
     async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return the live object, from the informer if it has it, else from the server."""
-        store = self._store_of(resource)
-        cached = store.get(namespace, name) if store is not None else None
-        return cached if cached is not None else await self._get(resource, namespace, name)
+        return await self._objects.live(resource, namespace, name)
 
     def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return the live object if the informer has it; costs no request."""
-        store = self._store_of(resource)
-        return store.get(namespace, name) if store is not None else None
+        return self._objects.cached(resource, namespace, name)
 
     async def apply(
         self, resource: Resource, desired: Object, check: Check, as_user: str = ""
@@ -98,10 +95,7 @@ class HostObjects:
         KubeError, RecreationError, InterpretationError, and whatever `check` raises.
         """
         key = key_of(desired)
-        store = self._store_of(resource)
-        live = store.get(key.namespace, key.name) if store is not None else None
-        if live is None and not (store is not None and store.is_synced):
-            live = await self._get(resource, key.namespace, key.name)
+        live = await self._objects.known(resource, key.namespace, key.name)
         wanted = digest(desired)
         known = self._memory.get(key)
         was_there = known is not None
@@ -124,7 +118,7 @@ class HostObjects:
                         raise RecreationError(str(error)) from error
                     raise  # also where the resource or the namespace is missing, not the object
                 conflict = error
-                live = await self._get(resource, key.namespace, key.name)
+                live = await self._objects.fresh(resource, key.namespace, key.name)
                 known = None
                 continue
             if isinstance(answer, Applied):
@@ -163,7 +157,7 @@ class HostObjects:
         """
         key = key_of(desired)
         for _ in range(ATTEMPTS):
-            live = await self._get(resource, key.namespace, key.name)
+            live = await self._objects.fresh(resource, key.namespace, key.name)
             if live is None:
                 return None
             match await plan_release(desired, live, self._retain):
@@ -205,26 +199,12 @@ class HostObjects:
             case Keep():
                 assert live is not None  # noqa: S101 - only a live object can be kept
                 return Applied(live, was_written=False)
-        self._observe(resource, answer)
+        self._objects.observe(resource, answer)
         return Applied(answer, was_written=True)
 
     async def _retain(self, desired: Object, live: Object) -> Object:
         cluster = labels_of(desired).get(CLUSTER_LABEL, "")
         return await self._interpreter.retain(cluster, desired, live)
-
-    def _observe(self, resource: Resource, answer: Object) -> None:
-        answer["metadata"].pop("managedFields", None)
-        store = self._store_of(resource)
-        if store is not None:
-            store.observe(answer)
-
-    async def _get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        try:
-            live = await self._host.get(resource.path(namespace, name))
-        except NotFoundError:
-            return None
-        live["metadata"].pop("managedFields", None)
-        return live
 
 
 def _has_our_marks(desired: Object, live: Object) -> bool:

@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from karmada_vc_agent.fleet.host_objects import Applied
+from karmada_vc_agent.fleet.live_objects import LiveObjects, StoreOf
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, dig, gvk_of
 from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
 from karmada_vc_agent.planning.share_plan import (
@@ -39,13 +39,13 @@ class SharedObjects:
     def __init__(
         self,
         host: ApiClient,
-        store_of: Callable[[Resource], Store[Object] | None],
+        store_of: StoreOf,
         enqueue: Callable[[str], None],
         interpreter: Interpreter = BUILT_IN,
     ) -> None:
         self._host = host
         self._interpreter = interpreter
-        self._store_of = store_of
+        self._objects = LiveObjects(host, store_of)
         self._enqueue = enqueue
         self._users: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
 
@@ -58,8 +58,7 @@ class SharedObjects:
 
     def cached(self, resource: Resource, name: str) -> Object | None:
         """Return the live object if the informer has it; costs no request."""
-        store = self._store_of(resource)
-        return store.get("", name) if store is not None else None
+        return self._objects.cached(resource, "", name)
 
     async def apply(
         self, resource: Resource, desired: Object, cluster: str, work: str, as_user: str = ""
@@ -75,7 +74,7 @@ class SharedObjects:
 
         self._users[_key(desired)].add(work)
         name = desired["metadata"]["name"]
-        live = await self._live(resource, name)
+        live = await self._objects.live(resource, "", name)
         for _ in range(ATTEMPTS):
             try:
                 match await plan_share(desired, live, cluster, retain):
@@ -88,7 +87,7 @@ class SharedObjects:
                         answer = await self._host.replace(resource.path(name=name), obj, as_user)
                     case Differs(path, wish):
                         if wish is not None:
-                            self._observe(
+                            self._objects.observe(
                                 resource, await self._host.replace(resource.path(name=name), wish)
                             )
                         raise _conflict(path, live)
@@ -96,9 +95,9 @@ class SharedObjects:
                 if live is None and isinstance(error, NotFoundError):
                     raise  # the resource is missing, not the object
                 conflict = error
-                live = await self._get(resource, name)
+                live = await self._objects.fresh(resource, "", name)
                 continue
-            self._observe(resource, answer)
+            self._objects.observe(resource, answer)
             return Applied(answer, was_written=True)
         raise conflict
 
@@ -106,7 +105,7 @@ class SharedObjects:
         self, resource: Resource, name: str, cluster: str, work: str, *, preserve: bool
     ) -> None:
         """Give up an object; the last owner deletes it, a CRD only if it has no objects."""
-        live = await self._live(resource, name)
+        live = await self._objects.live(resource, "", name)
         for _ in range(ATTEMPTS):
             if live is None:
                 break
@@ -116,19 +115,21 @@ class SharedObjects:
                         break
                     case Replace(obj):
                         answer = await self._host.replace(resource.path(name=name), obj)
-                        self._observe(resource, answer)
+                        self._objects.observe(resource, answer)
                         break
                     case Remove(otherwise):
                         path = resource.path(name=name)
                         if preserve or await self._has_objects(live):
-                            self._observe(resource, await self._host.replace(path, otherwise))
+                            self._objects.observe(
+                                resource, await self._host.replace(path, otherwise)
+                            )
                         else:
                             uid = {"uid": live["metadata"]["uid"]}
                             await self._host.delete(path, {"preconditions": uid})
                         break
             except (ConflictError, NotFoundError) as error:
                 conflict = error
-                live = await self._get(resource, name)
+                live = await self._objects.fresh(resource, "", name)
         else:
             raise conflict
         for users in self._users.values():
@@ -149,24 +150,6 @@ class SharedObjects:
                     return False  # not established: nothing could be made
                 return bool(answer.get("items"))
         return True  # nothing is served, so nobody can look
-
-    async def _live(self, resource: Resource, name: str) -> Object | None:
-        cached = self.cached(resource, name)
-        return cached if cached is not None else await self._get(resource, name)
-
-    async def _get(self, resource: Resource, name: str) -> Object | None:
-        try:
-            live = await self._host.get(resource.path(name=name))
-        except NotFoundError:
-            return None
-        live["metadata"].pop("managedFields", None)
-        return live
-
-    def _observe(self, resource: Resource, answer: Object) -> None:
-        answer["metadata"].pop("managedFields", None)
-        store = self._store_of(resource)
-        if store is not None:
-            store.observe(answer)
 
 
 def _key(obj: Object) -> tuple[str, str]:

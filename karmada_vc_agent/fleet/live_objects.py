@@ -1,0 +1,54 @@
+"""What is on the host now: from an informer of our own labelled objects, else from the server."""
+
+from collections.abc import Callable
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object
+
+StoreOf = Callable[[Resource], Store[Object] | None]
+"""The informer store of a resource, or None where it has none."""
+
+
+class LiveObjects:
+    """Reads host objects, and keeps the informers as new as our own writes."""
+
+    def __init__(self, host: ApiClient, store_of: StoreOf) -> None:
+        self._host = host
+        self._store_of = store_of
+
+    def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return an object if the informer has it; costs no request."""
+        store = self._store_of(resource)
+        return store.get(namespace, name) if store is not None else None
+
+    async def known(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return an object; what a synced informer does not have is not there, or not ours."""
+        cached = self.cached(resource, namespace, name)
+        store = self._store_of(resource)
+        if cached is not None or (store is not None and store.is_synced):
+            return cached
+        return await self.fresh(resource, namespace, name)
+
+    async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return an object; what the informer does not have is asked of the server."""
+        cached = self.cached(resource, namespace, name)
+        return cached if cached is not None else await self.fresh(resource, namespace, name)
+
+    async def fresh(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return an object as the server has it."""
+        try:
+            live = await self._host.get(resource.path(namespace, name))
+        except NotFoundError:
+            return None
+        live["metadata"].pop("managedFields", None)
+        return live
+
+    def observe(self, resource: Resource, answer: Object) -> None:
+        """Take what the server has just answered to a write."""
+        answer["metadata"].pop("managedFields", None)
+        store = self._store_of(resource)
+        if store is not None:
+            store.observe(answer)
