@@ -252,12 +252,26 @@ def _assert_rights(lab: Lab, own: Group, other: Group, namespace: str) -> None:
 
 
 def _everything_of(lab: Lab, group: Group, namespace: str) -> list[Object]:
-    """Return what the virtual cluster alone has; nothing of it may change."""
+    """Return what the virtual cluster alone has; nothing of it may change.
+
+    The binding follows the namespaces of the virtual cluster, and Karmada brings it those of
+    other tests too: what comes and goes with them is left out.
+    """
+    binding = lab.host.get(_binding_path(lab, group, namespace))
+    for key in ("resourceVersion", "managedFields"):
+        del binding["metadata"][key]
+    binding["subjects"] = [s for s in binding["subjects"] if _is_of_test(s, lab, group)]
     return [
         lab.host.get(f"{CLUSTER_ROLES}/{lab.id}-reader-v-{group.name}"),
         lab.host.get(f"{VOLUMES}/{lab.id}-data-v-{group.name}"),
-        lab.host.get(_binding_path(lab, group, namespace)),
+        binding,
     ]
+
+
+def _is_of_test(subject: Object, lab: Lab, group: Group) -> bool:
+    kind, _, namespace = subject["name"].partition(":serviceaccounts:")
+    own = {group.host_namespace(name) for name in ("default", *lab.namespaces)}
+    return kind != "system" or namespace in own
 
 
 def _is_gone(lab: Lab, group: Group) -> None:
