@@ -28,7 +28,8 @@ from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.kube.reachability import Reachability
-from karmada_vc_agent.service import FINISH_S, LAST_EVENTS_S, Clients, Service
+from karmada_vc_agent.service.clients import Clients
+from karmada_vc_agent.service.service import FINISH_S, LAST_EVENTS_S, Service
 from karmada_vc_agent.telemetry.metrics import ClientMeter, Metrics, Sample
 from karmada_vc_agent.translation.names import NamespaceTemplate
 
@@ -170,8 +171,8 @@ class Agent:
     def _measure(self, clients: Clients) -> None:
         """Count the requests of all clients; note which API server answers."""
         for server, lanes in (
-            (HUB, (clients.hub, clients.hub_urgent, clients.hub_leases, clients.hub_events)),
-            (HOST, (clients.host, clients.host_urgent)),
+            (HUB, clients.of_hub()),
+            (HOST, clients.of_host()),
         ):
             address = urlsplit(lanes[0].credentials.server).netloc
             meter = ClientMeter(self._metrics, server, address)

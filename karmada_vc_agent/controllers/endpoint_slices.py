@@ -47,7 +47,7 @@ SYNCING = Requeue(0.5)
 
 @dataclass(frozen=True, slots=True)
 class Collaborators:
-    """Whom this controller works with; handed in by service.py."""
+    """Whom this controller works with; handed in by the service package."""
 
     hub: ApiClient
     host: ApiClient

@@ -58,7 +58,7 @@ class StatusReflector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Collaborators:
-    """Whom execution works with; handed in by service.py.
+    """Whom execution works with; handed in by the service package.
 
     work_status: None where the controller workStatus is off: no manifestStatuses are written.
     """

@@ -1,0 +1,56 @@
+"""What all parts of the service are made from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.fleet.agent_state import AgentState
+from karmada_vc_agent.fleet.lead import Lead
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.model.objects import GroupVersionKind
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.service.clients import Clients
+from karmada_vc_agent.service.queues import Queues
+from karmada_vc_agent.service.stores import Stores
+from karmada_vc_agent.telemetry.metrics import Metrics
+from karmada_vc_agent.translation.translate import TranslationSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Discoveries:
+    """What both API servers serve."""
+
+    hub: Discovery
+    host: Discovery
+
+    def known(self, gvk: GroupVersionKind) -> Resource | None:
+        """Return where the host serves a kind, as far as is known; costs no request."""
+        return self.host.served.by_kind.get(gvk)
+
+    async def find(self, gvk: GroupVersionKind) -> Resource | None:
+        """Return where a kind lives: as the host serves it, else as the hub does (trap 34)."""
+        return await self.host.find(gvk) or await self.hub.find(gvk)
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """Settings, servers and state; switches: names of the enabled controllers of Karmada's."""
+
+    config: AgentConfig
+    clients: Clients
+    state: AgentState
+    lead: Lead
+    metrics: Metrics
+    virtual_clusters: Mapping[str, VirtualCluster]
+    settings: TranslationSettings
+    switches: frozenset[str]
+    gates: Mapping[str, bool]
+    stores: Stores
+    queues: Queues
+    discoveries: Discoveries
+
+
+def now() -> str:
+    """Return the time as Kubernetes writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,220 @@
+"""All controllers: who works on which queue, with how many workers."""
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from karmada_vc_agent.controllers import certificate
+from karmada_vc_agent.controllers.admin_role import AdminRoleController
+from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
+from karmada_vc_agent.controllers.cluster_status import (
+    ClusterStatusController,
+    Gates,
+    HostView,
+    StatusTimes,
+)
+from karmada_vc_agent.controllers.membership import MembershipController
+from karmada_vc_agent.controllers.orphans import OrphansController
+from karmada_vc_agent.controllers.quotas import QuotaController
+from karmada_vc_agent.controllers.registration import RegistrationController
+from karmada_vc_agent.controllers.service_names import ServiceNamesController
+from karmada_vc_agent.fleet.census import HUB, Census, StatusMeter
+from karmada_vc_agent.fleet.hub_kubeconfig import FileKeep, SecretKeep
+from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.kube.health_probe import HealthProbe
+from karmada_vc_agent.model.switches import (
+    CERT_ROTATION,
+    CLUSTER_RESOURCE_MODELING,
+    CLUSTER_STATUS,
+    EXECUTION,
+)
+from karmada_vc_agent.service.common import Common, now
+from karmada_vc_agent.service.leases import Leases
+from karmada_vc_agent.service.placement_parts import PlacementParts
+from karmada_vc_agent.service.work_parts import WorkParts
+from karmada_vc_agent.status.readiness import Thresholds
+
+_log = logging.getLogger(__name__)
+
+LEASE_WORKERS = 8
+FEW_WORKERS = 4
+SWITCHES = {
+    "cluster-lease": CLUSTER_STATUS,
+    "cluster-status": CLUSTER_STATUS,
+    "execution": EXECUTION,
+}
+"""Controller here -> the name it is switched by; others always run (docs/adr/0009)."""
+
+
+class Controllers:
+    """Makes the controllers, and those of their parts that nobody else needs.
+
+    reregister: virtual clusters that may take over a Cluster of another host.
+    """
+
+    def __init__(
+        self,
+        common: Common,
+        works: WorkParts,
+        placement: PlacementParts,
+        leases: Leases,
+        census: Census,
+        reregister: frozenset[str],
+    ) -> None:
+        self._common = common
+        self._works = works
+        self._placement = placement
+        self._leases = leases
+        self._census = census
+        self._reregister = reregister
+
+    def all(self) -> list[Controller[Any]]:
+        """Return the controllers that are switched on."""
+        made = (*self._of_clusters(), *self._of_the_host(), *self._of_works())
+        switches = self._common.switches | {None}
+        return [c for c in made if SWITCHES.get(c.name) in switches] + self._optional()
+
+    # --- Clusters -----------------------------------------------------------------------
+
+    def _of_clusters(self) -> tuple[Controller[Any], ...]:
+        common, queues = self._common, self._common.queues
+        registration = RegistrationController(
+            common.clients.hub,
+            common.stores.clusters,
+            common.state,
+            common.virtual_clusters,
+            self._reregister,
+        )
+        lease = ClusterLeaseController(
+            common.clients.hub_leases,
+            common.stores.clusters,
+            common.config.cluster_lease_duration,
+            common.config.cluster_lease_renew_interval_fraction,
+            common.lead,
+            on_renewed=lambda name: self._census.contact(name, HUB),
+        )
+        status = self._status_controller()
+        workers = common.config.concurrent_cluster_syncs
+        return (
+            Controller(
+                "cluster-lease",
+                queues.leases,
+                self._leases.noting(lease.reconcile),
+                LEASE_WORKERS,
+            ),
+            Controller("registration", queues.registration, registration.reconcile, FEW_WORKERS),
+            Controller("cluster-status", queues.status, status.reconcile, workers),
+        )
+
+    def _status_controller(self) -> ClusterStatusController:
+        common, config = self._common, self._common.config
+        host = common.clients.host_urgent
+        frequency_s = config.cluster_status_update_frequency
+        view = HostView(
+            client=host,
+            probe=HealthProbe(host, max_age_s=frequency_s / 2),
+            discovery=common.discoveries.host,
+            membership=common.stores.membership,
+            pods=common.stores.pods,
+            claims=common.stores.claims,
+            cluster_scoped_kinds=common.settings.cluster_scoped_kinds,
+            placement=self._placement.guard.condition,
+        )
+        thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
+        return ClusterStatusController(
+            common.clients.hub_urgent,
+            common.stores.clusters,
+            view,
+            common.virtual_clusters,
+            StatusTimes(frequency_s, thresholds),
+            Gates(common.lead.may_report, self._works.finalizer.is_barred),
+            with_resources=config.enable_cluster_resource_modeling,
+            with_models=common.gates[CLUSTER_RESOURCE_MODELING],
+            on_ready=self._leases.start,
+            now=now,
+            instrument=StatusMeter(common.metrics, self._census),
+        )
+
+    # --- the host -----------------------------------------------------------------------
+
+    def _of_the_host(self) -> tuple[Controller[Any], ...]:
+        common, queues, config = self._common, self._common.queues, self._common.config
+        host, stores, vcs = common.clients.host, common.stores, common.virtual_clusters
+        orphans = OrphansController(
+            host,
+            common.discoveries.host,
+            stores.claims,
+            self._works.watches.works,
+            vcs,
+            on_counted=self._census.orphans_found,
+        )
+        names = ServiceNamesController(
+            host,
+            stores.claims,
+            vcs,
+            config.agent_name,
+            config.dns_namespace,
+            config.cluster_domain,
+        )
+        quotas = QuotaController(host, self._works.store_of, stores.claims, stores.membership, vcs)
+        membership = MembershipController(host, stores.nodes, stores.membership, vcs)
+        admin_role = AdminRoleController(host, common.discoveries.host)
+        guard, escapes = self._placement.guard, self._placement.escapes
+        return (
+            Controller("orphans", queues.orphans, orphans.reconcile, 1),
+            Controller("service-names", queues.service_names, names.reconcile, 1),
+            Controller("quotas", queues.quotas, quotas.reconcile, FEW_WORKERS),
+            Controller("membership", queues.nodes, membership.reconcile, FEW_WORKERS),
+            Controller("admin-role", queues.admin_role, admin_role.reconcile, 1),
+            Controller("placement-guard", queues.guard, guard.reconcile, 1),
+            Controller("escape-detector", queues.escapes, escapes.reconcile, FEW_WORKERS),
+        )
+
+    # --- Works --------------------------------------------------------------------------
+
+    def _of_works(self) -> tuple[Controller[Any], ...]:
+        queues, works = self._common.queues, self._works
+        workers = self._common.config.concurrent_work_syncs
+        return (
+            Controller("namespaces", queues.namespaces, works.namespaces.reconcile, FEW_WORKERS),
+            Controller("execution", queues.works, works.execution.reconcile, workers),
+        )
+
+    # --- only where asked for -----------------------------------------------------------
+
+    def _optional(self) -> list[Controller[Any]]:
+        queues, slices, rotation = (
+            self._common.queues,
+            self._works.endpoint_slices,
+            self._rotation(),
+        )
+        optional: list[Controller[Any]] = []
+        if slices is not None:  # by Karmada's name; collecting is part of it here
+            optional.append(
+                Controller("service-export", queues.services, slices.reconcile, FEW_WORKERS)
+            )
+        if rotation is not None:
+            optional.append(Controller("cert-rotation", queues.certificate, rotation.reconcile, 1))
+            queues.certificate.add("hub")
+        return optional
+
+    def _rotation(self) -> certificate.CertificateController | None:
+        config, clients = self._common.config, self._common.clients
+        if CERT_ROTATION not in self._common.switches:
+            return None
+        kubeconfig = clients.hub.credentials.kubeconfig
+        if kubeconfig is None:
+            _log.warning("Not renewing the hub credential: it comes from no kubeconfig")
+            return None
+        namespace = config.karmada_kubeconfig_namespace or config.agent_namespace
+        return certificate.CertificateController(
+            clients.hub,
+            clients.hub.credentials,
+            (FileKeep(kubeconfig), SecretKeep(clients.host, namespace)),
+            certificate.Rule(
+                config.cert_rotation_checking_interval,
+                config.cert_rotation_remaining_time_threshold,
+            ),
+            clients.use_for_hub,
+            lambda: datetime.now(UTC),
+        )

@@ -1,0 +1,49 @@
+"""What keeps pods on the nodes of their virtual cluster, and what looks whether they are."""
+
+from karmada_vc_agent.controllers.cluster_status import PODS_BY_NODE
+from karmada_vc_agent.controllers.escape_detector import SETTLES_S, EscapeDetector, HostPods
+from karmada_vc_agent.controllers.placement_guard import GuardSettings, PlacementGuard
+from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.fleet.works import Works
+from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.service.common import Common
+from karmada_vc_agent.service.triggers import Triggers
+
+
+class PlacementParts:
+    """Admission policies and the escape detector."""
+
+    def __init__(
+        self, common: Common, works: Works, events: WorkEvents, triggers: Triggers
+    ) -> None:
+        config, stores, queues = common.config, common.stores, common.queues
+        host, discovery = common.clients.host, common.discoveries.host
+        self.policies = InformerSet(
+            host, {"labelSelector": f"{AGENT_LABEL}={config.agent_name}"}, triggers.policy_changed
+        )
+        self.guard = PlacementGuard(
+            host,
+            discovery,
+            stores.claims,
+            common.virtual_clusters,
+            GuardSettings(config.agent_name, config.agent_namespace, config.install_policies),
+            watch=self.policies.store,
+            on_change=triggers.placement_changed,
+        )
+        self.escapes = EscapeDetector(
+            host,
+            discovery,
+            HostPods(
+                stores.pods,
+                PODS_BY_NODE,
+                stores.nodes,
+                stores.membership,
+                stores.claims,
+                common.virtual_clusters,
+            ),
+            works,
+            stores.clusters,
+            events,
+            lambda key: queues.escapes.add_after(key, SETTLES_S),
+        )

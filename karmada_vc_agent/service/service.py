@@ -1,0 +1,250 @@
+"""What runs while this process leads: made from AgentConfig here, in one task group."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.controllers.admin_role import admin_role_key
+from karmada_vc_agent.controllers.orphans import FIRST_LOOK_S
+from karmada_vc_agent.controllers.placement_guard import EVERYTHING, IN_EFFECT_WITHIN_S
+from karmada_vc_agent.fleet.agent_state import AgentState
+from karmada_vc_agent.fleet.census import Census, Counted, controller_label
+from karmada_vc_agent.fleet.lead import Lead
+from karmada_vc_agent.fleet.progress import vital_checks
+from karmada_vc_agent.fleet.resync import resync
+from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.reflector import unlisted, wait_all_synced
+from karmada_vc_agent.model.switches import enabled_controllers, feature_gates
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.service.clients import Clients
+from karmada_vc_agent.service.common import Common, Discoveries
+from karmada_vc_agent.service.controllers import Controllers
+from karmada_vc_agent.service.leases import Leases
+from karmada_vc_agent.service.placement_parts import PlacementParts
+from karmada_vc_agent.service.queues import ALL, Queues
+from karmada_vc_agent.service.stores import Stores
+from karmada_vc_agent.service.surroundings import translation_settings
+from karmada_vc_agent.service.triggers import SERVICE_NAMES_KEY, Told, Triggers
+from karmada_vc_agent.service.work_parts import WorkParts
+from karmada_vc_agent.telemetry.metrics import ControllerMeter, Metrics
+
+_log = logging.getLogger(__name__)
+
+FINISH_S = 3.0
+"""What is being done may end within this time when the agent is told to stop."""
+LAST_EVENTS_S = 0.5
+
+
+class Service:
+    """Everything that runs while this process leads."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        clients: Clients,
+        state: AgentState,
+        host_uid: str,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        reregister: frozenset[str],
+        lead: Lead,
+        metrics: Metrics,
+    ) -> None:
+        stores = Stores(config, clients, host_uid)
+        self._common = common = Common(
+            config=config,
+            clients=clients,
+            state=state,
+            lead=lead,
+            metrics=metrics,
+            virtual_clusters=virtual_clusters,
+            settings=translation_settings(config),
+            switches=enabled_controllers(config.controllers),
+            gates=feature_gates(config.feature_gates),
+            stores=stores,
+            queues=Queues(config, stores.claims),
+            discoveries=Discoveries(
+                hub=Discovery(clients.hub), host=Discovery(clients.host_urgent)
+            ),
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+        self._leases = Leases(common.queues.leases)
+        triggers = Triggers(virtual_clusters, stores, common.queues, self._leases)
+        self._works = works = WorkParts(common, triggers)
+        self._placement = placement = PlacementParts(
+            common, works.watches.works, works.events, triggers
+        )
+        census = self._new_census()
+        self._controllers: list[Controller[Any]] = Controllers(
+            common, works, placement, self._leases, census, reregister
+        ).all()
+        triggers.connect(
+            Told(
+                watches=works.watches,
+                manifests=works.manifests,
+                execution=works.execution,
+                work_status=works.work_status,
+                guard=placement.guard,
+                escapes=placement.escapes,
+                endpoint_slices=works.endpoint_slices,
+            )
+        )
+        for client in (clients.hub, clients.host):
+            client.on_recovery(self.retry_all)
+        for controller in self._controllers:
+            meter = ControllerMeter(metrics, controller_label(controller))
+            controller.instrument = controller.queue.instrument = meter
+        metrics.add_source(census.samples)
+
+    def _new_census(self) -> Census:
+        stores, works = self._common.stores, self._works
+        return Census(
+            self._common.virtual_clusters,
+            Counted(
+                clusters=stores.clusters,
+                works=works.watches.works,
+                membership=stores.membership,
+                host_objects=lambda: (stores.namespaces, *works.informers.stores()),
+                refused=works.execution.refusals,
+                escaped=self._placement.escapes.escaped,
+                controllers=lambda: self._controllers,
+                events_dropped=lambda: works.recorder.dropped,
+            ),
+        )
+
+    # --- what others ask ----------------------------------------------------------------
+
+    def unlisted(self) -> list[str]:
+        """Return the paths whose first list has not come yet."""
+        return unlisted(self._common.stores.reflectors)
+
+    def stuck(self, hub_answers_since: float) -> dict[str, str | None]:
+        """Return the liveness checks of what runs here: name -> None or what is wrong.
+
+        hub_answers_since: monotonic time, infinite while it does not.
+        """
+        late_after_s = stuck_after_s(self._common.config)
+        return vital_checks(self._tasks, self._leases.progress, late_after_s, hub_answers_since)
+
+    def retry_all(self) -> None:
+        """After an outage try everything at once, not when its back-off ends (trap 35)."""
+        for controller in self._controllers:
+            controller.queue.retry_now(lambda _: True)
+
+    # --- running ------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop`, then let what is being done end."""
+        async with asyncio.TaskGroup() as group:
+            readers = self._start_reading(group)
+            stopped = group.create_task(stop.wait(), name="stop")
+            synced = group.create_task(self._wait_synced(), name="sync")
+            self._tasks += readers
+            await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
+            workers: list[asyncio.Task[None]] = []
+            if synced.done():
+                await self._report_unserved()
+                names = ",".join(self._common.virtual_clusters)
+                _log.info("Serving", extra={"virtual_clusters": names})
+                self._queue_first()
+                workers = [
+                    group.create_task(self._work(controller), name=controller.name)
+                    for controller in self._controllers
+                ]
+                self._tasks += workers
+                readers += self._start_resync(group)
+                await stopped
+            self._tasks.clear()
+            await self._finish(workers)
+            await self._works.scripts.close()
+            await self._works.interpreter_rules.close()
+            for task in (*readers, *workers, synced):
+                task.cancel()
+
+    def _start_reading(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Start what reads and what tells; nothing here changes hub or host but events."""
+        works = self._works
+        running = [
+            (f"reflector {reflector.path}", reflector.run())
+            for reflector in self._common.stores.reflectors
+        ] + [
+            ("informers", works.informers.run()),
+            ("informers of shared objects", works.shared_informers.run()),
+            ("informers of node groups", works.group_informers.run()),
+            ("work watches", works.watches.run()),
+            ("events", works.recorder.run()),
+            ("policies", self._placement.policies.run()),
+            ("interpreter rules", works.interpreter_rules.run()),
+        ]
+        if works.endpoint_slices is not None:
+            running.append(("slices", works.endpoint_slices.run()))
+        return [group.create_task(run, name=name) for name, run in running]
+
+    async def _wait_synced(self) -> None:
+        timeout_s = self._common.config.cluster_cache_sync_timeout
+        await wait_all_synced(self._common.stores.reflectors, timeout_s)
+        await self._works.interpreter_rules.wait_answered()
+
+    def _queue_first(self) -> None:
+        """Queue what no change of anything would bring up."""
+        queues = self._common.queues
+        queues.service_names.add(SERVICE_NAMES_KEY)
+        for name in self._common.virtual_clusters:
+            queues.registration.add(name)
+        queues.orphans.add_after(ALL, FIRST_LOOK_S)
+        queues.admin_role.add(admin_role_key())
+        queues.guard.add(EVERYTHING)
+        self._placement.escapes.look_at_all()
+
+    def _start_resync(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        common = self._common
+        if not common.config.resync_period:
+            return []
+        again = resync(
+            common.config.resync_period,
+            common.virtual_clusters,
+            self._works.watches.works,
+            common.queues.works.add,
+        )
+        return [group.create_task(again, name="resync")]
+
+    async def _work(self, controller: Controller[Any]) -> None:
+        if controller.queue is self._common.queues.works:
+            # No workload comes before what keeps its pods in place, or before it is known why not.
+            await self._placement.guard.wait_settled(IN_EFFECT_WITHIN_S)
+        await controller.run()
+
+    async def _report_unserved(self) -> None:
+        """Warn of virtual clusters that left the settings; forget those that left the hub too."""
+        common = self._common
+        for name in common.state.clusters():
+            if name in common.virtual_clusters:
+                continue
+            if common.stores.clusters.store.get("", name) is None:
+                await common.state.forget(name)
+                continue
+            _log.warning(
+                "Not serving a virtual cluster that is no longer in the settings; nothing of it is "
+                "deleted. To remove it run karmada-vc-agent leave",
+                extra={"virtual_cluster": name},
+            )
+
+    async def _finish(self, workers: list[asyncio.Task[None]]) -> None:
+        _log.info("Stopping")
+        for controller in self._controllers:
+            controller.queue.close()
+        if workers:
+            await asyncio.wait(workers, timeout=FINISH_S)
+        await self._works.recorder.drain(LAST_EVENTS_S)
+
+
+def stuck_after_s(config: AgentConfig) -> float:
+    """Return after how long without an attempt at a Lease something must be wrong here.
+
+    Longer than one attempt can take with a slow hub, which is a read and a write of up to
+    30 s each: two minutes, or six times the pause between two attempts.
+    """
+    interval_s = config.cluster_lease_duration * config.cluster_lease_renew_interval_fraction
+    return max(120.0, 6 * interval_s)

@@ -1,0 +1,43 @@
+"""What is listed and watched from the start on: Clusters, nodes, pods and namespaces."""
+
+from typing import Any
+
+from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.controllers.cluster_status import pod_indexes
+from karmada_vc_agent.fleet.census import HOST_OBJECT_INDEX, cluster_label
+from karmada_vc_agent.fleet.claims import Claims
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
+from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.kube.codec import RawCodec, StructCodec
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node, Pod
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.service.clients import Clients
+
+HOST_OBJECT_INDEXES = {HOST_OBJECT_INDEX: cluster_label}
+
+
+class Stores:
+    """The stores that no controller can do without, and what is read from them."""
+
+    def __init__(self, config: AgentConfig, clients: Clients, host_uid: str) -> None:
+        cluster_codec = ClusterCodec()
+        node_codec: StructCodec[Node] = StructCodec(Node)
+        pod_codec: StructCodec[Pod] = StructCodec(Pod)
+        raw = RawCodec()
+        clusters: Store[Object] = Store(cluster_codec)
+        self.nodes: Store[Node] = Store(node_codec)
+        self.pods: Store[Pod] = Store(pod_codec, pod_indexes())
+        self.namespaces: Store[Object] = Store(raw, HOST_OBJECT_INDEXES)
+        names = [vc.name for vc in config.virtual_clusters]
+        self.clusters = HubClusters(clusters, host_uid, names)
+        self.membership = Membership(config.virtual_clusters, self.nodes, self.clusters.created_at)
+        self.claims = Claims(self.namespaces, config.agent_name)
+        hub, host = clients.hub, clients.host
+        self.reflectors: tuple[Reflector[Any], ...] = (
+            Reflector(hub, CLUSTERS_PATH, cluster_codec, clusters),
+            Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
+            Reflector(host, "/api/v1/namespaces", raw, self.namespaces),
+            Reflector(host, "/api/v1/pods", pod_codec, self.pods),
+        )

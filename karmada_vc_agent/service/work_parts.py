@@ -1,0 +1,168 @@
+"""What carries Works from the hub to the host and their status back."""
+
+import time
+
+from karmada_vc_agent.controllers.endpoint_slices import Collaborators as SliceCollaborators
+from karmada_vc_agent.controllers.endpoint_slices import EndpointSliceController
+from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
+from karmada_vc_agent.controllers.namespaces import NAMESPACES, NamespaceController
+from karmada_vc_agent.controllers.work_status import WorkStatus
+from karmada_vc_agent.fleet.default_objects import DefaultObjects
+from karmada_vc_agent.fleet.host_objects import HostObjects
+from karmada_vc_agent.fleet.interpreter_rules import InterpreterRules
+from karmada_vc_agent.fleet.manifests import Manifests
+from karmada_vc_agent.fleet.node_groups import NodeGroups
+from karmada_vc_agent.fleet.shared_objects import SharedObjects
+from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
+from karmada_vc_agent.fleet.work_watches import WorkWatches
+from karmada_vc_agent.interpretation.interpreter import Interpreter
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.switches import (
+    ENDPOINT_SLICE_COLLECT,
+    MULTI_CLUSTER_SERVICE,
+    SERVICE_EXPORT,
+    WORK_STATUS,
+)
+from karmada_vc_agent.script_runner import ScriptRunner
+from karmada_vc_agent.service.common import Common, now
+from karmada_vc_agent.service.stores import HOST_OBJECT_INDEXES
+from karmada_vc_agent.service.surroundings import SurroundingsNow
+from karmada_vc_agent.service.triggers import Triggers
+from karmada_vc_agent.status import endpoint_slice_work
+
+BUSY_WORKS = 16
+"""Works waiting for a worker; events are held back while there are more."""
+
+
+class WorkParts:
+    """The path of a Work: watches, interpreter, informers of what was applied, execution."""
+
+    def __init__(self, common: Common, triggers: Triggers) -> None:
+        self._common = common
+        self._read(triggers)
+        self._carry_out(triggers)
+
+    def _read(self, triggers: Triggers) -> None:
+        """Make what follows Works, their objects and the rules that interpret these."""
+        common = self._common
+        hub, host = common.clients.hub, common.clients.host
+        self.watches = WorkWatches(
+            hub,
+            common.virtual_clusters,
+            triggers.work_changed,
+            cluster_wide=common.config.works_cluster_wide,
+        )
+        self.scripts = ScriptRunner()
+        self.interpreter_rules = InterpreterRules(hub, self.scripts.run, triggers.meaning_changed)
+        self.informers = InformerSet(
+            host,
+            {"labelSelector": CLUSTER_LABEL},
+            triggers.host_object_changed,
+            HOST_OBJECT_INDEXES,
+        )
+        self.group_informers = InformerSet(host, {}, triggers.group_changed)
+        node_groups = NodeGroups(
+            common.discoveries.known, self.group_informers.store, common.stores.membership
+        )
+        self._surroundings = SurroundingsNow(
+            common.settings, common.stores, self.watches, common.discoveries.host, node_groups
+        )
+
+    def _carry_out(self, triggers: Triggers) -> None:
+        """Make what writes: host objects, namespaces, the status and events of Works."""
+        common, clients, queues = self._common, self._common.clients, self._common.queues
+        clusters = common.stores.clusters
+        self.recorder = EventRecorder(clients.hub_events, lambda: len(queues.works) > BUSY_WORKS)
+        self.events = WorkEvents(self.recorder)
+        interpreter = Interpreter(self.interpreter_rules.levels, time.monotonic)
+        self._shared = SharedObjects(
+            clients.host, self._shared_store_of, triggers.enqueue_id, interpreter
+        )
+        self.shared_informers = InformerSet(
+            clients.host, {"labelSelector": SHARED_LABEL}, self._shared.follow
+        )
+        host_objects = HostObjects(clients.host, self.store_of, interpreter)
+        self.namespaces = NamespaceController(
+            clients.host,
+            common.stores.claims,
+            host_objects,
+            common.virtual_clusters,
+            common.settings,
+            lambda name: clusters.ours(name) is not None and not clusters.is_deleting(name),
+            DefaultObjects(clients.host, self.store_of, common.settings),
+        )
+        self.manifests = Manifests(
+            host_objects,
+            self._shared,
+            self.namespaces,
+            common.discoveries.find,
+            self._surroundings.around,
+            common.stores.membership.lost_node,
+        )
+        self.finalizer = WorkFinalizer(
+            clients.hub, clusters, self.watches.works, self.manifests, queues.status.add
+        )
+        self.work_status = (
+            WorkStatus(triggers.enqueue_work, self.events, interpreter)
+            if WORK_STATUS in common.switches
+            else None
+        )
+        self.execution = ExecutionController(
+            common.virtual_clusters,
+            Collaborators(
+                hub=clients.hub,
+                clusters=clusters,
+                works=self.watches.works,
+                manifests=self.manifests,
+                finalizer=self.finalizer,
+                work_status=self.work_status,
+                events=self.events,
+                now=now,
+                measure=common.metrics.work_synced,
+            ),
+        )
+        self.endpoint_slices = self._endpoint_slice_controller()
+
+    def _endpoint_slice_controller(self) -> EndpointSliceController | None:
+        common = self._common
+        is_collecting = common.gates[MULTI_CLUSTER_SERVICE]
+        switches = {
+            SERVICE_EXPORT: (endpoint_slice_work.SERVICE_EXPORT, True),
+            ENDPOINT_SLICE_COLLECT: (endpoint_slice_work.MULTI_CLUSTER_SERVICE, is_collecting),
+        }
+        reporters = [
+            reporter
+            for name, (reporter, is_open) in switches.items()
+            if name in common.switches and is_open
+        ]
+        if not reporters:
+            return None
+        return EndpointSliceController(
+            common.virtual_clusters,
+            reporters,
+            SliceCollaborators(
+                hub=common.clients.hub,
+                host=common.clients.host,
+                clusters=common.stores.clusters,
+                works=self.watches.works,
+                claims=common.stores.claims,
+                find_on_host=common.discoveries.host.find,
+                around=self._surroundings.around,
+                enqueue=common.queues.services.add,
+            ),
+        )
+
+    def store_of(self, resource: Resource) -> Store[Object] | None:
+        """Return what is known of our labelled objects of a resource."""
+        if resource.gvk == NAMESPACES.gvk:
+            return self._common.stores.namespaces
+        return self.informers.store(resource)
+
+    def _shared_store_of(self, resource: Resource) -> Store[Object] | None:
+        return self.shared_informers.store(resource)
