@@ -11,7 +11,7 @@ import os
 import struct
 import sys
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,23 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 
 
 class ScriptRunner:
-    """A few helper processes, started when they are needed."""
+    """A few helper processes, started when they are needed.
 
-    def __init__(self, processes: int = PROCESSES, deadline_s: float = DEADLINE_S) -> None:
+    on_taken: told for each run where its process came from, `pool` or `new`. on_given_back: told
+    where it went to, `pool` or `destroyed`.
+    """
+
+    def __init__(
+        self,
+        processes: int = PROCESSES,
+        deadline_s: float = DEADLINE_S,
+        *,
+        on_taken: Callable[[str], None] = lambda _: None,
+        on_given_back: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._deadline_s = deadline_s
+        self._on_taken = on_taken
+        self._on_given_back = on_given_back
         self._slots = FairSlots(processes, max(1, processes - 1))
         self._idle: list[_Helper] = []
         self._all: set[_Helper] = set()
@@ -69,7 +82,9 @@ class ScriptRunner:
             finally:
                 if is_sound:
                     self._idle.append(helper)
+                    self._on_given_back("pool")
                 else:
+                    self._on_given_back("destroyed")
                     await self._end(helper)
         if "error" in answer:
             raise HookError(answer["error"])
@@ -89,9 +104,11 @@ class ScriptRunner:
         while self._idle:
             helper = self._idle.pop()
             if helper.is_running:
+                self._on_taken("pool")
                 return helper
             await self._end(helper)
         helper = await _Helper.start()
+        self._on_taken("new")
         self._all.add(helper)
         return helper
 

@@ -58,7 +58,10 @@ class WorkParts:
             triggers.work_changed,
             cluster_wide=common.config.works_cluster_wide,
         )
-        self.scripts = ScriptRunner()
+        self.scripts = ScriptRunner(
+            on_taken=common.metrics.interpreter_taken,
+            on_given_back=common.metrics.interpreter_given_back,
+        )
         self.interpreter_rules = InterpreterRules(hub, self.scripts.run, triggers.meaning_changed)
         self.informers = InformerSet(
             host,

@@ -26,6 +26,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 CLUSTER = "member_cluster"
+INTERPRETER_POOL = "luavm"
 _QUEUE = ("name", "controller")
 _SYNC_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _WORKLOAD_BUCKETS = tuple(0.001 * 2**k for k in range(12))
@@ -164,10 +165,10 @@ class Metrics:
             buckets=_WORKLOAD_BUCKETS,
             registry=registry,
         )
-        self.pool_get = _counter(
+        self._pool_get = _counter(
             registry, "pool_get_operation_total", "Interpreters taken.", "name", "from"
         )
-        self.pool_put = _counter(
+        self._pool_put = _counter(
             registry, "pool_put_operation_total", "Interpreters given back.", "name", "to"
         )
         self.reconciles = _counter(
@@ -239,6 +240,14 @@ class Metrics:
     def work_synced(self, result: str, took_s: float) -> None:
         """Count one Work carried out; result: success or error."""
         self._synced[result].observe(took_s)
+
+    def interpreter_taken(self, source: str) -> None:
+        """Count one script about to run; source of its process: pool or new."""
+        self._pool_get.labels(INTERPRETER_POOL, source).inc()
+
+    def interpreter_given_back(self, target: str) -> None:
+        """Count one script that ended; what became of its process: pool or destroyed."""
+        self._pool_put.labels(INTERPRETER_POOL, target).inc()
 
     def status_synced(self, cluster: str, took_s: float) -> None:
         """Count one status computed and, where it differed, written."""

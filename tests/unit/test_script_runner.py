@@ -129,6 +129,21 @@ async def test_close_ends_the_processes(runner: ScriptRunner) -> None:
     assert not is_alive(process_id)
 
 
+async def test_it_is_told_where_processes_come_from_and_go_to() -> None:
+    taken, given_back = list[str](), list[str]()
+    runner = ScriptRunner(on_taken=taken.append, on_given_back=given_back.append)
+    try:
+        await run(runner, ECHO)
+        await run(runner, ECHO)
+        with pytest.raises(HookError):
+            await run(runner, BOMB)
+        await run(runner, ECHO)
+    finally:
+        await runner.close()
+    assert taken == ["new", "pool", "pool", "new"]
+    assert given_back == ["pool", "pool", "destroyed", "pool"]
+
+
 def test_a_helper_ends_with_an_agent_that_is_killed() -> None:
     """Also one that is in the middle of an endless script."""
     program = f"""

@@ -70,6 +70,16 @@ def test_two_agents_in_one_process_do_not_share_numbers() -> None:
     assert value(second, name, result="success") == 0
 
 
+def test_processes_of_scripts_are_counted_by_the_names_of_karmada() -> None:
+    metrics = Metrics()
+    metrics.interpreter_taken("new")
+    metrics.interpreter_given_back("destroyed")
+    taken = {"name": "luavm", "from": "new"}
+    assert value(metrics, "pool_get_operation_total", **taken) == 1
+    given_back = {"name": "luavm", "to": "destroyed"}
+    assert value(metrics, "pool_put_operation_total", **given_back) == 1
+
+
 def test_sources_are_asked_each_time() -> None:
     metrics = Metrics()
     told = [Sample("virtual_cluster_nodes", ("a",), 3)]
