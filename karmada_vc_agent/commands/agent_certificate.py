@@ -9,19 +9,21 @@ from typing import Any
 
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from karmada_vc_agent.access.hub_objects import AGENTS_GROUP
+from karmada_vc_agent.kube.certificates import (
+    REQUESTS_PATH,
+    new_request,
+    read_certificate,
+    refusal,
+    signing_request,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
 from karmada_vc_agent.model.karmada import SYSTEM_LABEL
 from karmada_vc_agent.model.objects import Object, dig
 
-CSR_PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-SIGNER = "kubernetes.io/kube-apiserver-client"
-USAGES = ("digital signature", "key encipherment", "client auth")
 YEAR_S = 31_536_000
 SIGNING_S = 60.0
 POLL_S = (0.05, 1.0)
@@ -52,18 +54,20 @@ async def request_certificate(
     approves: approve it with the right of `hub`'s own user; otherwise the hub's controller
     approves what a bootstrap token may ask for. Raises KubeError, CertificateError.
     """
-    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, AGENTS_GROUP),
+            x509.NameAttribute(NameOID.COMMON_NAME, user),
+        ]
+    )
+    key, request = new_request(subject)
     name = f"{prefix}-{secrets.token_hex(3)[:5]}"
-    csr = await hub.create(CSR_PATH, _request(name, user, key, lifetime_s))
+    wanted = signing_request(name, request, lifetime_s)
+    wanted["metadata"]["labels"] = {SYSTEM_LABEL: "true"}
+    csr = await hub.create(REQUESTS_PATH, wanted)
     if approves:
         await _approve(hub, csr)
-    signed = await _wait_signed(hub, name)
-    pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    return ClientCertificate(signed, pem, name)
+    return ClientCertificate(await _wait_signed(hub, name), key, name)
 
 
 def kubeconfig_text(cluster: Object, user: str, certificate: ClientCertificate) -> str:
@@ -96,43 +100,19 @@ def is_still_good(kubeconfig: str, cluster: Object, common_name: str) -> bool:
     try:
         content: Any = yaml.safe_load(kubeconfig)
         data = dig(content, "users", 0, "user", "client-certificate-data")
-        certificate = x509.load_pem_x509_certificate(base64.b64decode(data))
+        certificate = read_certificate(base64.b64decode(data))
     except (yaml.YAMLError, TypeError, ValueError):
         return False
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    left = (end - datetime.now(UTC)) / (end - begin)
     return (
         dig(content, "clusters", 0, "cluster") == cluster
         and [name.value for name in names] == [common_name]
-        and left > RENEW_BELOW
+        and certificate.remaining(datetime.now(UTC)) > RENEW_BELOW
     )
-
-
-def _request(name: str, user: str, key: ec.EllipticCurvePrivateKey, lifetime_s: int) -> Object:
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, AGENTS_GROUP),
-            x509.NameAttribute(NameOID.COMMON_NAME, user),
-        ]
-    )
-    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
-    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    return {
-        "apiVersion": "certificates.k8s.io/v1",
-        "kind": "CertificateSigningRequest",
-        "metadata": {"name": name, "labels": {SYSTEM_LABEL: "true"}},
-        "spec": {
-            "request": base64.b64encode(pem).decode(),
-            "signerName": SIGNER,
-            "usages": list(USAGES),
-            "expirationSeconds": lifetime_s,
-        },
-    }
 
 
 async def _approve(hub: ApiClient, csr: Object) -> None:
-    path = f"{CSR_PATH}/{csr['metadata']['name']}"
+    path = f"{REQUESTS_PATH}/{csr['metadata']['name']}"
     for _ in range(_ATTEMPTS):
         conditions = dig(csr, "status", "conditions") or []
         if any(condition["type"] == "Approved" for condition in conditions):
@@ -156,20 +136,20 @@ async def _approve(hub: ApiClient, csr: Object) -> None:
 
 async def _wait_signed(hub: ApiClient, name: str) -> bytes:
     pause_s, longest_s = POLL_S
-    said = "nobody approved it"
+    is_approved = False
     try:
         async with asyncio.timeout(SIGNING_S):
             while True:
-                csr = await hub.get(f"{CSR_PATH}/{name}")
+                csr = await hub.get(f"{REQUESTS_PATH}/{name}")
                 if certificate := dig(csr, "status", "certificate"):
                     return base64.b64decode(certificate)
-                for condition in dig(csr, "status", "conditions") or []:
-                    said = f"{condition['type']}: {condition.get('message') or 'not signed yet'}"
-                    if condition["type"] in ("Denied", "Failed"):
-                        raise CertificateError(f"CertificateSigningRequest {name}: {said}")
+                if reason := refusal(csr):
+                    raise CertificateError(f"CertificateSigningRequest {name}: {reason}")
+                is_approved = bool(dig(csr, "status", "conditions"))
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, longest_s)
     except TimeoutError:
+        said = "though it was approved" if is_approved else "nobody approved it"
         raise CertificateError(
             f"CertificateSigningRequest {name} was not signed within {SIGNING_S:.0f} s ({said}); "
             "is controller agentcsrapproving of karmada-controller-manager running, and "
@@ -180,7 +160,7 @@ async def _wait_signed(hub: ApiClient, name: str) -> bytes:
 async def forget_request(hub: ApiClient, name: str) -> None:
     """Delete a CSR. Raises KubeError."""
     try:
-        await hub.delete(f"{CSR_PATH}/{name}")
+        await hub.delete(f"{REQUESTS_PATH}/{name}")
     except KubeError as error:
         raise CertificateError(
             f"CertificateSigningRequest {name} is left on the hub ({error}); delete it"

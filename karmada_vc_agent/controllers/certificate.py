@@ -23,6 +23,7 @@ from karmada_vc_agent.kube.certificates import (
     Certificate,
     new_request,
     read_certificate,
+    refusal,
     signing_request,
 )
 from karmada_vc_agent.kube.client import ApiClient
@@ -35,7 +36,7 @@ from karmada_vc_agent.kube.kubeconfig import (
     parse_kubeconfig,
     with_client_certificate,
 )
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import dig
 
 _log = logging.getLogger(__name__)
 
@@ -168,7 +169,7 @@ class CertificateController:
 
     async def _ask(self, found: _Found) -> Requeue:
         """Ask the hub for a new certificate; it ends as long after now as the old one lived."""
-        key, request = new_request(found.certificate)
+        key, request = new_request(found.certificate.subject)
         name = _request_name(found.user)
         _log.info(
             "Renewing the hub credential",
@@ -177,7 +178,9 @@ class CertificateController:
         # Before it is sent: without an answer it may have come through, and is then waited for.
         self._request = _Request(name, key)
         try:
-            await self._hub.create(REQUESTS_PATH, signing_request(name, request, found.certificate))
+            await self._hub.create(
+                REQUESTS_PATH, signing_request(name, request, found.certificate.lifetime_s)
+            )
         except ApiError:
             self._request = None
             raise
@@ -194,9 +197,8 @@ class CertificateController:
             self._request, self._refusals = None, 0
             self._issued = (decode_base64(certificate), request.key)
             return await self._keep(found, self._issued)
-        refusal = _refusal(answer)
-        if refusal:
-            return self._begin_again(request, refusal)
+        if reason := refusal(answer):
+            return self._begin_again(request, reason)
         request.polls += 1
         if request.polls < POLLS:
             return POLL
@@ -247,7 +249,7 @@ class CertificateController:
 
     @property
     def _path(self) -> Path:
-        assert self._credentials.kubeconfig is not None  # noqa: S101 - service.py sees to it
+        assert self._credentials.kubeconfig is not None  # noqa: S101 - the service package sees to it
         return self._credentials.kubeconfig
 
     def _rest(self, message: str, **extra: object) -> Requeue:
@@ -263,11 +265,3 @@ def _request_name(user: str) -> str:
     stem = user if _NAME.fullmatch(user) else "karmada-vc-agent"
     suffix = "".join(random.choices(_NAME_ALPHABET, k=5))  # noqa: S311 - a name, no secret
     return f"{stem}-{suffix}"
-
-
-def _refusal(request: Object) -> str:
-    """Return why a request was denied or failed, or nothing."""
-    for condition in dig(request, "status", "conditions") or ():
-        if condition["type"] in ("Denied", "Failed"):
-            return f"{condition['type']}: {condition.get('message') or condition.get('reason')}"
-    return ""

@@ -8,7 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, dig
 
 REQUESTS_PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 SIGNER = "kubernetes.io/kube-apiserver-client"
@@ -23,6 +23,11 @@ class Certificate:
     subject: x509.Name
     not_before: datetime
     not_after: datetime
+
+    @property
+    def lifetime_s(self) -> float:
+        """Return how long it lives in all, in seconds."""
+        return (self.not_after - self.not_before).total_seconds()
 
     def remaining(self, now: datetime) -> float:
         """Return which part of its life is left: 1 at the beginning, 0 or less after its end."""
@@ -39,10 +44,10 @@ def read_certificate(chain: bytes) -> Certificate:
     )
 
 
-def new_request(certificate: Certificate) -> tuple[bytes, bytes]:
-    """Return a new EC key and a signing request with the same subject, both in PEM."""
+def new_request(subject: x509.Name) -> tuple[bytes, bytes]:
+    """Return a new EC key and a signing request for a subject, both in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
-    request = x509.CertificateSigningRequestBuilder(certificate.subject).sign(key, hashes.SHA256())
+    request = x509.CertificateSigningRequestBuilder(subject).sign(key, hashes.SHA256())
     key_pem = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -51,12 +56,12 @@ def new_request(certificate: Certificate) -> tuple[bytes, bytes]:
     return key_pem, request.public_bytes(serialization.Encoding.PEM)
 
 
-def signing_request(name: str, request: bytes, certificate: Certificate) -> Object:
-    """Return the CertificateSigningRequest object; what is asked for lives as long as the old one.
+def signing_request(name: str, request: bytes, lifetime_s: float) -> Object:
+    """Return the CertificateSigningRequest object.
 
-    request: PEM. Source: contract 1.8.
+    request: PEM. lifetime_s: how long the certificate is to live, at least SHORTEST_S.
+    Source: contract 1.7, 1.8.
     """
-    lifetime_s = int((certificate.not_after - certificate.not_before).total_seconds())
     return {
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",
@@ -64,7 +69,15 @@ def signing_request(name: str, request: bytes, certificate: Certificate) -> Obje
         "spec": {
             "request": base64.b64encode(request).decode(),
             "signerName": SIGNER,
-            "expirationSeconds": max(lifetime_s, SHORTEST_S),
+            "expirationSeconds": max(int(lifetime_s), SHORTEST_S),
             "usages": ["digital signature", "key encipherment", "client auth"],
         },
     }
+
+
+def refusal(request: Object) -> str:
+    """Return why a CertificateSigningRequest was denied or failed, or nothing."""
+    for condition in dig(request, "status", "conditions") or ():
+        if condition["type"] in ("Denied", "Failed"):
+            return f"{condition['type']}: {condition.get('message') or condition.get('reason')}"
+    return ""
