@@ -88,14 +88,8 @@ class HostCleaner:
 
     async def delete(self, resource: Resource, live: Object) -> None:
         """Delete one object, if it is still the same."""
-        options = {
-            "kind": "DeleteOptions",
-            "apiVersion": "v1",
-            "propagationPolicy": "Background",
-            "preconditions": {"uid": live["metadata"]["uid"]},
-        }
         try:
-            await self._host.delete(_path(resource, live), options)
+            await self._host.delete_same(_path(resource, live), live)
         except (NotFoundError, ConflictError):
             return  # gone, or another object of that name
 
@@ -124,7 +118,7 @@ class HostCleaner:
                 await self._host.merge_patch(path, unclaim(live))
                 self._say(f"host: namespace {name} stays, without our claim")
             elif not live["metadata"].get("deletionTimestamp"):
-                await self._host.delete(path, {"preconditions": {"uid": live["metadata"]["uid"]}})
+                await self._host.delete_same(path, live)
                 self._say(f"host: namespace {name} deleted")
         except (NotFoundError, ConflictError):
             return

@@ -207,7 +207,7 @@ class EndpointSliceController:
             if work is not None:
                 self._accept(await self._o.hub.replace(path, work))
             else:
-                await self._o.hub.delete(path, {"preconditions": {"uid": metadata["uid"]}})
+                await self._o.hub.delete_same(path, existing)
         except NotFoundError:
             return  # the watch is about to say so, and then it is looked at again
 

@@ -174,9 +174,7 @@ class NamespaceController:
                 _log.info(
                     "Deleting namespace", extra={"virtual_cluster": vc.name, "namespace": name}
                 )
-                await self._host.delete(
-                    _path(name), {"preconditions": {"uid": live["metadata"]["uid"]}}
-                )
+                await self._host.delete_same(_path(name), live)
         except (NotFoundError, ConflictError):
             return
 

@@ -135,15 +135,8 @@ class HostObjects:
         self._memory.pop(key, None)
         if live is None or not may_delete(desired, live):
             return
-        options = {
-            "kind": "DeleteOptions",
-            "apiVersion": "v1",
-            "propagationPolicy": "Background",
-            "preconditions": {"uid": live["metadata"]["uid"]},
-        }
         try:
-            path = resource.path(key.namespace, key.name)
-            await self._host.delete(path, options, as_user)
+            await self._host.delete_same(resource.path(key.namespace, key.name), live, as_user)
         except (NotFoundError, ConflictError):
             return  # gone, or another object of that name
 

@@ -124,8 +124,7 @@ class SharedObjects:
                                 resource, await self._host.replace(path, otherwise)
                             )
                         else:
-                            uid = {"uid": live["metadata"]["uid"]}
-                            await self._host.delete(path, {"preconditions": uid})
+                            await self._host.delete_same(path, live)
                         break
             except (ConflictError, NotFoundError) as error:
                 conflict = error

@@ -132,6 +132,19 @@ class ApiClient:
         """DELETE; options as DeleteOptions, for example preconditions; as_user: see request()."""
         await self.request("DELETE", path, body=options, as_user=as_user)
 
+    async def delete_same(self, path: str, live: Object, as_user: str = "") -> None:
+        """DELETE an object in the background if it is still this one, by its uid.
+
+        Raises NotFoundError where it is gone, ConflictError where another has its name.
+        """
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": live["metadata"]["uid"]},
+        }
+        await self.delete(path, options, as_user)
+
     async def request(
         self,
         method: str,
