@@ -233,13 +233,8 @@ async def _powerful(plan: JoinPlan, hub: _Hub) -> AsyncIterator[ApiClient]:
         yield generator
 
 
-@asynccontextmanager
-async def _client(name: str, credentials: Credentials) -> AsyncIterator[ApiClient]:
-    client = ApiClient(name, credentials, connections=8, user_agent="karmada-vc-agent-join")
-    try:
-        yield client
-    finally:
-        await client.close()
+def _client(name: str, credentials: Credentials) -> ApiClient:
+    return ApiClient(name, credentials, connections=8, user_agent="karmada-vc-agent-join")
 
 
 def _say(plan: JoinPlan, text: str) -> None:

@@ -2,8 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import click
@@ -237,13 +236,8 @@ async def as_agent(host: Credentials, cluster: dict[str, object], what: Leaving)
     return server_credentials(cluster, {"token": token}, host.source)
 
 
-@asynccontextmanager
-async def _client(name: str, credentials: Credentials) -> AsyncIterator[ApiClient]:
-    client = ApiClient(name, credentials, connections=8, user_agent="karmada-vc-agent-leave")
-    try:
-        yield client
-    finally:
-        await client.close()
+def _client(name: str, credentials: Credentials) -> ApiClient:
+    return ApiClient(name, credentials, connections=8, user_agent="karmada-vc-agent-leave")
 
 
 def _say(text: str) -> None:

@@ -10,7 +10,7 @@ import logging
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 import orjson
@@ -104,6 +104,12 @@ class ApiClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             raise_for_status=False,
         )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """Close all connections."""
