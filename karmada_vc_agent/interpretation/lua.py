@@ -16,6 +16,7 @@ from lupa import lua51
 from karmada_vc_agent.interpretation import go_text, kube_library
 from karmada_vc_agent.interpretation.errors import HookError
 from karmada_vc_agent.interpretation.lua_environment import ENVIRONMENT
+from karmada_vc_agent.interpretation.lua_values import Path, empties
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
@@ -26,8 +27,6 @@ from karmada_vc_agent.model.objects import Object
 
 MEMORY_BYTES = 64 * 2**20
 """What the tables of one run may take; an object of the API server's 1.5 MB takes about 15."""
-
-Path = tuple[str, ...]
 
 
 class OutOfMemoryError(HookError):
@@ -204,7 +203,7 @@ def _pod_dependencies(template: bytes, namespace: bytes) -> bytes:
 
 
 def _without_empties(json: bytes) -> Object:
-    decoded = _settle(orjson.loads(_text(json)), (), frozenset(), frozenset())
+    decoded = _settle(orjson.loads(_text(json)), (), set(), set())
     return decoded if isinstance(decoded, dict) else {}
 
 
@@ -236,11 +235,8 @@ def _converted(operation: Operation, result: Any, objects: list[Object]) -> Any:
     if result == []:
         result = {}
     else:
-        lists: set[Path] = set()
-        maps: set[Path] = set()
-        for reference in objects if operation == RETAIN else ():
-            _note_empties(reference, (), lists, maps)
-        result = _settle(result, (), frozenset(lists), frozenset(maps))
+        maps, lists = empties(objects if operation == RETAIN else ())
+        result = _settle(result, (), lists, maps)
     if operation == RETAIN and not (isinstance(result, dict) and result.get("kind")):
         raise HookError("Retain returned no object: it has no kind")
     if not isinstance(result, dict):
@@ -248,20 +244,7 @@ def _converted(operation: Operation, result: Any, objects: list[Object]) -> Any:
     return result
 
 
-def _note_empties(value: Any, path: Path, lists: set[Path], maps: set[Path]) -> None:
-    """Collect the paths, without indices, at which a reference has an empty list or map."""
-    items = value.items() if isinstance(value, dict) else ((None, item) for item in value)
-    for key, item in items:
-        here = path if key is None else (*path, key)
-        if item == []:
-            lists.add(here)
-        elif item == {}:
-            maps.add(here)
-        elif isinstance(item, (dict, list)):
-            _note_empties(item, here, lists, maps)
-
-
-def _settle(value: Any, path: Path, lists: frozenset[Path], maps: frozenset[Path]) -> Any:
+def _settle(value: Any, path: Path, lists: set[Path], maps: set[Path]) -> Any:
     """Return the value with each empty list inside it as its path says, dropped where none does."""
     items = value.items() if isinstance(value, dict) else ((None, item) for item in value)
     settled: list[tuple[Any, Any]] = []

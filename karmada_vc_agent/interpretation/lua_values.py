@@ -154,10 +154,7 @@ class _Encoder:
     """Makes JSON of tables; guesses what an empty one is by what was empty before."""
 
     def __init__(self, references: Iterable[Object]) -> None:
-        self._objects, self._lists = set[Path](), set[Path]()
-        for reference in references:
-            for path, empty in _empties(reference, ()):
-                (self._objects if isinstance(empty, dict) else self._lists).add(path)
+        self._objects, self._lists = empties(references)
 
     def encode(self, value: Any, path: Path) -> Any:
         """Return a value as JSON, or _LEFT_OUT."""
@@ -181,8 +178,19 @@ class _Encoder:
         return _LEFT_OUT
 
 
+def empties(references: Iterable[Object]) -> tuple[set[Path], set[Path]]:
+    """Return the paths at which an object has an empty object, and those with an empty list.
+
+    A place in a list is no part of a path.
+    """
+    objects, lists = set[Path](), set[Path]()
+    for reference in references:
+        for path, empty in _empties(reference, ()):
+            (objects if isinstance(empty, dict) else lists).add(path)
+    return objects, lists
+
+
 def _empties(value: Any, path: Path) -> Iterator[tuple[Path, Object | list[Any]]]:
-    """Find the empty objects and lists; a place in a list is no part of a path."""
     inner = value.items() if isinstance(value, dict) else ((None, v) for v in value)
     for key, child in inner:
         at = path if key is None else (*path, key)
