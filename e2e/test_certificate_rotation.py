@@ -1,18 +1,19 @@
 """The agent renews the certificate by which the hub knows it, and goes on without a restart."""
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+import yaml
+from cryptography import x509
 
-from e2e.lab import certificates, objects
-from e2e.lab.api import Object
-from e2e.lab.lab import FAST, Lab
+from e2e.lab import objects
+from e2e.lab.access import SHORTEST_LIFETIME_S
+from e2e.lab.agent import Agent
+from e2e.lab.api import Object, collection
+from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.wait import eventually
 
-ROOT = Path(__file__).resolve().parents[1]
-RIGHTS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+REQUESTS = collection("certificates.k8s.io/v1", "CertificateSigningRequest")
 # The signer backdates by five minutes: of fifteen there are ten left at the beginning.
 SOON = (
     *("--controllers", "*,certRotation"),
@@ -21,30 +22,14 @@ SOON = (
 )
 
 
-@pytest.fixture
-def credential(lab: Lab) -> Iterator[Path]:
-    """Return a kubeconfig for the hub with a short-lived certificate that may do all."""
-    name = f"{lab.id}-agent"
-    # What the agent must be allowed for a renewal is in manifests/hub.yaml; the test of the
-    # roles is another one. Approval asks for a right of the group, not for that of the user.
-    binding = lab.hub.create(_all_rights(name))
-    try:
-        yield certificates.agent_kubeconfig(lab.hub, lab.directory / "hub.kubeconfig", name)
-    finally:
-        lab.hub.delete(f"{RIGHTS}/{binding['metadata']['name']}")
-        for request in lab.hub.list(certificates.REQUESTS):
-            if request["metadata"]["name"].startswith(name):
-                lab.hub.delete(f"{certificates.REQUESTS}/{request['metadata']['name']}")
-
-
-def test_certificate_is_renewed_in_the_file_and_used_at_once(lab: Lab, credential: Path) -> None:
+def test_certificate_is_renewed_in_the_file_and_used_at_once(lab: Lab) -> None:
     group = lab.group("a")
-    before = certificates.certificate_of(credential.read_text())
-    agent = lab.new_agent(group, flags=(*FAST, *SOON), hub=credential, is_admin=True).start()
+    agent = _agent(lab, group)
+    before = _certificate(agent.hub_kubeconfig)
     lab.wait_ready(group.name)
 
     def look() -> Object:
-        after = certificates.certificate_of(credential.read_text())
+        after = _certificate(agent.hub_kubeconfig)
         assert after.serial_number != before.serial_number
         assert after.subject == before.subject
         assert after.not_valid_after_utc > before.not_valid_after_utc
@@ -61,11 +46,12 @@ def test_certificate_is_renewed_in_the_file_and_used_at_once(lab: Lab, credentia
     lab.wait_applied(lab.create_work(group, "restarted", objects.config_map(lab.id, "more")))
 
 
-def test_certificate_is_renewed_in_the_secret_of_the_host(lab: Lab, credential: Path) -> None:
+def test_certificate_is_renewed_in_the_secret_of_the_host(lab: Lab) -> None:
     group = lab.group("a")
-    namespace = f"{lab.id}-agent"
-    lab.host.create(objects.namespace(namespace))
-    content = base64.b64encode(credential.read_bytes()).decode()
+    agent = _agent(lab, group)
+    namespace = agent.namespace
+    eventually(lab.host.get, f"/api/v1/namespaces/{namespace}")
+    content = base64.b64encode(agent.hub_kubeconfig.read_bytes()).decode()
     secret = lab.host.create(
         {
             "apiVersion": "v1",
@@ -74,32 +60,37 @@ def test_certificate_is_renewed_in_the_secret_of_the_host(lab: Lab, credential: 
             "data": {"karmada-kubeconfig": content},
         }
     )
-    agent = lab.new_agent(group, flags=(*FAST, *SOON), hub=credential, is_admin=True).start()
 
-    def look() -> str:
+    def look() -> x509.Certificate:
         live = lab.host.get(f"/api/v1/namespaces/{namespace}/secrets/karmada-kubeconfig")
         assert live["data"] != secret["data"]
-        return base64.b64decode(live["data"]["karmada-kubeconfig"]).decode()
+        copy = lab.directory / "copy.kubeconfig"
+        copy.write_bytes(base64.b64decode(live["data"]["karmada-kubeconfig"]))
+        return _certificate(copy)
 
-    renewed = certificates.certificate_of(eventually(look))
+    renewed = eventually(look)
     kept = f"Secret {namespace}/karmada-kubeconfig"
     eventually(lambda: _says(agent.log(), kept))
-    assert (
-        renewed.serial_number == certificates.certificate_of(credential.read_text()).serial_number
-    )
+    in_file = _certificate(agent.hub_kubeconfig)
+    assert renewed.serial_number == in_file.serial_number
 
 
-def test_kubeconfig_that_somebody_changes_is_used_without_a_restart(
-    lab: Lab, credential: Path
-) -> None:
+def test_kubeconfig_that_somebody_changes_is_used_without_a_restart(lab: Lab) -> None:
     group = lab.group("a")
-    agent = lab.serve(group, hub=credential, is_admin=True)
-    other = lab.directory / "other.kubeconfig"
-    certificates.agent_kubeconfig(lab.hub, other, f"{lab.id}-agent")
-    credential.write_text(other.read_text())
+    agent = lab.serve(group)
+    before = _certificate(agent.hub_kubeconfig)
+    agent.join(keeps_certificate=False)
+    after = _certificate(agent.hub_kubeconfig)
+    assert after.serial_number != before.serial_number
     eventually(lambda: _says(agent.log(), "Using changed credentials"))
     manifest = objects.config_map(lab.namespace())
     lab.wait_applied(lab.create_work(group, "after", manifest))
+
+
+def _agent(lab: Lab, group: Group) -> Agent:
+    """Start an agent whose certificate lives as short as it may."""
+    flags = (*FAST, *SOON)
+    return lab.new_agent(group, flags=flags, certificate_s=SHORTEST_LIFETIME_S).start()
 
 
 def _says(log: str, text: str) -> None:
@@ -108,11 +99,8 @@ def _says(log: str, text: str) -> None:
 
 def _assert_approved_by_karmada(lab: Lab) -> None:
     """Check that nobody but Karmada's own controller approved the renewal."""
-    requests = [
-        one
-        for one in lab.hub.list(certificates.REQUESTS)
-        if one["metadata"]["name"].startswith(f"{lab.id}-agent")
-    ]
+    user = f"system:karmada:agent:{lab.id}"
+    requests = [one for one in lab.hub.list(REQUESTS) if one["spec"]["username"] == user]
     assert requests
     for request in requests:
         approvals = [c for c in request["status"]["conditions"] if c["type"] == "Approved"]
@@ -120,16 +108,6 @@ def _assert_approved_by_karmada(lab: Lab) -> None:
         assert "Auto approving self karmada agent certificate" in approvals[0]["message"]
 
 
-def _all_rights(name: str) -> Object:
-    subject = {
-        "apiGroup": "rbac.authorization.k8s.io",
-        "kind": "User",
-        "name": certificates.NAME_PREFIX + name,
-    }
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": subject | {"kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [subject],
-    }
+def _certificate(kubeconfig: Path) -> x509.Certificate:
+    (user,) = yaml.safe_load(kubeconfig.read_text())["users"]
+    return x509.load_pem_x509_certificate(base64.b64decode(user["user"]["client-certificate-data"]))

@@ -15,6 +15,9 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
 
 LIFETIME_S = 3600
+SHORTEST_LIFETIME_S = 600
+"""The API server signs nothing shorter."""
+HUB_FILE, HOST_FILE = "agent-hub.kubeconfig", "agent-host.kubeconfig"
 
 
 @dataclass(frozen=True)
@@ -33,15 +36,18 @@ def join(
     clusters: Sequence[str],
     *,
     works_cluster_wide: bool = False,
+    lifetime_s: int = LIFETIME_S,
+    keeps_certificate: bool = True,
 ) -> Kubeconfigs:
     """Grant, have a certificate signed, and return kubeconfigs of the agent.
 
-    reached: whose addresses the agent is to use. agent: its name and namespace.
+    reached: whose addresses the agent is to use. agent: its name and namespace. lifetime_s: of
+    the certificate. keeps_certificate: whether one that is still good is used again.
     """
     name, namespace = agent
     access = HubAccess(name, tuple(clusters), works_cluster_wide=works_cluster_wide)
-    hub_file, host_file = directory / "agent-hub.kubeconfig", directory / "agent-host.kubeconfig"
-    known = hub_file.read_text() if hub_file.exists() else ""
+    hub_file, host_file = directory / HUB_FILE, directory / HOST_FILE
+    known = hub_file.read_text() if keeps_certificate and hub_file.exists() else ""
 
     async def give() -> tuple[str, str]:
         hub = ApiClient("hub", read_kubeconfig(administrator.hub))
@@ -49,7 +55,7 @@ def join(
         try:
             await joining.grant(hub, access)
             text, _ = await joining.credential(
-                hub, access, read_server(reached.hub), known, lifetime_s=LIFETIME_S, approves=True
+                hub, access, read_server(reached.hub), known, lifetime_s=lifetime_s, approves=True
             )
             await apply_all(host, host_rights(HostInstall(name, namespace, image="")))
             token = await joining.account_token(host, namespace, name, LIFETIME_S)

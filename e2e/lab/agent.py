@@ -24,6 +24,7 @@ class Agent:
     Each start gives it the rights of `karmada-vc-agent join` for its settings, and no others.
     settings: content of the settings file, without apiVersion and kind. kubeconfigs: how it
     reaches hub and host. administrator: who gives the rights; None = it runs as `kubeconfigs` do.
+    certificate_s: for how long its certificate for the hub is asked.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Agent:
         settings: dict[str, Any],
         *flags: str,
         administrator: Kubeconfigs | None,
+        certificate_s: int = access.LIFETIME_S,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.name: str = settings["agentName"]
@@ -44,6 +46,7 @@ class Agent:
         self._log = directory / "agent.log"
         self._kubeconfigs = kubeconfigs
         self._administrator = administrator
+        self._certificate_s = certificate_s
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *extra_flags: str) -> "Agent":
@@ -63,7 +66,12 @@ class Agent:
             )
         return self
 
-    def join(self) -> Kubeconfigs:
+    @property
+    def hub_kubeconfig(self) -> Path:
+        """The file by which it reaches the hub with rights of its own."""
+        return self._directory / access.HUB_FILE
+
+    def join(self, *, keeps_certificate: bool = True) -> Kubeconfigs:
         """Give it its rights; return the kubeconfigs to run with."""
         if self._administrator is None:
             return self._kubeconfigs
@@ -74,6 +82,8 @@ class Agent:
             (self.name, self.namespace),
             [entry["name"] for entry in self.settings["virtualClusters"]],
             works_cluster_wide="--works-cluster-wide" in self.flags,
+            lifetime_s=self._certificate_s,
+            keeps_certificate=keeps_certificate,
         )
 
     def kill(self) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.lab import objects
-from e2e.lab.access import Kubeconfigs
+from e2e.lab.access import LIFETIME_S, Kubeconfigs
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.wait import eventually
@@ -96,11 +96,13 @@ class Lab:
         hub: Path | None = None,
         host: Path | None = None,
         is_admin: bool = False,
+        certificate_s: int = LIFETIME_S,
         **settings: Any,
     ) -> Agent:
         """Return an agent with these virtual clusters, not yet started.
 
         hub, host: by which way it reaches them. is_admin: give it all rights, not its own.
+        certificate_s: for how long its certificate for the hub is asked.
         """
         clusters = [e.settings() if isinstance(e, Group) else e for e in entries]
         self.clusters |= {entry["name"] for entry in clusters}
@@ -113,6 +115,7 @@ class Lab:
             own | settings | {"virtualClusters": clusters},
             *flags,
             administrator=None if is_admin else administrator,
+            certificate_s=certificate_s,
         )
         self.agents.append(agent)
         return agent
