@@ -13,7 +13,7 @@ from e2e.lab.cleanup import clean_up, wait_gone
 from e2e.lab.interpret import Interpreter, cached_program
 from e2e.lab.lab import Lab
 
-TEST_TIMEOUT_S = 300
+TEST_TIMEOUT_S = 600
 _COUNTS = ("comparisons", "differences")
 _KUBECONFIGS = {
     "hub": "HUB_KUBECONFIG",

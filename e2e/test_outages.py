@@ -19,7 +19,7 @@ SHORT = (
     *("--cluster-status-update-frequency", "1s"),
     *("--cluster-lease-renew-interval-fraction", "0.05"),
 )
-PROMPTLY_S = 20.0
+PROMPTLY_S = 60.0
 """The longest pause before the next try of a connection, and time for a slow machine."""
 
 

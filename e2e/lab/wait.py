@@ -12,7 +12,7 @@ from e2e.lab.api import Api, ApiError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-TIMEOUT_S = 90.0
+TIMEOUT_S = 180.0
 POLL_S = 0.1
 _NOT_YET = (AssertionError, ApiError, LookupError, TypeError, urllib3.exceptions.HTTPError)
 
