@@ -1,6 +1,7 @@
 """Commands: run, and those of commands/; prints, decides nothing."""
 
 import asyncio
+import importlib
 import logging
 import signal
 import sys
@@ -15,8 +16,6 @@ from click.core import ParameterSource
 
 from karmada_vc_agent import config as settings
 from karmada_vc_agent.agent import Agent
-from karmada_vc_agent.commands.join import join
-from karmada_vc_agent.commands.leave import leave
 from karmada_vc_agent.config import AgentConfig, ConfigError
 from karmada_vc_agent.fleet.agent_state import StateError
 from karmada_vc_agent.karmada_flags import KarmadaFlags
@@ -58,14 +57,31 @@ A minimal agent.yaml:
 _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(context_settings=_CONTEXT)
+_OTHER_COMMANDS = {
+    "join": "karmada_vc_agent.commands.join",
+    "leave": "karmada_vc_agent.commands.leave",
+}
+"""Command -> its module, loaded when it is called: an agent that runs needs no memory for it."""
+
+
+class _Commands(click.Group):
+    """The group of all commands, which loads some of them late."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted((*super().list_commands(ctx), *_OTHER_COMMANDS))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _OTHER_COMMANDS.get(cmd_name)
+        if module is None:
+            return super().get_command(ctx, cmd_name)
+        command = getattr(importlib.import_module(module), cmd_name)
+        return command if isinstance(command, click.Command) else None
+
+
+@click.group(cls=_Commands, context_settings=_CONTEXT)
 @click.version_option(package_name="karmada-vc-agent", message="%(prog)s %(version)s")
 def main() -> None:
     """Serve groups of nodes of this cluster as Clusters of a Karmada control plane."""
-
-
-main.add_command(join)
-main.add_command(leave)
 
 
 def _flags(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,10 +1,7 @@
 """All controllers: who works on which queue, with how many workers."""
 
-import logging
-from datetime import UTC, datetime
 from typing import Any
 
-from karmada_vc_agent.controllers import certificate
 from karmada_vc_agent.controllers.admin_role import AdminRoleController
 from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
 from karmada_vc_agent.controllers.cluster_status import (
@@ -19,7 +16,6 @@ from karmada_vc_agent.controllers.quotas import QuotaController
 from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.controllers.service_names import ServiceNamesController
 from karmada_vc_agent.fleet.census import HUB, Census, StatusMeter
-from karmada_vc_agent.fleet.hub_kubeconfig import FileKeep, SecretKeep
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.switches import (
@@ -33,8 +29,6 @@ from karmada_vc_agent.service.leases import Leases
 from karmada_vc_agent.service.placement_parts import PlacementParts
 from karmada_vc_agent.service.work_parts import WorkParts
 from karmada_vc_agent.status.readiness import Thresholds
-
-_log = logging.getLogger(__name__)
 
 LEASE_WORKERS = 8
 FEW_WORKERS = 4
@@ -183,38 +177,15 @@ class Controllers:
     # --- only where asked for -----------------------------------------------------------
 
     def _optional(self) -> list[Controller[Any]]:
-        queues, slices, rotation = (
-            self._common.queues,
-            self._works.endpoint_slices,
-            self._rotation(),
-        )
-        optional: list[Controller[Any]] = []
+        queues, slices = self._common.queues, self._works.endpoint_slices
+        optional: list[Controller[Any] | None] = []
         if slices is not None:  # by Karmada's name; collecting is part of it here
             optional.append(
                 Controller("service-export", queues.services, slices.reconcile, FEW_WORKERS)
             )
-        if rotation is not None:
-            optional.append(Controller("cert-rotation", queues.certificate, rotation.reconcile, 1))
-            queues.certificate.add("hub")
-        return optional
+        if CERT_ROTATION in self._common.switches:
+            # What it needs to make keys costs 8 MB of memory, which few agents have use for.
+            from karmada_vc_agent.service.rotation import rotation  # noqa: PLC0415
 
-    def _rotation(self) -> certificate.CertificateController | None:
-        config, clients = self._common.config, self._common.clients
-        if CERT_ROTATION not in self._common.switches:
-            return None
-        kubeconfig = clients.hub.credentials.kubeconfig
-        if kubeconfig is None:
-            _log.warning("Not renewing the hub credential: it comes from no kubeconfig")
-            return None
-        namespace = config.karmada_kubeconfig_namespace or config.agent_namespace
-        return certificate.CertificateController(
-            clients.hub,
-            clients.hub.credentials,
-            (FileKeep(kubeconfig), SecretKeep(clients.host, namespace)),
-            certificate.Rule(
-                config.cert_rotation_checking_interval,
-                config.cert_rotation_remaining_time_threshold,
-            ),
-            clients.use_for_hub,
-            lambda: datetime.now(UTC),
-        )
+            optional.append(rotation(self._common))
+        return [controller for controller in optional if controller is not None]

@@ -1,5 +1,7 @@
 """The command line: help, mistakes in settings, where settings come from."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,3 +150,16 @@ def test_unknown_flag_exits_with_2_and_is_named() -> None:
     result = run("--no-such-flag")
     assert result.exit_code == 2
     assert "--no-such-flag" in result.stderr.splitlines()[-1]
+
+
+def test_running_needs_no_memory_for_other_commands_and_the_making_of_keys() -> None:
+    program = """
+import sys
+import karmada_vc_agent.cli
+heavy = {"cryptography", "lupa", "kubernetes", "karmada_vc_agent.commands.join"}
+print(*sorted(heavy & set(sys.modules)))
+"""
+    loaded = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout.split() == []

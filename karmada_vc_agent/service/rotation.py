@@ -1,0 +1,37 @@
+"""The controller that renews the hub credential; a module of its own, loaded where it is on."""
+
+import logging
+from datetime import UTC, datetime
+
+from karmada_vc_agent.controllers.certificate import CertificateController, Rule
+from karmada_vc_agent.fleet.hub_kubeconfig import FileKeep, SecretKeep
+from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.service.common import Common
+
+_log = logging.getLogger(__name__)
+
+KEY = "hub"
+"""There is one credential."""
+
+
+def rotation(common: Common) -> Controller[str] | None:
+    """Return the controller, its first look queued; None where there is no file to renew."""
+    config, clients = common.config, common.clients
+    kubeconfig = clients.hub.credentials.kubeconfig
+    if kubeconfig is None:
+        _log.warning("Not renewing the hub credential: it comes from no kubeconfig")
+        return None
+    namespace = config.karmada_kubeconfig_namespace or config.agent_namespace
+    controller = CertificateController(
+        clients.hub,
+        clients.hub.credentials,
+        (FileKeep(kubeconfig), SecretKeep(clients.host, namespace)),
+        Rule(
+            config.cert_rotation_checking_interval,
+            config.cert_rotation_remaining_time_threshold,
+        ),
+        clients.use_for_hub,
+        lambda: datetime.now(UTC),
+    )
+    common.queues.certificate.add(KEY)
+    return Controller("cert-rotation", common.queues.certificate, controller.reconcile, 1)
