@@ -80,8 +80,8 @@ def test_what_the_account_may_not_do_is_refused_by_the_server(lab: Lab, group: G
             "False",
             "Failed to apply all manifests (0/1): "
             f'virtual cluster "{group.name}" may not create secrets in namespace {namespace}: its '
-            'account on the host lacks the rule {apiGroups: [""], resources: ["secrets"], '
-            'verbs: ["create"]}',
+            'account on the host lacks the rule {apiGroups: [""], resources: [secrets], '
+            "verbs: [create]}",
         )
         assert lab.host.find(lab.host_path(secret, group)) is None
         role = {

@@ -30,7 +30,7 @@ from karmada_vc_agent.planning.prune import prune
 from karmada_vc_agent.status import endpoint_slice_work as rules
 from karmada_vc_agent.status.endpoint_slice_work import MADE_BY_LABEL, SERVICE_NAME_LABEL, Reporter
 from karmada_vc_agent.translation.restore import restore
-from karmada_vc_agent.translation.translate import Surroundings
+from karmada_vc_agent.translation.surroundings import Surroundings
 
 ServiceKey = tuple[str, VirtualNamespace, str]
 """Virtual cluster, virtual namespace and name of a Service."""

@@ -35,7 +35,7 @@ from karmada_vc_agent.status.work_status import (
     dispatching_of,
 )
 from karmada_vc_agent.translation.notices import Notice
-from karmada_vc_agent.translation.translate import Surroundings
+from karmada_vc_agent.translation.surroundings import Surroundings
 
 _log = logging.getLogger(__name__)
 

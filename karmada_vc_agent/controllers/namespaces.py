@@ -34,7 +34,8 @@ from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.namespace_defaults import pod_security_changes
 from karmada_vc_agent.translation.refusal import Code, RefusedError
-from karmada_vc_agent.translation.translate import TranslationSettings, claimed_namespace
+from karmada_vc_agent.translation.surroundings import TranslationSettings
+from karmada_vc_agent.translation.translate import claimed_namespace
 
 _log = logging.getLogger(__name__)
 

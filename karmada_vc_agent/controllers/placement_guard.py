@@ -21,6 +21,7 @@ from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
+from karmada_vc_agent.model.rbac import Rule
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.placement_enforced import (
@@ -53,10 +54,15 @@ _PLUGIN_REFUSES = "conflicts with its namespace node label selector"
 """How PodNodeSelector refuses a pod; policies are asked only after it."""
 _POLICY_REFUSES = "ValidatingAdmissionPolicy '"
 
-NEEDED_RULE = (
-    f"{{apiGroups: [{policies.GROUP}], resources: [validatingadmissionpolicies, "
-    "validatingadmissionpolicybindings, mutatingadmissionpolicies, "
-    "mutatingadmissionpolicybindings], verbs: [get, list, watch, create, update]}"
+NEEDED_RULE = Rule(
+    (policies.GROUP,),
+    (
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+    ),
+    ("get", "list", "watch", "create", "update"),
 )
 
 _DISABLED = Trouble(

@@ -20,7 +20,7 @@ from karmada_vc_agent.translation.restore import (
     restore_text,
     restore_texts,
 )
-from karmada_vc_agent.translation.translate import Surroundings
+from karmada_vc_agent.translation.surroundings import Surroundings
 
 UNKNOWN = "Unknown"
 

@@ -43,10 +43,9 @@ def claim_of(host_namespace: Object) -> Claim | None:
 
 def unclaim(live: Object) -> Object:
     """Return the merge patch that removes everything we and Karmada put on a namespace."""
-    keys = (karmada.MANAGED_LABEL, NODE_SELECTOR_ANNOTATION)
 
     def goes(key: str) -> bool:
-        return is_ours(key) or "karmada.io/" in key or key in keys
+        return is_ours(key) or karmada.is_karmada_key(key) or key == NODE_SELECTOR_ANNOTATION
 
     return {
         "metadata": {

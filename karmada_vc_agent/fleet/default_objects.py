@@ -15,7 +15,7 @@ from karmada_vc_agent.translation.namespace_defaults import (
     empty_quota,
     namespace_defaults,
 )
-from karmada_vc_agent.translation.translate import TranslationSettings
+from karmada_vc_agent.translation.surroundings import TranslationSettings
 
 _log = logging.getLogger(__name__)
 

@@ -25,6 +25,7 @@ from karmada_vc_agent.kube.webhook_client import (
     WebhookTimeoutError,
 )
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.rbac import Rule
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class InterpreterRules:
             await self._wants_services.wait()
             group.create_task(self._service_reflector.run(), name="reflector services")
             if not await self._service_reflector.wait_answered():
-                _warn_of_missing_right("", "services", "list, watch")
+                _warn_of_missing_right("", "services", ("list", "watch"))
 
     async def close(self) -> None:
         """Close the connections to webhooks."""
@@ -79,7 +80,7 @@ class InterpreterRules:
         for reflector in self._reflectors:
             if not await reflector.wait_answered():
                 resource = reflector.path.rpartition("/")[2]
-                _warn_of_missing_right(_GROUP, resource, "get, list, watch")
+                _warn_of_missing_right(_GROUP, resource, ("get", "list", "watch"))
 
     def _customizations_changed(self, _old: Object | None, _new: Object | None) -> None:
         before = self._declarative.scripts
@@ -125,9 +126,9 @@ def _reflector(hub: ApiClient, resource: str, store: Store[Object]) -> Reflector
     return Reflector(hub, f"/apis/{_GROUP}/v1alpha1/{resource}", RawCodec(), store)
 
 
-def _warn_of_missing_right(group: str, resource: str, verbs: str) -> None:
+def _warn_of_missing_right(group: str, resource: str, verbs: tuple[str, ...]) -> None:
     _log.warning(
         "Going on without what the hub says about interpreting: it may not be read. "
         "Add the rule to a ClusterRole of the agent on the hub",
-        extra={"rule": f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{verbs}]}}'},
+        extra={"rule": str(Rule((group,), (resource,), verbs))},
     )

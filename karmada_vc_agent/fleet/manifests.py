@@ -25,13 +25,13 @@ from karmada_vc_agent.translation.denial import explain_denial
 from karmada_vc_agent.translation.notices import node_port_reassigned
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import names_of, restore_text
+from karmada_vc_agent.translation.retained import assert_placement
 from karmada_vc_agent.translation.shape import malformed
+from karmada_vc_agent.translation.surroundings import Surroundings
 from karmada_vc_agent.translation.translate import (
     Absorbed,
     Converted,
     HostObject,
-    Surroundings,
-    assert_placement,
     translate,
 )
 

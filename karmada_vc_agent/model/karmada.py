@@ -45,9 +45,15 @@ MADE_BY_KARMADA = (
 )
 """Values of endpointslice.kubernetes.io/managed-by on slices that came from Karmada."""
 
+_DOMAIN = "karmada.io/"
 _HASH_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _FNV_OFFSET = 0x811C9DC5
 _FNV_PRIME = 0x01000193
+
+
+def is_karmada_key(key: str) -> bool:
+    """Whether a label or annotation is of Karmada's own, of whichever of its components."""
+    return _DOMAIN in key
 
 
 def execution_namespace(cluster: str) -> str:

@@ -64,6 +64,14 @@ def annotations_of(obj: Object) -> dict[str, str]:
     return dig(obj, "metadata", "annotations") or {}
 
 
+def metadata_map(obj: Object, name: str) -> Object:
+    """Return metadata.labels or .annotations for writing, made if missing."""
+    metadata = obj["metadata"]
+    metadata[name] = metadata.get(name) or {}
+    result: Object = metadata[name]
+    return result
+
+
 def dig(obj: Any, *path: str | int) -> Any:
     """Follow keys and list indices; None as soon as one is missing."""
     for step in path:

@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from karmada_vc_agent.model import domain
+from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, put
 from karmada_vc_agent.planning import metadata
 from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace, Retain
-
-_KARMADA_DOMAIN = "karmada.io/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,11 @@ def _content(obj: Object) -> Object:
     """
     content = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
     for name, pairs in (("labels", labels_of(obj)), ("annotations", annotations_of(obj))):
-        own = {k: v for k, v in pairs.items() if _KARMADA_DOMAIN not in k and not domain.is_ours(k)}
+        own = {
+            key: value
+            for key, value in pairs.items()
+            if not karmada.is_karmada_key(key) and not domain.is_ours(key)
+        }
         if own:
             content[f"metadata.{name}"] = own
     return content

@@ -14,7 +14,7 @@ from karmada_vc_agent.service.clients import Clients
 from karmada_vc_agent.service.queues import Queues
 from karmada_vc_agent.service.stores import Stores
 from karmada_vc_agent.telemetry.metrics import Metrics
-from karmada_vc_agent.translation.translate import TranslationSettings
+from karmada_vc_agent.translation.surroundings import TranslationSettings
 
 
 @dataclass(frozen=True, slots=True)

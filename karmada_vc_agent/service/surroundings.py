@@ -13,7 +13,7 @@ from karmada_vc_agent.translation.names import NamespaceTemplate
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
-from karmada_vc_agent.translation.translate import Surroundings, TranslationSettings
+from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
 
 
 def translation_settings(config: AgentConfig) -> TranslationSettings:

@@ -2,6 +2,7 @@
 
 import re
 
+from karmada_vc_agent.model.rbac import Rule
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
 
 _CANNOT = re.compile(
@@ -26,10 +27,7 @@ def explain_denial(text: str, cluster: str, apply_as: ApplyAs) -> str:
     if match is not None and match["user"] == apply_as.user:
         where = f" in namespace {match['namespace']}" if match["namespace"] else ""
         kind = f"{match['resource']}.{match['group']}".rstrip(".")
-        rule = (
-            f'{{apiGroups: ["{match["group"]}"], resources: ["{match["resource"]}"], '
-            f'verbs: ["{match["verb"]}"]}}'
-        )
+        rule = Rule((match["group"],), (match["resource"],), (match["verb"],))
         return (
             f'virtual cluster "{cluster}" may not {match["verb"]} {kind}{where}: '
             f"its account on the host lacks the rule {rule}"

@@ -128,7 +128,8 @@ def _by_kind(rows: Iterable[PodTemplates]) -> Mapping[tuple[str, str], tuple[Pod
     return table
 
 
-_TABLE = _by_kind((*_JOB_TEMPLATES, *_CUSTOM, *_SELECTOR_ONLY))  # rewriting-rules 3.2
+BY_KIND = _by_kind((*_JOB_TEMPLATES, *_CUSTOM, *_SELECTOR_ONLY))
+"""(group, kind) -> its rows; source: rewriting-rules 3.2."""
 
 
 def pod_specs(
@@ -157,7 +158,7 @@ def add_missing_specs(obj: Object, gvk: GroupVersionKind) -> None:
 
 def _rows(gvk: GroupVersionKind, extra: Iterable[PodTemplates]) -> Iterator[PodTemplates]:
     yield from (
-        row for row in _TABLE.get((gvk.group, gvk.kind), ()) if row.version in ("", gvk.version)
+        row for row in BY_KIND.get((gvk.group, gvk.kind), ()) if row.version in ("", gvk.version)
     )
     yield from (row for row in extra if (row.group, row.kind) == (gvk.group, gvk.kind))
 

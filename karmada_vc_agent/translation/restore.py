@@ -20,7 +20,7 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.translation import edge_application, names, rbac, references, services
 from karmada_vc_agent.translation.names import ALL_NAMESPACES, Names, ToVirtual
 from karmada_vc_agent.translation.references import Rewriter
-from karmada_vc_agent.translation.translate import Surroundings
+from karmada_vc_agent.translation.surroundings import Surroundings
 
 _NAMESPACE_GVK = GroupVersionKind("", "v1", "Namespace")
 _TENANTS = frozenset({domain.REWRITE_DNS_ANNOTATION})

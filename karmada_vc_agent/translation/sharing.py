@@ -6,7 +6,6 @@ A shared object belongs to no single Work, so it carries nothing that names one.
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import Object
 
-_KARMADA_DOMAIN = "karmada.io/"
 _KEPT = frozenset(
     (
         karmada.MANAGED_LABEL,
@@ -22,5 +21,5 @@ def stamp(obj: Object) -> None:
     metadata = obj["metadata"]
     for name in ("labels", "annotations"):
         items = (metadata.get(name) or {}).items()
-        metadata[name] = {k: v for k, v in items if k in _KEPT or _KARMADA_DOMAIN not in k}
+        metadata[name] = {k: v for k, v in items if k in _KEPT or not karmada.is_karmada_key(k)}
     metadata["labels"][domain.SHARED_LABEL] = "true"

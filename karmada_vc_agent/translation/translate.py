@@ -5,7 +5,7 @@ the trip. The list `_STEPS` is the order of rewriting-rules 2.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from karmada_vc_agent.model import domain, karmada
@@ -13,13 +13,12 @@ from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
     ObjectKey,
-    annotations_of,
     copy_object,
-    dig,
     gvk_of,
     key_of,
+    metadata_map,
 )
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import (
     edge_application,
     kind_policy,
@@ -33,69 +32,16 @@ from karmada_vc_agent.translation import (
     services,
     sharing,
 )
-from karmada_vc_agent.translation.edge_application import NodesOfGroup, no_groups
-from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy
-from karmada_vc_agent.translation.names import Names, NamespaceTemplate, ToHost
+from karmada_vc_agent.translation.kind_policy import Policy
+from karmada_vc_agent.translation.names import ToHost
 from karmada_vc_agent.translation.notices import Notice
-from karmada_vc_agent.translation.placement import Placement
-from karmada_vc_agent.translation.pod_templates import PodTemplates
-from karmada_vc_agent.translation.reference_table import NamespaceReferences
 from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.shape import malformed
+from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
 
-_NAMESPACE_GVK = GroupVersionKind("", "v1", "Namespace")
+NAMESPACE_GVK = GroupVersionKind("", "v1", "Namespace")
 _SERVER_FIELDS = ("uid", "resourceVersion", "generation", "managedFields", "ownerReferences")
-
-
-@dataclass(frozen=True, slots=True)
-class TranslationSettings:
-    """What of the agent's settings the rules depend on (rewriting-rules 10)."""
-
-    namespace_template: NamespaceTemplate = field(
-        default_factory=lambda: NamespaceTemplate.parse(names.DEFAULT_NAMESPACE_TEMPLATE)
-    )
-    forbidden_namespaces: tuple[str, ...] = names.DEFAULT_FORBIDDEN_NAMESPACES
-    pod_templates: tuple[PodTemplates, ...] = ()
-    namespace_references: tuple[NamespaceReferences, ...] = ()
-    cluster_scoped_kinds: ClusterScopedKinds = field(default_factory=dict)
-    cluster_domain: str = "cluster.local"
-    cluster_dns: tuple[str, ...] = ()
-    infrastructure: tuple[str, ...] = ()
-    pod_cidrs: tuple[str, ...] = ()
-    agent_name: str = "karmada-vc-agent"
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Facts about the world that a translation depends on, handed in by the caller.
-
-    claims: the host namespaces of this virtual cluster, by virtual name.
-    owns_node: whether a node, by its name, belongs to this virtual cluster.
-    work: `<execution namespace>/<work>` that brings the manifest; empty if none does.
-    is_of_cluster: whether the hub made that Work for the Cluster itself, for no template.
-    admin_rules: what may be done with namespaced objects of the host, see rbac.admin_rules().
-    nodes_of_group: names of the nodes in a NodeGroup of KubeEdge, None where there is none.
-    """
-
-    vc: VirtualCluster
-    settings: TranslationSettings
-    claims: Mapping[VirtualNamespace, HostNamespace]
-    owns_node: Callable[[str], bool]
-    work: str = ""
-    is_of_cluster: bool = False
-    admin_rules: tuple[Object, ...] = ()
-    nodes_of_group: NodesOfGroup = no_groups
-
-    def names(self, noted: Mapping[str, str] | None = None) -> Names:
-        """Return the map of names that these facts give."""
-        return Names(
-            cluster=self.vc.name,
-            template=self.settings.namespace_template,
-            claims=self.claims,
-            forbidden=self.settings.forbidden_namespaces,
-            noted=noted or {},
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +89,7 @@ class _Draft:
     policy: Policy = Policy.REFUSE
     virtual_namespace: VirtualNamespace = field(default=VirtualNamespace(""))
     rests_on_claims: bool = False
+    notices: list[Notice] = field(default_factory=list)
 
 
 def translate(
@@ -182,37 +129,8 @@ def translate(
         is_shared=draft.policy is Policy.SHARE,
         rests_on_claims=draft.rests_on_claims
         or names.ALL_NAMESPACES in draft.direction.noted.values(),
-        notices=tuple(_notices(manifest, draft)),
+        notices=(*draft.notices, *_notices(manifest, draft)),
     )
-
-
-def assert_placement(
-    retained: Object, translated: HostObject, live: Object | None, surroundings: Surroundings
-) -> HostObject | Refusal:
-    """Return the object to write after Retain, with namespace and placement as translated.
-
-    retained: what Retain made of translated.obj; not modified. live: the host's object, None
-    if there is none. What a script dropped of the required selector is added again, our labels
-    and annotations too. A Pod keeps the node it already runs on. Refuses what 3.3 refuses, and
-    NamespaceForbidden where a script moved the object. Source: rewriting-rules 2, step 8.
-    """
-    if key_of(retained) != translated.host_key:
-        detail = "the interpreter of this kind changed its kind, namespace or name"
-        return Refusal(Code.NAMESPACE_FORBIDDEN, "metadata", detail)
-    obj = copy_object(retained)
-    node = _node_it_runs_on(obj, live)
-    if node is not None:
-        del obj["spec"]["nodeName"]
-    try:
-        _pin_pods(obj, translated.host_key.gvk, surroundings)
-    except RefusedError as error:
-        return error.refusal
-    if node is not None:
-        obj["spec"]["nodeName"] = node
-    _keep_our_metadata(obj, translated.obj)
-    if translated.host_key.gvk == _NAMESPACE_GVK and live is not None:
-        _keep_adoption(obj, live)
-    return HostObject(obj, translated.virtual_key, translated.host_key)
 
 
 def claimed_namespace(
@@ -289,7 +207,10 @@ def _rewrite_inside(draft: _Draft) -> None:
     def rewrite(manifest: Object) -> Object | Refusal:
         result = translate(manifest, True, replace(around, work=""))
         assert not isinstance(result, Converted | Absorbed)  # noqa: S101 - cluster-scoped ones
-        return result.obj if isinstance(result, HostObject) else result
+        if isinstance(result, Refusal):
+            return result
+        draft.notices += result.notices
+        return result.obj
 
     edge_application.rewrite_manifests(draft.obj, draft.virtual_namespace, rewrite)
     edge_application.confine_scope(
@@ -312,6 +233,8 @@ def _rewrite_references(draft: _Draft) -> None:
 
 def _rewrite_rbac(draft: _Draft) -> None:
     """Confine subjects, roleRefs and rules to the virtual cluster (step 4)."""
+    if draft.gvk.group != kind_policy.RBAC_GROUP:
+        return
     around = draft.surroundings
     confines = rbac.Confines(
         around.vc.name, around.admin_rules, tuple(sorted(around.claims.values()))
@@ -322,9 +245,10 @@ def _rewrite_rbac(draft: _Draft) -> None:
 
 def _place(draft: _Draft) -> None:
     """Pin pods, and what decides about their nodes, to the virtual cluster (step 5)."""
-    _pin_pods(draft.obj, draft.gvk, draft.surroundings)
+    around = draft.surroundings
+    placement.place_pods(draft.obj, draft.gvk, around.placement(), around.settings.pod_templates)
     placement.drop_selected_node(draft.obj, draft.gvk)
-    placement.tie_volume(draft.obj, draft.gvk, draft.surroundings.vc.required_selector)
+    placement.tie_volume(draft.obj, draft.gvk, around.vc.required_selector)
 
 
 def _rewrite_service(draft: _Draft) -> None:
@@ -351,20 +275,20 @@ def _name_services(draft: _Draft) -> None:
 def _stamp(draft: _Draft) -> None:
     """Put our labels and annotations on the object itself, never on pod templates (step 7)."""
     around = draft.surroundings
-    if draft.gvk == _NAMESPACE_GVK:
+    if draft.gvk == NAMESPACE_GVK:
         agent = around.settings.agent_name
         _claim(draft.obj, around.vc, draft.virtual_namespace, agent, around.work)
         namespace_defaults.put_pod_security(draft.obj, around.vc)
     elif draft.policy is Policy.SHARE:
         sharing.stamp(draft.obj)
     else:
-        labels = _map_of(draft.obj, "labels")
+        labels = metadata_map(draft.obj, "labels")
         labels[domain.CLUSTER_LABEL] = around.vc.name
         if draft.namespaced:
             labels[domain.NAMESPACE_LABEL] = draft.virtual_namespace
         if around.work:
-            _map_of(draft.obj, "annotations")[domain.WORK_ANNOTATION] = around.work
-    annotations = _map_of(draft.obj, "annotations")
+            metadata_map(draft.obj, "annotations")[domain.WORK_ANNOTATION] = around.work
+    annotations = metadata_map(draft.obj, "annotations")
     if draft.policy is Policy.RENAME:
         annotations[domain.NAME_ANNOTATION] = draft.virtual_name
     for key in (karmada.WORK_NAME_ANNOTATION, karmada.WORK_NAMESPACE_ANNOTATION):
@@ -402,34 +326,24 @@ def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
 def _notices(manifest: Object, draft: _Draft) -> Iterator[Notice]:
     around = draft.surroundings
     yield from notices.shared_addresses(manifest, draft.gvk)
-    yield from notices.unknown_references(
-        manifest, draft.gvk, around.claims, around.settings.namespace_references
-    )
-
-
-def _pin_pods(obj: Object, gvk: GroupVersionKind, surroundings: Surroundings) -> None:
-    vc = surroundings.vc
-    where = Placement(
-        required_selector=vc.required_selector,
-        owns_node=surroundings.owns_node,
-        tolerations=vc.tolerations,
-        offline_tolerations=vc.offline_tolerations,
-    )
-    placement.place_pods(obj, gvk, where, surroundings.settings.pod_templates)
+    if not edge_application.is_edge_application(draft.gvk):  # its manifests told theirs
+        yield from notices.unknown_references(
+            manifest, draft.gvk, around.claims, around.settings.namespace_references
+        )
 
 
 def _claim(
     obj: Object, vc: VirtualCluster, namespace: VirtualNamespace, agent_name: str, work: str
 ) -> None:
     """Put the claim and the node-selector annotation on a Namespace (rewriting-rules 1.2, 3.5)."""
-    _map_of(obj, "labels").update(
+    metadata_map(obj, "labels").update(
         {
             domain.CLUSTER_LABEL: vc.name,
             domain.NAMESPACE_LABEL: namespace,
             domain.AGENT_LABEL: agent_name,
         }
     )
-    _map_of(obj, "annotations").update(
+    metadata_map(obj, "annotations").update(
         {
             domain.CREATED_BY_AGENT_ANNOTATION: "true",
             domain.WORK_ANNOTATION: work,
@@ -438,41 +352,3 @@ def _claim(
             ),
         }
     )
-
-
-def _map_of(obj: Object, name: str) -> Object:
-    """Return metadata.labels or .annotations for writing, made if missing."""
-    metadata = obj["metadata"]
-    metadata[name] = metadata.get(name) or {}
-    result: Object = metadata[name]
-    return result
-
-
-def _node_it_runs_on(obj: Object, live: Object | None) -> str | None:
-    """Return the nodeName that Retain copied from a running Pod; nothing else may bring one."""
-    node = (
-        dig(obj, "spec", "nodeName") if gvk_of(obj) == GroupVersionKind("", "v1", "Pod") else None
-    )
-    return node if node and node == dig(live, "spec", "nodeName") else None
-
-
-def _keep_our_metadata(obj: Object, translated: Object) -> None:
-    """Set our labels and annotations to what was translated."""
-    is_namespace = gvk_of(obj) == _NAMESPACE_GVK
-    for name in ("labels", "annotations"):
-        wanted = {
-            key: value
-            for key, value in (dig(translated, "metadata", name) or {}).items()
-            if domain.is_ours(key) or (is_namespace and key == domain.NODE_SELECTOR_ANNOTATION)
-        }
-        if wanted:
-            _map_of(obj, name).update(wanted)
-
-
-def _keep_adoption(obj: Object, live: Object) -> None:
-    """Say of an adopted namespace that it is, so that it is never deleted (rewriting-rules 1.2)."""
-    adopted = annotations_of(live).get(domain.ADOPTED_ANNOTATION)
-    if adopted is not None:
-        annotations = _map_of(obj, "annotations")
-        annotations.pop(domain.CREATED_BY_AGENT_ANNOTATION, None)
-        annotations[domain.ADOPTED_ANNOTATION] = adopted

@@ -41,7 +41,7 @@ from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.rbac_rules import admin_rules
-from karmada_vc_agent.translation.translate import Surroundings, TranslationSettings
+from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 

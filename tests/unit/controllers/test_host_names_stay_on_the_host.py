@@ -27,7 +27,8 @@ from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, copy_object
 from karmada_vc_agent.translation.names import ALL_NAMESPACES, NAMES_ANNOTATION
-from karmada_vc_agent.translation.translate import HostObject, Surroundings, translate
+from karmada_vc_agent.translation.surroundings import Surroundings
+from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.unit.translation import given as facts
 
 CASES = Path(__file__).parents[2] / "cases" / "translation"

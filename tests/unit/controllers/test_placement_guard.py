@@ -219,7 +219,7 @@ async def test_missing_rights_are_reported_with_the_rule_to_add(setting: Setting
     assert await setting.look() == TROUBLED_S
     status, reason, message = setting.found()
     assert (status, reason) == ("False", "InstallationForbidden")
-    assert message.endswith(NEEDED_RULE)
+    assert message.endswith(str(NEEDED_RULE))
     assert setting.watched == set()
 
 

@@ -132,7 +132,7 @@ async def test_a_missing_right_is_said_with_the_rule_to_add_and_holds_up_nothing
     rules_told = [getattr(record, "rule", None) for record in caplog.records]
     resource = path.rpartition("/")[2]
     assert (
-        f'{{apiGroups: ["config.karmada.io"], resources: [{resource}], verbs: [get, list, watch]}}'
+        f"{{apiGroups: [config.karmada.io], resources: [{resource}], verbs: [get, list, watch]}}"
         in rules_told
     )
 

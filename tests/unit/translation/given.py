@@ -12,10 +12,9 @@ from karmada_vc_agent.translation.names import NamespaceTemplate
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
 from karmada_vc_agent.translation.refusal import Refusal
+from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
 from karmada_vc_agent.translation.translate import (
     HostObject,
-    Surroundings,
-    TranslationSettings,
     translate,
 )
 

@@ -1,43 +1,43 @@
 """Runs the YAML cases: a manifest in, the host object or refusal out.
 
-A case holds `given` (manifest; optional namespaced, and surroundings as keyword arguments of
-given.surroundings) and `expect`: either `refusal`, or `absorbed`, or top-level fields of the host
-object, each compared whole. `restored` holds fields of the object given back. For each case the
-input must stay as it was, and translating the restored object must give the same host object.
+A file holds one case, or one for each manifest of an application (folder `stacks`). A case holds
+`given` (manifest; optional namespaced, and surroundings as keyword arguments of
+given.surroundings) and `expect`: either `refusal`, or `absorbed`, or `converted`, or top-level
+fields of the host object, each compared whole. `host` is its `namespace/name`, `unchanged` lists
+fields that stay as the manifest has them, `notices` the codes of its notices, and `restored`
+holds fields of the object given back. For each case the input must stay as it was, and
+translating the restored object must give the same host object.
 """
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from karmada_vc_agent.model.objects import Object, copy_object
+from karmada_vc_agent.model.objects import Object, copy_object, namespaced_name
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.restore import restore
+from karmada_vc_agent.translation.surroundings import Surroundings
 from karmada_vc_agent.translation.translate import (
     Absorbed,
     Converted,
     HostObject,
-    Surroundings,
     translate,
 )
 from tests.unit.translation import given
+from tests.unit.translation.cases import CASES, STACKS, Case, each_case
 
-CASES = Path(__file__).parents[2] / "cases" / "translation"
-FILES = sorted(CASES.glob("*.yaml"))
+ABOUT = ("host", "unchanged", "notices", "restored")
 ODD: tuple[Any, ...] = (None, 1, "x", [], [1], [None], {}, {"a": 1}, [{"a": 1}])
 
 
 def test_there_are_cases() -> None:
-    assert len(FILES) >= 40
+    assert len(CASES) >= 155
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_case(file: Path) -> None:
-    case = yaml.safe_load(file.read_text())
-    facts, expect = case["given"], case["expect"]
+@each_case
+def test_case(case: Case) -> None:
+    facts, expect = case.given, case.expect
     around = given.surroundings(**facts.get("surroundings", {}))
     manifest = facts["manifest"]
     namespaced = facts.get("namespaced", True)
@@ -65,43 +65,46 @@ def test_case(file: Path) -> None:
         assert [each.obj for each in result.objects] == expect["converted"]
     else:
         assert isinstance(result, HostObject), result
-        _check_object(result.obj, expect)
+        _check_object(result, manifest, expect)
         _check_way_back(result.obj, namespaced, around, expect.get("restored", {}))
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_odd_shape_anywhere_ends_in_an_answer(file: Path) -> None:
-    facts = yaml.safe_load(file.read_text())["given"]
+@each_case
+def test_odd_shape_anywhere_ends_in_an_answer(case: Case) -> None:
+    facts = case.given
     around = given.surroundings(**facts.get("surroundings", {}))
     namespaced = facts.get("namespaced", True)
-    manifest = facts["manifest"]
+    manifest = copy_object(facts["manifest"])
     sound = {key: manifest[key] for key in ("apiVersion", "kind", "metadata")}  # seen to by the hub
-    for odd in _with_one_odd_value(manifest):
-        manifest = {**odd, **sound}
-        result = translate(manifest, namespaced, around)
+    content = {key: value for key, value in manifest.items() if key not in sound}
+    for odd in _with_one_odd_value(content, content):
+        result = translate({**odd, **sound}, namespaced, around)
         assert isinstance(result, HostObject | Converted | Refusal | Absorbed)
         if isinstance(result, HostObject):
             restore(result.obj, around)
 
 
-def _with_one_odd_value(value: Any) -> Iterator[Any]:
-    """Yield copies in which one value at a time, at any depth, has an odd shape."""
-    keys: Iterable[Any] = value if isinstance(value, dict) else ()
-    for key in range(len(value)) if isinstance(value, list) else keys:
+def _with_one_odd_value(whole: Any, part: Any) -> Iterator[Any]:
+    """Yield `whole` with one value at a time, at any depth of `part`, of an odd shape."""
+    keys: Iterable[Any] = part if isinstance(part, dict) else ()
+    for key in range(len(part)) if isinstance(part, list) else list(keys):
+        sound = part[key]
         for odd in ODD:
-            changed = copy_object(value)
-            changed[key] = odd
-            yield changed
-        for part in _with_one_odd_value(value[key]):
-            changed = copy_object(value)
-            changed[key] = part
-            yield changed
+            part[key] = odd
+            yield whole
+        part[key] = sound
+        yield from _with_one_odd_value(whole, sound)
 
 
-def _check_object(obj: Object, expect: dict[str, Any]) -> None:
-    wanted = {key: value for key, value in expect.items() if key != "restored"}
-    assert wanted, "a case without expectation cannot fail"
+def _check_object(result: HostObject, manifest: Object, expect: dict[str, Any]) -> None:
+    obj, host = result.obj, result.host_key
+    wanted = {key: value for key, value in expect.items() if key not in ABOUT}
+    wanted |= {key: manifest[key] for key in expect.get("unchanged", ())}
+    assert wanted or "host" in expect, "a case without expectation cannot fail"
     assert {key: obj.get(key) for key in wanted} == wanted
+    where = namespaced_name(host.namespace, host.name)
+    assert where == expect.get("host", where)
+    assert [notice.code for notice in result.notices] == expect.get("notices", [])
 
 
 def _check_way_back(
@@ -114,3 +117,19 @@ def _check_way_back(
     again = translate(restored, namespaced, around)
     assert isinstance(again, HostObject)
     assert again.obj == obj
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_application_in_two_virtual_clusters_meets_in_shared_objects_only(
+    stack: list[Case],
+) -> None:
+    keys = []
+    for name in ("branch-a", "branch-b"):
+        vc = {"name": name, "required": {"branch": name}}
+        around = given.surroundings(vc=vc, claims={}, work="")
+        for case in stack:
+            result = translate(case.given["manifest"], case.given.get("namespaced", True), around)
+            if isinstance(result, HostObject) and not result.is_shared:
+                keys.append(result.host_key)
+    assert len(keys) > 4
+    assert len(set(keys)) == len(keys)

@@ -25,7 +25,7 @@ GRANTS = "is attempting to grant RBAC permissions not currently held"
             ),
             (
                 f"{MAY_NOT} create deployments.apps in namespace edge: {LACKS} "
-                '{apiGroups: ["apps"], resources: ["deployments"], verbs: ["create"]}'
+                "{apiGroups: [apps], resources: [deployments], verbs: [create]}"
             ),
         ),
         (
@@ -35,7 +35,7 @@ GRANTS = "is attempting to grant RBAC permissions not currently held"
             ),
             (
                 f"{MAY_NOT} update persistentvolumes: {LACKS} "
-                '{apiGroups: [""], resources: ["persistentvolumes"], verbs: ["update"]}'
+                '{apiGroups: [""], resources: [persistentvolumes], verbs: [update]}'
             ),
         ),
         (

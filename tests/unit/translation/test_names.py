@@ -35,6 +35,7 @@ VECTORS = [
 labels = st.from_regex(r"[av]|[av][av-]{0,60}[av]", fullmatch=True) | st.from_regex(
     r"[a-z0-9]|[a-z0-9][a-z0-9-]{0,61}[a-z0-9]", fullmatch=True
 )
+names = labels | st.from_regex(r"[av.:-]{1,253}|[a-z]{180,253}", fullmatch=True)
 clusters = labels.filter(lambda name: len(name) <= 48)
 separators = st.sampled_from(["-v-", "-", "v", "--v"[1:], "-in-", "-of-the-cluster-named-"])
 templates = st.builds(NamespaceTemplate, separators, st.booleans())
@@ -89,6 +90,23 @@ def test_host_namespace_is_injective(
 ) -> None:
     hosts = {host_namespace(template, VirtualNamespace(ns), vc) for ns, vc in (one, other)}
     assert len(hosts) == len({one, other})
+
+
+def test_host_names_of_all_short_adversarial_names_differ() -> None:
+    texts = list(_adversarial(5))
+    seen = {host_name(name, vc) for name in texts for vc in texts}
+    assert len(seen) == len(texts) ** 2
+
+
+@settings(deadline=None)
+@given(st.tuples(names, clusters), st.tuples(names, clusters))
+@example(("a-v-b", "c"), ("a", "b-v-c"))
+@example(("x" * 250 + "a", "c"), ("x" * 250 + "b", "c"))
+@example(("a", "b--c"), ("a-v-b", "c"))
+def test_host_name_is_injective(one: tuple[str, str], other: tuple[str, str]) -> None:
+    hosts = {host_name(name, cluster) for name, cluster in (one, other)}
+    assert len(hosts) == len({one, other})
+    assert all(len(host) <= 253 for host in hosts)
 
 
 @settings(deadline=None)

@@ -12,10 +12,10 @@ from karmada_vc_agent.model.objects import Object, ObjectKey, copy_object, parse
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.translation.refusal import Code, Refusal
 from karmada_vc_agent.translation.restore import restore
+from karmada_vc_agent.translation.retained import assert_placement
+from karmada_vc_agent.translation.surroundings import TranslationSettings
 from karmada_vc_agent.translation.translate import (
     HostObject,
-    TranslationSettings,
-    assert_placement,
     claimed_namespace,
     translate,
 )
