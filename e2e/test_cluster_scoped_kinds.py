@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import eventually
@@ -63,25 +64,7 @@ def cluster_role_binding(lab: Lab, namespace: str) -> Object:
 
 
 def definition(lab: Lab, *versions: str) -> Object:
-    group = f"{lab.id}.example.com"
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    spec = {
-        "group": group,
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "kind": "Widget"},
-        "versions": [
-            {
-                "name": version,
-                "served": True,
-                "storage": index == 0,
-                "schema": {"openAPIV3Schema": schema},
-            }
-            for index, version in enumerate(versions)
-        ],
-    }
-    return _object(
-        "apiextensions.k8s.io/v1", "CustomResourceDefinition", f"widgets.{group}", spec=spec
-    )
+    return objects.custom_definition(f"{lab.id}.example.com", versions=versions)
 
 
 def priority_class(lab: Lab, value: int) -> Object:

@@ -2,19 +2,17 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 
 from e2e.lab import objects
-from e2e.lab.agent import Agent, clean_environment
+from e2e.lab.agent import Agent
 from e2e.lab.api import Object
 from e2e.lab.endpoints import Endpoints, Scrape, help_defaults
 from e2e.lab.lab import CLUSTERS, FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
+from e2e.lab.real_agent import joined_whole, program_of
 from e2e.lab.wait import eventually
 from karmada_vc_agent.config import parse_duration_s
 
@@ -34,10 +32,7 @@ CPU = "4"
 
 @pytest.fixture
 def program(request: pytest.FixtureRequest) -> str:
-    path = request.config.getoption("--karmada-agent")
-    if not path:
-        pytest.skip("no real karmada-agent: give its program with --karmada-agent")
-    return str(path)
+    return program_of(request.config)
 
 
 def _start(
@@ -140,7 +135,10 @@ def test_families_are_those_of_a_real_agent(lab: Lab, program: str) -> None:
     lab.wait_serving(agent)
     settings = objects.config_map(lab.namespace())
     lab.wait_applied(lab.create_work(group, "settings", settings))
-    with _real_agent(lab, program) as real:
+    real = Endpoints.new()
+    elects = ("--leader-elect=true", "--leader-elect-resource-namespace", lab.id)
+    flags = (*elects, *real.flags())
+    with joined_whole(lab, program, f"{lab.id}-whole", *flags):
         eventually(
             _has, real, "cluster_cpu_allocatable_number", "work_sync_workload_duration_seconds"
         )
@@ -157,36 +155,6 @@ def test_families_are_those_of_a_real_agent(lab: Lab, program: str) -> None:
 def _has(endpoints: Endpoints, *families: str) -> None:
     found = endpoints.scrape().families
     assert all(name in found and found[name].samples for name in families), sorted(found)
-
-
-@contextmanager
-def _real_agent(lab: Lab, program: str) -> Iterator[Endpoints]:
-    """Run a real agent that joins the whole host, with leader election on the hub."""
-    cluster = f"{lab.id}-whole"
-    own = f"{lab.id}-real"
-    lab.clusters.add(cluster)
-    endpoints = Endpoints.new()
-    context = yaml.safe_load(lab.hub.kubeconfig.read_text())["current-context"]
-    command = [
-        *(program, "--karmada-kubeconfig", str(lab.hub.kubeconfig), "--karmada-context", context),
-        *("--cluster-name", cluster, "--cluster-namespace", own, "--report-secrets", "None"),
-        *("--leader-elect-resource-namespace", lab.id, *FAST, *endpoints.flags()),
-    ]
-    environment = clean_environment() | {"KUBECONFIG": str(lab.host.kubeconfig)}
-    with (lab.directory / "real.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-    try:
-        yield endpoints
-    finally:
-        process.kill()
-        process.wait()
-        for api in (lab.hub, lab.host):
-            api.delete(f"/api/v1/namespaces/{own}")
-        for namespace in lab.host.list("/api/v1/namespaces", "karmada.io/managed=true"):
-            metadata = namespace["metadata"]
-            origin = metadata.get("annotations", {}).get("work.karmada.io/namespace")
-            if origin == f"karmada-es-{cluster}":
-                lab.host.delete(f"/api/v1/namespaces/{metadata['name']}")
 
 
 def test_health_tells_of_cut_servers_without_asking_for_a_restart(lab: Lab) -> None:

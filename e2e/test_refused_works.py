@@ -121,7 +121,7 @@ def test_a_kind_that_nobody_serves_is_applied_once_the_host_serves_it(lab: Lab) 
     text = f'{FAILED}no matches for kind "Widget" in version "{api_group}/v1"'
     lab.wait_applied(work, "False", text)
     try:
-        lab.host.create(_definition(api_group))
+        lab.host.create(objects.custom_definition(api_group))
         lab.wait_applied(work)
         assert lab.on_host(manifest, group)["spec"] == {"size": 1}
     finally:
@@ -189,24 +189,3 @@ def _has_event(lab: Lab, work: str, reason: str) -> None:
     events = lab.hub.list(f"/api/v1/namespaces/{namespace}/events")
     reasons = {e["reason"] for e in events if e["involvedObject"]["name"] == name}
     assert reason in reasons, reasons
-
-
-def _definition(api_group: str) -> Object:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{api_group}"},
-        "spec": {
-            "group": api_group,
-            "scope": "Namespaced",
-            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
-            "versions": [version],
-        },
-    }

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from e2e.lab import objects
 from e2e.lab.api import Api, Object, path_of
 from e2e.lab.lab import Group, Lab
 from e2e.lab.wait import eventually
@@ -18,30 +19,8 @@ class Widgets:
         self.group = f"{lab.id}.example.io"
         self.api_version = f"{self.group}/v1"
         self._on_hub: list[str] = []
-        lab.host.create(self._definition())
+        lab.host.create(objects.custom_definition(self.group))
         eventually(lab.host.list, f"/apis/{self.api_version}/widgets")
-
-    def _definition(self) -> Object:
-        names = {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets"}
-        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        version = {
-            "name": "v1",
-            "served": True,
-            "storage": True,
-            "schema": {"openAPIV3Schema": schema},
-            "subresources": {"status": {}},
-        }
-        return {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"widgets.{self.group}"},
-            "spec": {
-                "group": self.group,
-                "names": names | {"singular": "widget"},
-                "scope": "Namespaced",
-                "versions": [version],
-            },
-        }
 
     def widget(self, namespace: str, name: str = "web", **spec: Any) -> Object:
         return {

@@ -1,5 +1,6 @@
 """Objects as users write them: templates, policies, nodes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from e2e.lab.api import Object
@@ -117,6 +118,37 @@ def policy(
 def to_clusters(*clusters: str) -> Object:
     """Return the placement that puts everything on each of the Clusters."""
     return {"clusterAffinity": {"clusterNames": list(clusters)}}
+
+
+def custom_definition(
+    group: str, kind: str = "Widget", *, versions: Sequence[str] = ("v1",)
+) -> Object:
+    """Return the definition of a namespaced kind that takes anything.
+
+    kind: in lower case and with an s its plural. versions: the first one is stored.
+    """
+    singular = kind.lower()
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{singular}s.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": f"{singular}s", "singular": singular, "kind": kind},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": version == versions[0],
+                    "schema": {"openAPIV3Schema": schema},
+                    "subresources": {"status": {}},
+                }
+                for version in versions
+            ],
+        },
+    }
 
 
 def node(name: str, labels: dict[str, str], cpu: str = "4", *, is_played: bool = True) -> Object:

@@ -1,7 +1,11 @@
 """A real karmada-agent, as a process that joins a whole host."""
 
+import fcntl
 import os
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,6 +15,9 @@ import yaml
 
 from e2e.lab.agent import LOG_TAIL, clean_environment
 from e2e.lab.api import Api
+from e2e.lab.lab import CLUSTERS, Lab
+from e2e.lab.wait import eventually
+from e2e.lab.works import execution_namespace
 
 
 class RealAgent:
@@ -68,6 +75,46 @@ class RealAgent:
 
     def log_tail(self) -> str:
         return "\n".join(self.log().splitlines()[-LOG_TAIL:])
+
+
+@contextmanager
+def joined_whole(lab: Lab, program: str, cluster: str, *flags: str) -> Iterator[RealAgent]:
+    """Run one that joins the whole host of a test; remove what it made there.
+
+    A hub takes a host whole only once at a time: other tests wait for their turn.
+    """
+    lab.clusters.add(cluster)
+    own = f"{lab.id}-real"
+    uid = lab.host.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
+    with (Path(tempfile.gettempdir()) / f"karmada-vc-agent-e2e-{uid}").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        eventually(_is_not_joined, lab, uid)
+        try:
+            with RealAgent(
+                program, lab.hub, lab.host, cluster, own, lab.directory, *flags
+            ) as agent:
+                yield agent
+        finally:
+            _remove_traces(lab, cluster, own)
+
+
+def _is_not_joined(lab: Lab, uid: str) -> None:
+    joined = [c["metadata"]["name"] for c in lab.hub.list(CLUSTERS) if c["spec"]["id"] == uid]
+    assert not joined, joined
+
+
+def _remove_traces(lab: Lab, cluster: str, own: str) -> None:
+    """Remove what a real agent made on hub and host, except for its Cluster.
+
+    Namespaces of every test: all get a Work for theirs.
+    """
+    for namespace in lab.host.list("/api/v1/namespaces", "karmada.io/managed=true"):
+        metadata = namespace["metadata"]
+        origin = metadata.get("annotations", {}).get("work.karmada.io/namespace")
+        if origin == execution_namespace(cluster):
+            lab.host.delete(f"/api/v1/namespaces/{metadata['name']}")
+    for api in (lab.hub, lab.host):
+        api.delete(f"/api/v1/namespaces/{own}")
 
 
 def program_of(config: pytest.Config) -> str:

@@ -104,27 +104,8 @@ def role(scene: Scene) -> Object:
 
 
 def custom_definition(scene: Scene, kind: str) -> Object:
-    """Return a definition whose group is the lane's own; kind: in lower case too its plural."""
-    group, plural = group_of(scene), f"{kind.lower()}s"
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
-            "versions": [version],
-        },
-    }
+    """Return a definition whose group is the lane's own."""
+    return objects.custom_definition(group_of(scene), kind)
 
 
 def group_of(scene: Scene) -> str:
