@@ -265,6 +265,7 @@ class _VirtualClusterEntry(msgspec.Struct, forbid_unknown_fields=True, rename="c
     adopt_namespaces: list[str] = []
     tolerations: list[dict[str, Any]] = []
     offline_tolerations: bool = False
+    tolerate_node_taints: bool = True
     quota: dict[str, str | int | float] = {}
     limits: list[dict[str, Any]] = []
     network_policy: str = "none"
@@ -443,6 +444,7 @@ def _virtual_cluster(entry: _VirtualClusterEntry, source: str, path: str) -> Vir
         adopt_namespaces=tuple(entry.adopt_namespaces),
         tolerations=tuple(entry.tolerations),
         offline_tolerations=entry.offline_tolerations,
+        tolerate_node_taints=entry.tolerate_node_taints,
         quota={name: str(amount) for name, amount in entry.quota.items()},
         limits=tuple(entry.limits),
         network_policy=entry.network_policy,

@@ -108,4 +108,8 @@ class Membership:
 
 def _is_same(old: Node, new: Node) -> bool:
     """Whether a node changed in nothing that is reported; most updates are heartbeats."""
-    return old.status == new.status and old.metadata.labels == new.metadata.labels
+    return (
+        old.status == new.status
+        and old.spec == new.spec
+        and old.metadata.labels == new.metadata.labels
+    )

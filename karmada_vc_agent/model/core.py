@@ -34,11 +34,26 @@ class NodeStatus(Struct, gc=False):
     conditions: list[Condition] = field(default_factory=list)
 
 
+class Taint(Struct, gc=False, frozen=True):
+    """One entry of spec.taints; when it was added is left out."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(Struct, gc=False):
+    """Spec of a Node."""
+
+    taints: list[Taint] = field(default_factory=list)
+
+
 class Node(Struct):
     """A Node of the host."""
 
     metadata: Meta
     status: NodeStatus = field(default_factory=NodeStatus)
+    spec: NodeSpec = field(default_factory=NodeSpec)
 
     @property
     def is_ready(self) -> bool:

@@ -62,6 +62,7 @@ class VirtualCluster:
     adopt_namespaces: tuple[str, ...] = ()
     tolerations: tuple[Object, ...] = ()
     offline_tolerations: bool = False
+    tolerate_node_taints: bool = True
     quota: Mapping[str, str] = field(default_factory=dict)
     limits: tuple[Object, ...] = ()
     network_policy: str = "none"

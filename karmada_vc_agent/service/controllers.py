@@ -11,6 +11,7 @@ from karmada_vc_agent.controllers.cluster_status import (
     StatusTimes,
 )
 from karmada_vc_agent.controllers.membership import MembershipController
+from karmada_vc_agent.controllers.node_taints import NodeTaintsController
 from karmada_vc_agent.controllers.orphans import OrphansController
 from karmada_vc_agent.controllers.quotas import QuotaController
 from karmada_vc_agent.controllers.registration import RegistrationController
@@ -152,6 +153,7 @@ class Controllers:
         )
         quotas = QuotaController(host, self._works.store_of, stores.claims, stores.membership, vcs)
         membership = MembershipController(host, stores.nodes, stores.membership, vcs)
+        taints = NodeTaintsController(stores.taints, self._works.watches.works, queues.works.add)
         admin_role = AdminRoleController(host, common.discoveries.host)
         guard, escapes = self._placement.guard, self._placement.escapes
         return (
@@ -159,6 +161,7 @@ class Controllers:
             Controller("service-names", queues.service_names, names.reconcile, 1),
             Controller("quotas", queues.quotas, quotas.reconcile, FEW_WORKERS),
             Controller("membership", queues.nodes, membership.reconcile, FEW_WORKERS),
+            Controller("node-taints", queues.taints, taints.reconcile, 1),
             Controller("admin-role", queues.admin_role, admin_role.reconcile, 1),
             Controller("placement-guard", queues.guard, guard.reconcile, 1),
             Controller("escape-detector", queues.escapes, escapes.reconcile, FEW_WORKERS),

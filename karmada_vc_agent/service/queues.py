@@ -37,6 +37,7 @@ class Queues:
         self.registration = _name_queue()
         self.status = _name_queue(config.cluster_status_update_frequency)
         self.leases = _name_queue(LEASE_RETRY_MAX_S)
+        self.taints = _name_queue()
         self.quotas = _name_queue()
         """Keys are names of virtual clusters."""
         self.nodes = _name_queue()

@@ -8,6 +8,7 @@ from karmada_vc_agent.fleet.census import HOST_OBJECT_INDEX, cluster_label
 from karmada_vc_agent.fleet.claims import Claims
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
 from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.fleet.node_taints import NodeTaints
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
@@ -33,6 +34,7 @@ class Stores:
         names = [vc.name for vc in config.virtual_clusters]
         self.clusters = HubClusters(clusters, host_uid, names)
         self.membership = Membership(config.virtual_clusters, self.nodes, self.clusters.created_at)
+        self.taints = NodeTaints(self.membership, {vc.name: vc for vc in config.virtual_clusters})
         self.claims = Claims(self.namespaces, config.agent_name)
         hub, host = clients.hub, clients.host
         self.reflectors: tuple[Reflector[Any], ...] = (

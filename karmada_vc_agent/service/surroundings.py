@@ -72,6 +72,7 @@ class SurroundingsNow:
             ),
             admin_rules=self._most_rules(),
             nodes_of_group=self._node_groups.nodes_of,
+            node_taints=self._stores.taints.of(vc.name),
         )
 
     def _most_rules(self) -> tuple[Object, ...]:

@@ -7,6 +7,7 @@ from karmada_vc_agent.controllers.endpoint_slices import EndpointSliceController
 from karmada_vc_agent.controllers.escape_detector import EscapeDetector
 from karmada_vc_agent.controllers.execution import ExecutionController
 from karmada_vc_agent.controllers.namespaces import DEFAULT_NAMESPACE
+from karmada_vc_agent.controllers.node_taints import SETTLES_S as TAINTS_SETTLE_S
 from karmada_vc_agent.controllers.placement_guard import EVERYTHING, PlacementGuard
 from karmada_vc_agent.controllers.quotas import WORKLOADS
 from karmada_vc_agent.controllers.work_status import WorkStatus
@@ -183,6 +184,7 @@ class Triggers:
 
     def _nodes_of_cluster_changed(self, name: str) -> None:
         self._queues.status.add_after(name, NODE_CHANGE_SETTLES_S)
+        self._queues.taints.add_after(name, TAINTS_SETTLE_S)
         self._retry_refused(name)
 
     def _look_at_overlaps(self) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, copy_object, dig
 from karmada_vc_agent.translation import pod_templates
+from karmada_vc_agent.translation.node_taints import is_for, missing_tolerations
 from karmada_vc_agent.translation.pod_templates import PodSpec
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
@@ -29,12 +31,14 @@ class Placement:
 
     required_selector: labels that every pod must select, one equality each.
     owns_node: whether a node, by its name, belongs to the virtual cluster.
+    taints: of its nodes, which its pods tolerate.
     """
 
     required_selector: Mapping[str, str]
     owns_node: Callable[[str], bool]
     tolerations: tuple[Object, ...] = ()
     offline_tolerations: bool = False
+    taints: tuple[Taint, ...] = ()
 
 
 def place_pods(
@@ -117,14 +121,28 @@ def move_node_name_to_affinity(pod_spec: PodSpec, owns_node: Callable[[str], boo
 
 
 def add_tolerations(spec: Object, placement: Placement) -> None:
-    """Add the configured tolerations that are missing, and those for a cut uplink."""
+    """Add what is missing: configured tolerations, for a cut uplink, for taints of the nodes."""
     tolerations = list(_list_at(spec, "tolerations"))
     tolerations += [t for t in placement.tolerations if t not in tolerations]
     if placement.offline_tolerations:
         keys = [dig(toleration, "key") for toleration in tolerations]
         tolerations += [t for t in _OFFLINE_TOLERATIONS if t["key"] not in keys]
+    tolerations += missing_tolerations(placement.taints, tolerations)
     if tolerations:
         spec["tolerations"] = copy_object(tolerations)
+
+
+def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> None:
+    """Leave the tolerations of a pod spec that cannot be changed as they are.
+
+    They stay if they hold all that is wanted but what was added for taints of the nodes: these
+    come and go, and a Job that was made before is not to fail for it.
+    """
+    found, wanted = _list_at(live, "tolerations"), _list_at(spec, "tolerations")
+    if all(toleration in found for toleration in wanted if not is_for(toleration, taints)):
+        spec.pop("tolerations", None)
+        if found:
+            spec["tolerations"] = copy_object(found)
 
 
 def drop_selected_node(obj: Object, gvk: GroupVersionKind) -> None:

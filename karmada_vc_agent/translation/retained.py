@@ -16,6 +16,12 @@ from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.surroundings import Surroundings
 from karmada_vc_agent.translation.translate import NAMESPACE_GVK, HostObject
 
+_FIXED_POD_SPECS = {
+    GroupVersionKind("", "v1", "Pod"): ("spec",),
+    GroupVersionKind("batch", "v1", "Job"): ("spec", "template", "spec"),
+}
+"""Kind -> where its pod spec is, which the API server lets nobody change."""
+
 
 def assert_placement(
     retained: Object, translated: HostObject, live: Object | None, surroundings: Surroundings
@@ -41,6 +47,8 @@ def assert_placement(
         return error.refusal
     if node is not None:
         obj["spec"]["nodeName"] = node
+    if live is not None:
+        _keep_tolerations(obj, live, surroundings)
     _keep_our_metadata(obj, translated.obj)
     if translated.host_key.gvk == NAMESPACE_GVK and live is not None:
         _keep_adoption(obj, live)
@@ -53,6 +61,13 @@ def _node_it_runs_on(obj: Object, live: Object | None) -> str | None:
         dig(obj, "spec", "nodeName") if gvk_of(obj) == GroupVersionKind("", "v1", "Pod") else None
     )
     return node if node and node == dig(live, "spec", "nodeName") else None
+
+
+def _keep_tolerations(obj: Object, live: Object, surroundings: Surroundings) -> None:
+    path = _FIXED_POD_SPECS.get(gvk_of(obj))
+    if path is not None:
+        live_spec = dig(live, *path) or {}
+        placement.keep_tolerations(dig(obj, *path), live_spec, surroundings.node_taints)
 
 
 def _keep_our_metadata(obj: Object, translated: Object) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import names
@@ -42,6 +43,7 @@ class Surroundings:
     is_of_cluster: whether the hub made that Work for the Cluster itself, for no template.
     admin_rules: what may be done with namespaced objects of the host, see rbac.admin_rules().
     nodes_of_group: names of the nodes in a NodeGroup of KubeEdge, None where there is none.
+    node_taints: taints of the nodes of this virtual cluster, which its pods tolerate.
     """
 
     vc: VirtualCluster
@@ -52,6 +54,7 @@ class Surroundings:
     is_of_cluster: bool = False
     admin_rules: tuple[Object, ...] = ()
     nodes_of_group: NodesOfGroup = no_groups
+    node_taints: tuple[Taint, ...] = ()
 
     def placement(self) -> Placement:
         """Return where pods may run."""
@@ -60,6 +63,7 @@ class Surroundings:
             owns_node=self.owns_node,
             tolerations=self.vc.tolerations,
             offline_tolerations=self.vc.offline_tolerations,
+            taints=self.node_taints,
         )
 
     def names(self, noted: Mapping[str, str] | None = None) -> Names:

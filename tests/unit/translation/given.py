@@ -1,8 +1,9 @@
 """What tests of the translation start from: a virtual cluster and its surroundings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
@@ -46,6 +47,7 @@ def surroundings(
     work: str = "karmada-es-branch-a/web-1",
     *,
     is_of_cluster: bool = False,
+    node_taints: Sequence[Mapping[str, str]] = (),
 ) -> Surroundings:
     """Build Surroundings from plain values, as YAML cases have them."""
     if claims is None:
@@ -59,6 +61,7 @@ def surroundings(
         is_of_cluster=is_of_cluster,
         admin_rules=rbac_rules.admin_rules(SERVED),
         nodes_of_group=NODE_GROUPS.get,
+        node_taints=tuple(Taint(**taint) for taint in node_taints),
     )
 
 
