@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects, RecreationError
+from karmada_vc_agent.fleet.shared_names import SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
@@ -22,7 +23,7 @@ from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.planning.ownership import conflict_text
 from karmada_vc_agent.translation import services
 from karmada_vc_agent.translation.denial import explain_denial
-from karmada_vc_agent.translation.notices import node_port_reassigned
+from karmada_vc_agent.translation.notices import node_port_reassigned, shared_name
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import names_of, restore_text
 from karmada_vc_agent.translation.retained import assert_placement
@@ -84,12 +85,14 @@ class Manifests:
         find_resource: FindResource,
         around: Around,
         lost_node: Callable[[str], str | None],
+        shared_names: SharedNames,
     ) -> None:
         self._host_objects = host_objects
         self._shared_objects = shared_objects
         self._namespaces = namespaces
         self._find_resource = find_resource
         self._lost_node = lost_node
+        self._shared_names = shared_names
         self.around = around
         self._resting_on_claims: set[str] = set()
 
@@ -238,7 +241,22 @@ class Manifests:
             return await self._shared_objects.apply(resource, obj, vc.name, work, rights)
         if services.is_service(translated.host_key.gvk):
             return await self._apply_service(resource, translated, check, rights)
-        return await self._host_objects.apply(resource, translated.obj, check, rights)
+        return await self._apply_named(resource, translated, surroundings.work, check, rights)
+
+    async def _apply_named(
+        self, resource: Resource, translated: HostObject, work: str, check: Check, rights: str
+    ) -> Applied | Foreign:
+        """Write an object that may take names which all virtual clusters share."""
+        key = translated.host_key
+        result, taken = await self._shared_names.applying(
+            translated.obj,
+            lambda: self._host_objects.cached(resource, key.namespace, key.name),
+            work,
+            lambda: self._host_objects.apply(resource, translated.obj, check, rights),
+        )
+        if isinstance(result, Foreign):
+            return result
+        return replace(result, notices=tuple(map(shared_name, taken)))
 
     async def _apply_service(
         self, resource: Resource, translated: HostObject, check: Check, rights: str

@@ -326,6 +326,7 @@ def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
 def _notices(manifest: Object, draft: _Draft) -> Iterator[Notice]:
     around = draft.surroundings
     yield from notices.shared_addresses(manifest, draft.gvk)
+    yield from notices.immediate_binding(manifest, draft.gvk)
     if not edge_application.is_edge_application(draft.gvk):  # its manifests told theirs
         yield from notices.unknown_references(
             manifest, draft.gvk, around.claims, around.settings.namespace_references

@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 from karmada_vc_agent.controllers.work_status import WorkStatus
 from karmada_vc_agent.fleet.host_objects import Applied, HostObjects
 from karmada_vc_agent.fleet.manifests import Failure, Manifests
+from karmada_vc_agent.fleet.shared_names import SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError
 from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, copy_object
 from karmada_vc_agent.translation.names import ALL_NAMESPACES, NAMES_ANNOTATION
@@ -77,6 +79,14 @@ class _RefusingShared(SharedObjects):
 
     async def apply(self, *_: Any) -> Applied:
         raise InvalidError(422, "Invalid", self._text)
+
+
+class _NoHolders:
+    def known(self) -> list[Store[Object]]:
+        return []
+
+    def needed(self) -> list[Store[Object]]:
+        return []
 
 
 class _Namespaces:
@@ -187,6 +197,7 @@ async def test_an_answer_of_the_host_comes_without_host_names(
             find_resource,
             lambda *_: around,
             lambda _: None,
+            SharedNames(_NoHolders(), lambda _: None),
         )
         failure = await manifests.apply(around.vc, manifest, around.work)
         assert isinstance(failure, Failure)
