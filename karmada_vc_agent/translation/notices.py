@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from karmada_vc_agent.model.domain import REWRITE_DNS_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
-from karmada_vc_agent.translation import reference_table
+from karmada_vc_agent.translation import dns_texts, reference_table
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
 from karmada_vc_agent.translation.shared_names import SharedName, Space
 
@@ -84,6 +85,15 @@ def immediate_binding(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:
             "volumes are made before a pod wants them, perhaps out of reach of the nodes of this "
             "virtual cluster: set volumeBindingMode WaitForFirstConsumer",
         )
+
+
+def unknown_places(obj: Object) -> Iterator[Notice]:
+    """Notice what the annotation `D/rewrite-dns` asks for in vain (4.3)."""
+    for place in dns_texts.places_of(obj):
+        if place not in dns_texts.PLACES:
+            known = ", ".join(dns_texts.PLACES)
+            detail = f'annotation {REWRITE_DNS_ANNOTATION} names "{place}"; known are {known}'
+            yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
 
 
 def unknown_references(

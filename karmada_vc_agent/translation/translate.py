@@ -20,6 +20,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import (
+    dns_texts,
     edge_application,
     kind_policy,
     names,
@@ -231,6 +232,14 @@ def _rewrite_references(draft: _Draft) -> None:
     references.drop_foreign_node_names(draft.obj, draft.gvk, draft.surroundings.owns_node)
 
 
+def _rewrite_texts(draft: _Draft) -> None:
+    """Map namespaces in texts, where the object asks for it (step 4)."""
+    around = draft.surroundings
+    templates = around.settings.pod_templates
+    if dns_texts.rewrite_texts(draft.obj, draft.gvk, around.claims.items(), templates):
+        draft.rests_on_claims = True
+
+
 def _rewrite_rbac(draft: _Draft) -> None:
     """Confine subjects, roleRefs and rules to the virtual cluster (step 4)."""
     if draft.gvk.group != kind_policy.RBAC_GROUP:
@@ -305,6 +314,7 @@ _STEPS: tuple[Callable[[_Draft], None], ...] = (
     _map_name,
     _rewrite_inside,
     _rewrite_references,
+    _rewrite_texts,
     _rewrite_rbac,
     _place,
     _rewrite_service,
@@ -327,6 +337,7 @@ def _notices(manifest: Object, draft: _Draft) -> Iterator[Notice]:
     around = draft.surroundings
     yield from notices.shared_addresses(manifest, draft.gvk)
     yield from notices.immediate_binding(manifest, draft.gvk)
+    yield from notices.unknown_places(manifest)
     if not edge_application.is_edge_application(draft.gvk):  # its manifests told theirs
         yield from notices.unknown_references(
             manifest, draft.gvk, around.claims, around.settings.namespace_references

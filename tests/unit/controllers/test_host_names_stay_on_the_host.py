@@ -8,11 +8,9 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -32,8 +30,8 @@ from karmada_vc_agent.translation.names import ALL_NAMESPACES, NAMES_ANNOTATION
 from karmada_vc_agent.translation.surroundings import Surroundings
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.unit.translation import given as facts
+from tests.unit.translation.cases import CASES
 
-CASES = Path(__file__).parents[2] / "cases" / "translation"
 WORK: Object = {
     "apiVersion": "work.karmada.io/v1alpha1",
     "kind": "Work",
@@ -107,12 +105,12 @@ class _Namespaces:
 
 def _cases() -> Iterator[Any]:
     """Yield the manifests of the corpus that become host objects, each with its surroundings."""
-    for file in sorted(CASES.glob("*.yaml")):
-        case = yaml.safe_load(file.read_text())["given"]
-        around = facts.surroundings(**case.get("surroundings", {}))
-        translated = translate(case["manifest"], case.get("namespaced", True), around)
+    for case in CASES:
+        around = facts.surroundings(**case.given.get("surroundings", {}))
+        manifest = case.given["manifest"]
+        translated = translate(manifest, case.given.get("namespaced", True), around)
         if isinstance(translated, HostObject):
-            yield pytest.param(case["manifest"], translated.obj, around, id=file.stem)
+            yield pytest.param(manifest, translated.obj, around, id=case.name)
 
 
 CORPUS = list(_cases())
