@@ -175,12 +175,12 @@ class Manifests:
             await self._namespaces.release(vc, namespace, preserve=preserve)
         elif preserve:
             try:
-                await self._host_objects.release(resource, translated.obj, _rights_of(vc))
+                await self._host_objects.release(resource, translated.obj, _rights(vc, translated))
             except InterpretationError as error:
                 text = self._virtual_text(vc, manifest, resource, str(error))
                 raise RetryError(text) from error
         else:
-            await self._host_objects.remove(resource, translated.obj, _rights_of(vc))
+            await self._host_objects.remove(resource, translated.obj, _rights(vc, translated))
 
     async def _translate(
         self, vc: VirtualCluster, manifest: Object, work: str
@@ -235,7 +235,7 @@ class Manifests:
         if resource.namespaced:
             await self._namespaces.claim(vc, VirtualNamespace(translated.virtual_key.namespace))
         await self._refuse_overlap(vc, resource, translated)
-        rights = _rights_of(vc)
+        rights = _rights(vc, translated)
         if translated.is_shared:
             obj, work = translated.obj, surroundings.work
             return await self._shared_objects.apply(resource, obj, vc.name, work, rights)
@@ -294,7 +294,7 @@ class Manifests:
             resource = await self._find_resource(translated.host_key.gvk)
             assert resource is not None  # noqa: S101 - served wherever ClusterRoleBindings are
             check = _asserting(translated, surroundings)
-            rights = _rights_of(vc)
+            rights = _rights(vc, translated)
             applied = await self._host_objects.apply(resource, translated.obj, check, rights)
             if isinstance(applied, Foreign):
                 return _conflict(vc, manifest)
@@ -309,9 +309,9 @@ class Manifests:
             resource = await self._find_resource(translated.host_key.gvk)
             assert resource is not None  # noqa: S101 - served wherever ClusterRoleBindings are
             if preserve:
-                await self._host_objects.release(resource, translated.obj, _rights_of(vc))
+                await self._host_objects.release(resource, translated.obj, _rights(vc, translated))
             else:
-                await self._host_objects.remove(resource, translated.obj, _rights_of(vc))
+                await self._host_objects.remove(resource, translated.obj, _rights(vc, translated))
 
     async def _refuse_overlap(
         self, vc: VirtualCluster, resource: Resource, translated: HostObject
@@ -333,9 +333,9 @@ def _conflict(vc: VirtualCluster, manifest: Object) -> Failure:
     return Failure(conflict_text(manifest["kind"], namespace, metadata["name"], vc.name))
 
 
-def _rights_of(vc: VirtualCluster) -> str:
-    """Return the user with whose rights manifests are written; empty = the agent itself."""
-    return vc.apply_as.user if vc.apply_as is not None else ""
+def _rights(vc: VirtualCluster, translated: HostObject) -> str:
+    """Return the user with whose rights an object is written; empty = the agent itself."""
+    return vc.apply_as.user if vc.apply_as is not None and not translated.is_system else ""
 
 
 def _refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:

@@ -50,6 +50,7 @@ class HostObject:
     """A manifest as it shall stand on the host, and its key on both sides.
 
     is_shared: other virtual clusters may want the same object (rewriting-rules 5.1).
+    is_system: Karmada made it for the Cluster itself; it is no tenant's.
     rests_on_claims: it must be translated again when a namespace is claimed or released.
     notices: what a user should know of it.
     """
@@ -58,6 +59,7 @@ class HostObject:
     virtual_key: ObjectKey
     host_key: ObjectKey
     is_shared: bool = False
+    is_system: bool = False
     rests_on_claims: bool = False
     notices: tuple[Notice, ...] = ()
 
@@ -106,18 +108,20 @@ def translate(
     problem = malformed(manifest)
     if problem:
         return Refusal(Code.MANIFEST_INVALID, "", problem)
-    if surroundings.is_of_cluster and kind_policy.is_unified_auth(manifest):
+    gvk = gvk_of(manifest)
+    is_system = surroundings.is_of_cluster and kind_policy.is_unified_auth(manifest)
+    if is_system and (gvk.group, gvk.kind) == kind_policy.CLUSTER_ROLE_BINDING:
         return Absorbed(key_of(manifest))
     draft = _Draft(
         obj=copy_object(manifest),
-        gvk=gvk_of(manifest),
+        gvk=gvk,
         namespaced=namespaced,
         surroundings=surroundings,
         direction=ToHost(surroundings.names()),
         virtual_name=manifest["metadata"]["name"],
     )
     try:
-        for step in _STEPS:
+        for step in _SYSTEM_STEPS if is_system else _STEPS:
             step(draft)
         if draft.policy is Policy.CONVERT:
             return _convert(draft, key_of(manifest))
@@ -128,6 +132,7 @@ def translate(
         key_of(manifest),
         key_of(draft.obj),
         is_shared=draft.policy is Policy.SHARE,
+        is_system=is_system,
         rests_on_claims=draft.rests_on_claims
         or names.ALL_NAMESPACES in draft.direction.noted.values(),
         notices=(*draft.notices, *_notices(manifest, draft)),
@@ -321,6 +326,15 @@ _STEPS: tuple[Callable[[_Draft], None], ...] = (
     _name_services,
     _stamp,
 )
+
+
+def _rename(draft: _Draft) -> None:
+    """Let what the control plane itself sent be renamed, whatever is in it (5.4)."""
+    draft.policy = Policy.RENAME
+
+
+_SYSTEM_STEPS: tuple[Callable[[_Draft], None], ...] = (_strip, _rename, _map_name, _stamp)
+"""For the role by which Karmada may impersonate; who may do so is read there, nobody has it."""
 
 
 def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
