@@ -72,6 +72,9 @@ _NEVER_OPENED = frozenset(
         ("storage.k8s.io", "CSIDriver"),
         ("storage.k8s.io", "CSINode"),
         ("storage.k8s.io", "VolumeAttachment"),
+        ("apps.kubeedge.io", "NodeGroup"),
+        ("operations.kubeedge.io", "NodeUpgradeJob"),
+        ("operations.kubeedge.io", "ConfigUpdateJob"),
         ("reliablesyncs.kubeedge.io", "*"),
         (DOMAIN, "*"),
     }

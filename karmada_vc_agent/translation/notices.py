@@ -35,8 +35,14 @@ class NoticeCode(StrEnum):
 
 
 _SHARED = {
-    Space.HOST: (NoticeCode.HOST_SHARED, "the gateway or ingress controller"),
-    Space.REST_PATH: (NoticeCode.RULE_PATH_SHARED, "KubeEdge's router"),
+    Space.HOST: (
+        NoticeCode.HOST_SHARED,
+        "which of the two gets its requests is up to the gateway or ingress controller of the host",
+    ),
+    Space.REST_PATH: (
+        NoticeCode.RULE_PATH_SHARED,
+        "KubeEdge tells the two apart by the namespace in the URL, which is that of the host",
+    ),
 }
 
 
@@ -68,12 +74,9 @@ def shared_addresses(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:
 
 def shared_name(name: SharedName) -> Notice:
     """Say that another virtual cluster has a host or a REST path too (4.1, 4.3)."""
-    code, who = _SHARED[name.space]
-    detail = (
-        f"{name.space} {name.name} is used by another virtual cluster too; "
-        f"which of the two gets its requests is up to {who} of the host"
-    )
-    return Notice(code, detail)
+    code, consequence = _SHARED[name.space]
+    who = f"{name.space} {name.name} is used by another virtual cluster too"
+    return Notice(code, f"{who}; {consequence}")
 
 
 def immediate_binding(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:

@@ -263,6 +263,7 @@ def _place(draft: _Draft) -> None:
     placement.place_pods(draft.obj, draft.gvk, around.placement(), around.settings.pod_templates)
     placement.drop_selected_node(draft.obj, draft.gvk)
     placement.tie_volume(draft.obj, draft.gvk, around.vc.required_selector)
+    placement.confine_image_pull(draft.obj, draft.gvk, around.vc.required_selector)
 
 
 def _rewrite_service(draft: _Draft) -> None:
