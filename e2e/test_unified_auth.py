@@ -1,4 +1,6 @@
-"""The rights by which Karmada impersonates users are absorbed; a template cannot widen them."""
+"""The rights by which Karmada impersonates users are kept and bound to nobody; a template cannot
+widen them.
+"""
 
 import time
 
@@ -11,7 +13,7 @@ NAME = "karmada-impersonator"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
-def test_impersonator_of_the_hub_is_applied_without_an_object(lab: Lab) -> None:
+def test_impersonator_of_the_hub_is_stored_and_bound_to_nobody(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
     reference = {"namespace": "karmada-cluster", "name": f"{group.name}-impersonator"}
@@ -24,6 +26,9 @@ def test_impersonator_of_the_hub_is_applied_without_an_object(lab: Lab) -> None:
             applied = condition(work, "Applied")
             assert (applied["status"], applied["reason"]) == ("True", "AppliedSuccessful")
         _assert_nothing_on_the_host(lab)
+        _assert_stored_unbound(lab, group)
+        binding = _binding_to(NAME, lab.namespace())
+        lab.wait_applied(lab.create_work(group, "bound", binding), "False")
     finally:
         lab.hub.delete(path_of(role))
 
@@ -66,6 +71,26 @@ def _impersonator_works(lab: Lab, group: Group, role: str) -> list[Object]:
     for work in works:
         condition(work, "Applied")
     return works
+
+
+def _assert_stored_unbound(lab: Lab, group: Group) -> None:
+    stored = lab.host.get(f"{RBAC}/clusterroles/{NAME}-v-{group.name}")
+    assert stored["metadata"]["labels"]["virtualcluster.kubeedge.io/cluster"] == group.name
+    verbs = {verb for rule in stored["rules"] for verb in rule["verbs"]}
+    assert verbs == {"impersonate"}
+    for plural in ("clusterrolebindings", "rolebindings"):
+        for binding in lab.host.list(f"{RBAC}/{plural}"):
+            assert binding["roleRef"]["name"] != stored["metadata"]["name"]
+
+
+def _binding_to(role: str, namespace: str) -> Object:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "bound", "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "User", "name": "alice"}],
+    }
 
 
 def _assert_nothing_on_the_host(lab: Lab) -> None:

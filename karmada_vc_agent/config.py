@@ -135,6 +135,9 @@ class AgentConfig:
         False,  # until `leave` can act as the agent: they hold up an administrator too
         "Keep admission policies on the host that hold pods on the nodes of their virtual cluster.",
     )
+    refuse_shared_hosts: bool = _setting(
+        False, "Refuse hosts of Ingresses and Gateway API that another virtual cluster uses."
+    )
     cluster_api_qps: float = _setting(
         400.0, "Requests a second to the host, all virtual clusters together; 0 = no limit."
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects, RecreationError
+from karmada_vc_agent.fleet.shared_names import SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
@@ -22,7 +23,7 @@ from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.planning.ownership import conflict_text
 from karmada_vc_agent.translation import services
 from karmada_vc_agent.translation.denial import explain_denial
-from karmada_vc_agent.translation.notices import node_port_reassigned
+from karmada_vc_agent.translation.notices import node_port_reassigned, shared_name
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import names_of, restore_text
 from karmada_vc_agent.translation.retained import assert_placement
@@ -84,12 +85,14 @@ class Manifests:
         find_resource: FindResource,
         around: Around,
         lost_node: Callable[[str], str | None],
+        shared_names: SharedNames,
     ) -> None:
         self._host_objects = host_objects
         self._shared_objects = shared_objects
         self._namespaces = namespaces
         self._find_resource = find_resource
         self._lost_node = lost_node
+        self._shared_names = shared_names
         self.around = around
         self._resting_on_claims: set[str] = set()
 
@@ -172,12 +175,12 @@ class Manifests:
             await self._namespaces.release(vc, namespace, preserve=preserve)
         elif preserve:
             try:
-                await self._host_objects.release(resource, translated.obj, _rights_of(vc))
+                await self._host_objects.release(resource, translated.obj, _rights(vc, translated))
             except InterpretationError as error:
                 text = self._virtual_text(vc, manifest, resource, str(error))
                 raise RetryError(text) from error
         else:
-            await self._host_objects.remove(resource, translated.obj, _rights_of(vc))
+            await self._host_objects.remove(resource, translated.obj, _rights(vc, translated))
 
     async def _translate(
         self, vc: VirtualCluster, manifest: Object, work: str
@@ -232,13 +235,28 @@ class Manifests:
         if resource.namespaced:
             await self._namespaces.claim(vc, VirtualNamespace(translated.virtual_key.namespace))
         await self._refuse_overlap(vc, resource, translated)
-        rights = _rights_of(vc)
+        rights = _rights(vc, translated)
         if translated.is_shared:
             obj, work = translated.obj, surroundings.work
             return await self._shared_objects.apply(resource, obj, vc.name, work, rights)
         if services.is_service(translated.host_key.gvk):
             return await self._apply_service(resource, translated, check, rights)
-        return await self._host_objects.apply(resource, translated.obj, check, rights)
+        return await self._apply_named(resource, translated, surroundings.work, check, rights)
+
+    async def _apply_named(
+        self, resource: Resource, translated: HostObject, work: str, check: Check, rights: str
+    ) -> Applied | Foreign:
+        """Write an object that may take names which all virtual clusters share."""
+        key = translated.host_key
+        result, taken = await self._shared_names.applying(
+            translated.obj,
+            lambda: self._host_objects.cached(resource, key.namespace, key.name),
+            work,
+            lambda: self._host_objects.apply(resource, translated.obj, check, rights),
+        )
+        if isinstance(result, Foreign):
+            return result
+        return replace(result, notices=tuple(map(shared_name, taken)))
 
     async def _apply_service(
         self, resource: Resource, translated: HostObject, check: Check, rights: str
@@ -276,7 +294,7 @@ class Manifests:
             resource = await self._find_resource(translated.host_key.gvk)
             assert resource is not None  # noqa: S101 - served wherever ClusterRoleBindings are
             check = _asserting(translated, surroundings)
-            rights = _rights_of(vc)
+            rights = _rights(vc, translated)
             applied = await self._host_objects.apply(resource, translated.obj, check, rights)
             if isinstance(applied, Foreign):
                 return _conflict(vc, manifest)
@@ -291,9 +309,9 @@ class Manifests:
             resource = await self._find_resource(translated.host_key.gvk)
             assert resource is not None  # noqa: S101 - served wherever ClusterRoleBindings are
             if preserve:
-                await self._host_objects.release(resource, translated.obj, _rights_of(vc))
+                await self._host_objects.release(resource, translated.obj, _rights(vc, translated))
             else:
-                await self._host_objects.remove(resource, translated.obj, _rights_of(vc))
+                await self._host_objects.remove(resource, translated.obj, _rights(vc, translated))
 
     async def _refuse_overlap(
         self, vc: VirtualCluster, resource: Resource, translated: HostObject
@@ -315,9 +333,9 @@ def _conflict(vc: VirtualCluster, manifest: Object) -> Failure:
     return Failure(conflict_text(manifest["kind"], namespace, metadata["name"], vc.name))
 
 
-def _rights_of(vc: VirtualCluster) -> str:
-    """Return the user with whose rights manifests are written; empty = the agent itself."""
-    return vc.apply_as.user if vc.apply_as is not None else ""
+def _rights(vc: VirtualCluster, translated: HostObject) -> str:
+    """Return the user with whose rights an object is written; empty = the agent itself."""
+    return vc.apply_as.user if vc.apply_as is not None and not translated.is_system else ""
 
 
 def _refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:

@@ -86,6 +86,7 @@ class Service:
                 manifests=works.manifests,
                 execution=works.execution,
                 work_status=works.work_status,
+                shared_names=works.shared_names,
                 guard=placement.guard,
                 escapes=placement.escapes,
                 endpoint_slices=works.endpoint_slices,

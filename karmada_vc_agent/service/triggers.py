@@ -15,6 +15,7 @@ from karmada_vc_agent.fleet.claims import Claim, claim_of
 from karmada_vc_agent.fleet.default_objects import QUOTAS, RESOURCES
 from karmada_vc_agent.fleet.interpreter_rules import Concerns
 from karmada_vc_agent.fleet.manifests import Manifests
+from karmada_vc_agent.fleet.shared_names import SharedNames
 from karmada_vc_agent.fleet.work_watches import WorkWatches
 from karmada_vc_agent.fleet.works import namespaces_used
 from karmada_vc_agent.model.core import Node
@@ -43,6 +44,7 @@ class Told:
     manifests: Manifests
     execution: ExecutionController
     work_status: WorkStatus | None
+    shared_names: SharedNames
     guard: PlacementGuard
     escapes: EscapeDetector
     endpoint_slices: EndpointSliceController | None
@@ -135,6 +137,7 @@ class Triggers:
     def host_object_changed(self, old: Object | None, new: Object | None) -> None:
         """Look at what rests on an object that carries our label."""
         self._follow(old, new)
+        self._told.shared_names.follow(old, new)
         obj = new or old
         labels = labels_of(obj or {})
         cluster = labels.get(CLUSTER_LABEL, "")

@@ -12,6 +12,7 @@ from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.interpreter_rules import InterpreterRules
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.node_groups import NodeGroups
+from karmada_vc_agent.fleet.shared_names import NAME_INDEX, NameHolders, SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
@@ -35,6 +36,7 @@ from karmada_vc_agent.service.stores import HOST_OBJECT_INDEXES
 from karmada_vc_agent.service.surroundings import SurroundingsNow
 from karmada_vc_agent.service.triggers import Triggers
 from karmada_vc_agent.status import endpoint_slice_work
+from karmada_vc_agent.translation.shared_names import index_keys
 
 BUSY_WORKS = 16
 """Works waiting for a worker; events are held back while there are more."""
@@ -67,7 +69,7 @@ class WorkParts:
             host,
             {"labelSelector": CLUSTER_LABEL},
             triggers.host_object_changed,
-            HOST_OBJECT_INDEXES,
+            {**HOST_OBJECT_INDEXES, NAME_INDEX: index_keys},
         )
         self.group_informers = InformerSet(host, {}, triggers.group_changed)
         node_groups = NodeGroups(
@@ -91,6 +93,11 @@ class WorkParts:
             clients.host, {"labelSelector": SHARED_LABEL}, self._shared.follow
         )
         host_objects = HostObjects(clients.host, self.store_of, interpreter)
+        self.shared_names = SharedNames(
+            NameHolders(self.informers, common.discoveries.host),
+            triggers.enqueue_id,
+            refuse=common.config.refuse_shared_hosts,
+        )
         self.namespaces = NamespaceController(
             clients.host,
             common.stores.claims,
@@ -107,6 +114,7 @@ class WorkParts:
             common.discoveries.find,
             self._surroundings.around,
             common.stores.membership.lost_node,
+            self.shared_names,
         )
         self.finalizer = WorkFinalizer(
             clients.hub, clusters, self.watches.works, self.manifests, queues.status.add

@@ -10,6 +10,7 @@ from typing import Any
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
 from karmada_vc_agent.translation import kind_policy
+from karmada_vc_agent.translation.placement import require_node_labels
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 
 _KIND = ("apps.kubeedge.io", "EdgeApplication")
@@ -81,7 +82,7 @@ def confine_scope(
     for index, target in enumerate(_targets(obj, "targetNodeLabels")):
         path = f"{_SCOPE}.targetNodeLabels[{index}].labelSelector.matchLabels"
         if isinstance(target, dict):
-            _require_labels(target, path, required)
+            require_node_labels(target, path, required)
 
 
 def _in_namespace(manifest: Object, namespace: str) -> Object:
@@ -90,18 +91,6 @@ def _in_namespace(manifest: Object, namespace: str) -> Object:
     if not isinstance(metadata, dict) or metadata.get("namespace"):
         return manifest
     return {**manifest, "metadata": {**metadata, "namespace": namespace}}
-
-
-def _require_labels(target: Object, path: str, required: Mapping[str, str]) -> None:
-    selector = target.get("labelSelector")
-    selector = dict(selector) if isinstance(selector, dict) else {}
-    labels = selector.get("matchLabels")
-    labels = dict(labels) if isinstance(labels, dict) else {}
-    for key, value in required.items():
-        if labels.get(key, value) != value:
-            detail = f'{path}["{key}"] is "{labels[key]}", required "{value}"'
-            raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail)
-    target["labelSelector"] = {**selector, "matchLabels": {**labels, **required}}
 
 
 def _refuse_kind(manifest: Any, path: str) -> None:

@@ -14,7 +14,6 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 
 _ANY = "*"
 _KARMADA_DOMAIN = ".karmada.io"
-_IMPERSONATOR = "karmada-impersonator"
 _BINDING_LABELS = (
     karmada.BINDING_PERMANENT_ID_LABEL,
     karmada.CLUSTER_BINDING_PERMANENT_ID_LABEL,
@@ -31,6 +30,9 @@ class Policy(StrEnum):
     CONVERT = "convert"  # a ClusterRoleBinding: one RoleBinding in every namespace
     REFUSE = "refuse"
 
+
+IMPERSONATOR = "karmada-impersonator"
+"""The ClusterRole, and its binding, by which Karmada may impersonate users (5.4)."""
 
 CONFIGURABLE = (Policy.SHARE, Policy.RENAME, Policy.REFUSE)
 """What the setting `clusterScopedKinds` may say of a kind."""
@@ -70,6 +72,9 @@ _NEVER_OPENED = frozenset(
         ("storage.k8s.io", "CSIDriver"),
         ("storage.k8s.io", "CSINode"),
         ("storage.k8s.io", "VolumeAttachment"),
+        ("apps.kubeedge.io", "NodeGroup"),
+        ("operations.kubeedge.io", "NodeUpgradeJob"),
+        ("operations.kubeedge.io", "ConfigUpdateJob"),
         ("reliablesyncs.kubeedge.io", "*"),
         (DOMAIN, "*"),
     }
@@ -196,6 +201,9 @@ def refuse_forbidden(
     if prefix and isinstance(name, str) and name.startswith(prefix):
         detail = f'names of kind {gvk.kind} must not begin with "{prefix}"'
         raise RefusedError(Code.NAME_RESERVED, "metadata.name", detail)
+    if (gvk.group, gvk.kind) == CLUSTER_ROLE and name == IMPERSONATOR:
+        detail = f'ClusterRole "{IMPERSONATOR}" is Karmada\'s own'
+        raise RefusedError(Code.NAME_RESERVED, "metadata.name", detail)
     return policy
 
 
@@ -232,7 +240,7 @@ _CONTENT: Mapping[tuple[str, str], Callable[[Object], Iterator[tuple[str, str]]]
 
 
 def is_unified_auth(manifest: Object) -> bool:
-    """Whether this is one of the two objects by which Karmada may impersonate (absorbed).
+    """Whether this is one of the two objects by which Karmada may impersonate.
 
     A template with that name and label is told apart by the label of its binding, and by its
     Work: that must be the Cluster's own, which the caller sees to.
@@ -241,7 +249,7 @@ def is_unified_auth(manifest: Object) -> bool:
     gvk, labels = gvk_of(manifest), labels_of(manifest)
     return (
         (gvk.group, gvk.kind) in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
-        and dig(manifest, "metadata", "name") == _IMPERSONATOR
+        and dig(manifest, "metadata", "name") == IMPERSONATOR
         and labels.get(karmada.SYSTEM_LABEL) == "true"
         and not any(label in labels for label in _BINDING_LABELS)
     )

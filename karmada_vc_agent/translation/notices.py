@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from karmada_vc_agent.model.domain import REWRITE_DNS_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
-from karmada_vc_agent.translation import reference_table
+from karmada_vc_agent.translation import dns_texts, reference_table
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
+from karmada_vc_agent.translation.shared_names import SharedName, Space
 
 REFERENCES_MAX = 5
 """Notices of one manifest about references; more say nothing new."""
@@ -24,9 +26,24 @@ _BUILT_IN_ENDING = ".k8s.io"
 class NoticeCode(StrEnum):
     """Reasons of the events that refuse nothing."""
 
+    HOST_SHARED = "HostShared"
+    IMMEDIATE_BINDING = "ImmediateBinding"
     NODE_PORT_REASSIGNED = "NodePortReassigned"
     REFERENCE_NOT_REWRITTEN = "ReferenceNotRewritten"
+    RULE_PATH_SHARED = "RulePathShared"
     SHARED_ADDRESS = "SharedAddress"
+
+
+_SHARED = {
+    Space.HOST: (
+        NoticeCode.HOST_SHARED,
+        "which of the two gets its requests is up to the gateway or ingress controller of the host",
+    ),
+    Space.REST_PATH: (
+        NoticeCode.RULE_PATH_SHARED,
+        "KubeEdge tells the two apart by the namespace in the URL, which is that of the host",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +70,33 @@ def shared_addresses(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:
         if address:
             detail = f"address {address} is the host's; other virtual clusters may claim it too"
             yield Notice(NoticeCode.SHARED_ADDRESS, detail)
+
+
+def shared_name(name: SharedName) -> Notice:
+    """Say that another virtual cluster has a host or a REST path too (4.1, 4.3)."""
+    code, consequence = _SHARED[name.space]
+    who = f"{name.space} {name.name} is used by another virtual cluster too"
+    return Notice(code, f"{who}; {consequence}")
+
+
+def immediate_binding(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:
+    """Notice a StorageClass whose volumes may be made where no pod of ours can run (3.4)."""
+    is_immediate = obj.get("volumeBindingMode") in (None, "", "Immediate")
+    if (gvk.group, gvk.kind) == ("storage.k8s.io", "StorageClass") and is_immediate:
+        yield Notice(
+            NoticeCode.IMMEDIATE_BINDING,
+            "volumes are made before a pod wants them, perhaps out of reach of the nodes of this "
+            "virtual cluster: set volumeBindingMode WaitForFirstConsumer",
+        )
+
+
+def unknown_places(obj: Object) -> Iterator[Notice]:
+    """Notice what the annotation `D/rewrite-dns` asks for in vain (4.3)."""
+    for place in dns_texts.places_of(obj):
+        if place not in dns_texts.PLACES:
+            known = ", ".join(dns_texts.PLACES)
+            detail = f'annotation {REWRITE_DNS_ANNOTATION} names "{place}"; known are {known}'
+            yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
 
 
 def unknown_references(

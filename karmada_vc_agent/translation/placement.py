@@ -16,6 +16,9 @@ from karmada_vc_agent.translation.refusal import Code, RefusedError
 
 SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 
+IMAGE_PRE_PULL_JOB = ("operations.kubeedge.io", "ImagePrePullJob")
+
+_IMAGE_PULL = "imagePrePullTemplate"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME_FIELD = "metadata.name"
 _ON_A_NODE = ("local", "hostPath")
@@ -174,6 +177,36 @@ def tie_volume(obj: Object, gvk: GroupVersionKind, required: Mapping[str, str]) 
             missing = [each for each in wanted if each not in expressions]
             term["matchExpressions"] = [*expressions, *missing]
     selector["nodeSelectorTerms"] = terms or [{"matchExpressions": wanted}]
+
+
+def confine_image_pull(obj: Object, gvk: GroupVersionKind, required: Mapping[str, str]) -> None:
+    """Keep KubeEdge's ImagePrePullJob on the virtual cluster's nodes (rewriting-rules 5.1).
+
+    It goes to nodes by name, which are checked as references, or by labels.
+    Refuses NodeScopeForbidden: labels that reach other nodes.
+    """
+    job = dig(obj, "spec", _IMAGE_PULL)
+    if (gvk.group, gvk.kind) != IMAGE_PRE_PULL_JOB or not isinstance(job, dict):
+        return
+    if job.get("labelSelector") is not None or not _list_at(job, "nodeNames"):
+        path = f"spec.{_IMAGE_PULL}.labelSelector.matchLabels"
+        require_node_labels(job, path, required)
+
+
+def require_node_labels(target: Object, path: str, required: Mapping[str, str]) -> None:
+    """Add, in place, the required labels to target.labelSelector; path: of its matchLabels.
+
+    Refuses NodeScopeForbidden where another value is asked for.
+    """
+    selector = target.get("labelSelector")
+    selector = dict(selector) if isinstance(selector, dict) else {}
+    labels = selector.get("matchLabels")
+    labels = dict(labels) if isinstance(labels, dict) else {}
+    for key, value in required.items():
+        if labels.get(key, value) != value:
+            detail = f'{path}["{key}"] is "{labels[key]}", required "{value}"'
+            raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail)
+    target["labelSelector"] = {**selector, "matchLabels": {**labels, **required}}
 
 
 def node_selector_annotation(required: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.kind_policy import (
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,
+    IMPERSONATOR,
     RBAC_GROUP,
 )
 from karmada_vc_agent.translation.names import Direction
@@ -114,11 +115,12 @@ def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object
 def to_virtual(obj: Object, gvk: GroupVersionKind, cluster: str, direction: Direction) -> None:
     """Give the subjects, roleRef and names of namespaces in rules their virtual names back."""
     if is_role(gvk):
-        for rule in obj.get("rules") or []:
+        rules = obj.get("rules")
+        for rule in rules if isinstance(rules, list) else ():
             rbac_rules.rename_namespaces(rule, "rules", direction)
     if is_role_binding(gvk):
-        subjects = obj.get("subjects") or []
-        if subjects:
+        subjects = obj.get("subjects")
+        if isinstance(subjects, list):
             obj["subjects"] = [_virtual_subject(each, cluster, direction) for each in subjects]
         if obj.get("roleRef") is not None:
             obj["roleRef"] = _virtual_role_ref(obj["roleRef"], direction)
@@ -193,6 +195,9 @@ def _host_role_ref(role_ref: Any, direction: Direction) -> Object:
         raise RefusedError(Code.RULE_FORBIDDEN, "roleRef.kind", detail)
     if name in _HOST_BUILT_INS:
         return dict(role_ref)
+    if name == IMPERSONATOR:
+        detail = f'roleRef.name is "{name}", which is Karmada\'s own and bound to nobody'
+        raise RefusedError(Code.REFERENCE_FORBIDDEN, "roleRef.name", detail)
     host = VIRTUAL_CLUSTER_ADMIN if name == _CLUSTER_ADMIN else direction.name(name)
     return {**role_ref, "name": host}
 

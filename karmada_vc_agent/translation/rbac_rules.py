@@ -76,10 +76,10 @@ def allowed_rules(
 
 def rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
     """Map, in place, the resourceNames of a rule that is about namespaces."""
-    resources, names = dig(rule, "resources") or [], dig(rule, "resourceNames")
-    if isinstance(names, list) and any(
-        str(each).split("/")[0] == _NAMESPACES for each in resources
-    ):
+    resources, names = dig(rule, "resources"), dig(rule, "resourceNames")
+    if not isinstance(resources, list) or not isinstance(names, list):
+        return
+    if any(str(each).split("/")[0] == _NAMESPACES for each in resources):
         where = f"{path}.resourceNames"
         rule["resourceNames"] = [direction.namespace(str(name), where) for name in names]
 

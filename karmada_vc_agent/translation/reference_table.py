@@ -83,6 +83,9 @@ _CORE: Mapping[tuple[str, str], tuple[Reference, ...]] = {
         "subsets[].notReadyAddresses[].targetRef.namespace",
     ),
     ("discovery.k8s.io", "EndpointSlice"): _namespaces("endpoints[].targetRef.namespace"),
+    # Only ever read: manifests of these kinds are refused.
+    ("", "Event"): _namespaces("involvedObject.namespace", "related.namespace"),
+    ("events.k8s.io", "Event"): _namespaces("regarding.namespace", "related.namespace"),
     ("networking.k8s.io", "NetworkPolicy"): _selectors(
         "spec.ingress[].from[].namespaceSelector", "spec.egress[].to[].namespaceSelector"
     ),
@@ -174,6 +177,7 @@ _DELIVERY: Mapping[tuple[str, str], tuple[Reference, ...]] = {
 
 _KUBEEDGE: Mapping[tuple[str, str], tuple[Reference, ...]] = {
     ("devices.kubeedge.io", "Device"): _nodes("spec.nodeName"),
+    ("operations.kubeedge.io", "ImagePrePullJob"): _nodes("spec.imagePrePullTemplate.nodeNames[]"),
     ("rules.kubeedge.io", "Rule"): _nodes(
         "spec.sourceResource.node_name", "spec.targetResource.node_name"
     ),

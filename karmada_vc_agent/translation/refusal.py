@@ -22,6 +22,7 @@ class Code(StrEnum):
     MANIFEST_INVALID = "ManifestInvalid"
     KIND_FORBIDDEN = "KindForbidden"
     SHARED_OBJECT_CONFLICT = "SharedObjectConflict"
+    SHARED_HOST_CONFLICT = "SharedHostConflict"
     SUBJECT_FORBIDDEN = "SubjectForbidden"
     RULE_FORBIDDEN = "RuleForbidden"
     NAME_RESERVED = "NameReserved"

@@ -17,7 +17,14 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     labels_of,
 )
-from karmada_vc_agent.translation import edge_application, names, rbac, references, services
+from karmada_vc_agent.translation import (
+    dns_texts,
+    edge_application,
+    names,
+    rbac,
+    references,
+    services,
+)
 from karmada_vc_agent.translation.names import ALL_NAMESPACES, Names, ToVirtual
 from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.surroundings import Surroundings
@@ -47,6 +54,8 @@ def restore(obj: Object, surroundings: Surroundings) -> Object:
         pod_templates=settings.pod_templates,
         namespace_references=settings.namespace_references,
     ).rewrite(obj, gvk)
+    virtual_names = ((host, virtual) for virtual, host in direction.names.claims.items())
+    dns_texts.rewrite_texts(obj, gvk, virtual_names, settings.pod_templates)
     rbac.to_virtual(obj, gvk, cluster, direction)
     if services.is_service(gvk):
         services.rewrite_external_name(obj, settings.cluster_domain, direction)

@@ -20,6 +20,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import (
+    dns_texts,
     edge_application,
     kind_policy,
     names,
@@ -49,6 +50,7 @@ class HostObject:
     """A manifest as it shall stand on the host, and its key on both sides.
 
     is_shared: other virtual clusters may want the same object (rewriting-rules 5.1).
+    is_system: Karmada made it for the Cluster itself; it is no tenant's.
     rests_on_claims: it must be translated again when a namespace is claimed or released.
     notices: what a user should know of it.
     """
@@ -57,6 +59,7 @@ class HostObject:
     virtual_key: ObjectKey
     host_key: ObjectKey
     is_shared: bool = False
+    is_system: bool = False
     rests_on_claims: bool = False
     notices: tuple[Notice, ...] = ()
 
@@ -105,18 +108,20 @@ def translate(
     problem = malformed(manifest)
     if problem:
         return Refusal(Code.MANIFEST_INVALID, "", problem)
-    if surroundings.is_of_cluster and kind_policy.is_unified_auth(manifest):
+    gvk = gvk_of(manifest)
+    is_system = surroundings.is_of_cluster and kind_policy.is_unified_auth(manifest)
+    if is_system and (gvk.group, gvk.kind) == kind_policy.CLUSTER_ROLE_BINDING:
         return Absorbed(key_of(manifest))
     draft = _Draft(
         obj=copy_object(manifest),
-        gvk=gvk_of(manifest),
+        gvk=gvk,
         namespaced=namespaced,
         surroundings=surroundings,
         direction=ToHost(surroundings.names()),
         virtual_name=manifest["metadata"]["name"],
     )
     try:
-        for step in _STEPS:
+        for step in _SYSTEM_STEPS if is_system else _STEPS:
             step(draft)
         if draft.policy is Policy.CONVERT:
             return _convert(draft, key_of(manifest))
@@ -127,6 +132,7 @@ def translate(
         key_of(manifest),
         key_of(draft.obj),
         is_shared=draft.policy is Policy.SHARE,
+        is_system=is_system,
         rests_on_claims=draft.rests_on_claims
         or names.ALL_NAMESPACES in draft.direction.noted.values(),
         notices=(*draft.notices, *_notices(manifest, draft)),
@@ -231,6 +237,14 @@ def _rewrite_references(draft: _Draft) -> None:
     references.drop_foreign_node_names(draft.obj, draft.gvk, draft.surroundings.owns_node)
 
 
+def _rewrite_texts(draft: _Draft) -> None:
+    """Map namespaces in texts, where the object asks for it (step 4)."""
+    around = draft.surroundings
+    templates = around.settings.pod_templates
+    if dns_texts.rewrite_texts(draft.obj, draft.gvk, around.claims.items(), templates):
+        draft.rests_on_claims = True
+
+
 def _rewrite_rbac(draft: _Draft) -> None:
     """Confine subjects, roleRefs and rules to the virtual cluster (step 4)."""
     if draft.gvk.group != kind_policy.RBAC_GROUP:
@@ -249,6 +263,7 @@ def _place(draft: _Draft) -> None:
     placement.place_pods(draft.obj, draft.gvk, around.placement(), around.settings.pod_templates)
     placement.drop_selected_node(draft.obj, draft.gvk)
     placement.tie_volume(draft.obj, draft.gvk, around.vc.required_selector)
+    placement.confine_image_pull(draft.obj, draft.gvk, around.vc.required_selector)
 
 
 def _rewrite_service(draft: _Draft) -> None:
@@ -305,12 +320,22 @@ _STEPS: tuple[Callable[[_Draft], None], ...] = (
     _map_name,
     _rewrite_inside,
     _rewrite_references,
+    _rewrite_texts,
     _rewrite_rbac,
     _place,
     _rewrite_service,
     _name_services,
     _stamp,
 )
+
+
+def _rename(draft: _Draft) -> None:
+    """Let what the control plane itself sent be renamed, whatever is in it (5.4)."""
+    draft.policy = Policy.RENAME
+
+
+_SYSTEM_STEPS: tuple[Callable[[_Draft], None], ...] = (_strip, _rename, _map_name, _stamp)
+"""For the role by which Karmada may impersonate; who may do so is read there, nobody has it."""
 
 
 def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
@@ -326,6 +351,8 @@ def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
 def _notices(manifest: Object, draft: _Draft) -> Iterator[Notice]:
     around = draft.surroundings
     yield from notices.shared_addresses(manifest, draft.gvk)
+    yield from notices.immediate_binding(manifest, draft.gvk)
+    yield from notices.unknown_places(manifest)
     if not edge_application.is_edge_application(draft.gvk):  # its manifests told theirs
         yield from notices.unknown_references(
             manifest, draft.gvk, around.claims, around.settings.namespace_references

@@ -23,6 +23,7 @@ from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, cluster_id
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.fleet.shared_names import NAME_INDEX, SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
@@ -41,6 +42,7 @@ from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.rbac_rules import admin_rules
+from karmada_vc_agent.translation.shared_names import index_keys
 from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
@@ -108,10 +110,18 @@ class World:
         hours = itertools.count(step=3600.0)
         self.host_discovery = Discovery(self.host_client, lambda: next(hours))
         self.hub_discovery = Discovery(self.hub_client)
+        self.refuses_shared_hosts = False
+        self.lists_in_time = True
+        self.execution = self._execution()
+
+    def refuse_shared_hosts(self) -> None:
+        """Turn the setting on; what stands on the host stays."""
+        self.refuses_shared_hosts = True
         self.execution = self._execution()
 
     def _execution(self) -> ExecutionController:
         events = WorkEvents(self.recorder)
+        self.shared_names = SharedNames(self, self.enqueue_id, refuse=self.refuses_shared_hosts)
         self.manifests = manifests = Manifests(
             self.host_objects,
             self.shared_objects,
@@ -119,6 +129,7 @@ class World:
             self.find_resource,
             self.around,
             self.membership.lost_node,
+            self.shared_names,
         )
         self.finalizer = WorkFinalizer(
             self.hub_client, self.clusters, self.works, manifests, self.barred.append
@@ -138,8 +149,16 @@ class World:
     def store_of(self, resource: Resource) -> Store[Object] | None:
         if resource.gvk == NAMESPACES.gvk:
             return self.namespace_store
-        fresh = Store(RawCodec(), {HOST_OBJECT_INDEX: cluster_label})
-        return self.informers.setdefault(resource.path(), fresh)
+        indexes = {HOST_OBJECT_INDEX: cluster_label, NAME_INDEX: index_keys}
+        return self.informers.setdefault(resource.path(), Store(RawCodec(), indexes))
+
+    def known(self) -> Iterable[Store[Object]]:
+        return self.informers.values()
+
+    def needed(self) -> Iterable[Store[Object]]:
+        if self.lists_in_time:
+            self.look()
+        return self.informers.values()
 
     def shared_store_of(self, resource: Resource) -> Store[Object] | None:
         return self.shared_informers.setdefault(resource.path(), Store(RawCodec()))

@@ -9,12 +9,14 @@ from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.virtual_cluster import ApplyAs
 from tests.fakes import objects
 from tests.fakes.world import World, new_world
 
 KEY = ("branch-a", "web-1")
 WORK = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works/web-1"
 SETTINGS = "/api/v1/namespaces/edge-v-branch-a/configmaps/settings"
+CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 CONFLICTING = objects.deployment(nodeSelector={"branch": "b"})
 
 
@@ -293,6 +295,27 @@ def impersonator_work(world: World) -> Object:
     owner = {"apiVersion": karmada.CLUSTER_API, "kind": "Cluster", "name": "branch-a", "uid": uid}
     work["metadata"]["ownerReferences"] = [owner]
     return work
+
+
+async def test_impersonator_role_is_stored_with_the_agents_own_rights() -> None:
+    """Accounts of tenants may not make such a role; nothing in it is theirs."""
+    vc = objects.virtual_cluster("branch-a", apply_as=ApplyAs("tenants", "a"))
+    async with new_world(vc) as world:
+        work = impersonator_work(world)
+        [manifest] = work["spec"]["workload"]["manifests"]
+        rule = {"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]}
+        work["spec"]["workload"]["manifests"] = [
+            {**manifest, "kind": "ClusterRole", "rules": [rule]},
+            objects.config_map(),
+        ]
+        world.hub.seed(work)
+        world.look()
+        await world.execution.reconcile(KEY)
+        assert applied(world)["reason"] == "AppliedSuccessful"
+        stored = world.host.live(f"{CLUSTER_ROLES}/karmada-impersonator-v-branch-a")
+        assert stored["rules"] == [rule]
+        as_tenant = {r.path for r in world.host.writes() if "Impersonate-User" in r.headers}
+        assert as_tenant == {SETTINGS.rpartition("/")[0]}
 
 
 async def test_impersonator_binding_is_applied_without_an_object(world: World) -> None:

@@ -8,30 +8,30 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.controllers.work_status import WorkStatus
 from karmada_vc_agent.fleet.host_objects import Applied, HostObjects
 from karmada_vc_agent.fleet.manifests import Failure, Manifests
+from karmada_vc_agent.fleet.shared_names import SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError
 from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, copy_object
 from karmada_vc_agent.translation.names import ALL_NAMESPACES, NAMES_ANNOTATION
 from karmada_vc_agent.translation.surroundings import Surroundings
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.unit.translation import given as facts
+from tests.unit.translation.cases import CASES
 
-CASES = Path(__file__).parents[2] / "cases" / "translation"
 WORK: Object = {
     "apiVersion": "work.karmada.io/v1alpha1",
     "kind": "Work",
@@ -79,6 +79,14 @@ class _RefusingShared(SharedObjects):
         raise InvalidError(422, "Invalid", self._text)
 
 
+class _NoHolders:
+    def known(self) -> list[Store[Object]]:
+        return []
+
+    def needed(self) -> list[Store[Object]]:
+        return []
+
+
 class _Namespaces:
     """Stands for the namespaces controller, with every namespace claimed."""
 
@@ -97,12 +105,12 @@ class _Namespaces:
 
 def _cases() -> Iterator[Any]:
     """Yield the manifests of the corpus that become host objects, each with its surroundings."""
-    for file in sorted(CASES.glob("*.yaml")):
-        case = yaml.safe_load(file.read_text())["given"]
-        around = facts.surroundings(**case.get("surroundings", {}))
-        translated = translate(case["manifest"], case.get("namespaced", True), around)
+    for case in CASES:
+        around = facts.surroundings(**case.given.get("surroundings", {}))
+        manifest = case.given["manifest"]
+        translated = translate(manifest, case.given.get("namespaced", True), around)
         if isinstance(translated, HostObject):
-            yield pytest.param(case["manifest"], translated.obj, around, id=file.stem)
+            yield pytest.param(manifest, translated.obj, around, id=case.name)
 
 
 CORPUS = list(_cases())
@@ -187,6 +195,7 @@ async def test_an_answer_of_the_host_comes_without_host_names(
             find_resource,
             lambda *_: around,
             lambda _: None,
+            SharedNames(_NoHolders(), lambda _: None),
         )
         failure = await manifests.apply(around.vc, manifest, around.work)
         assert isinstance(failure, Failure)

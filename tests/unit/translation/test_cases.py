@@ -12,8 +12,6 @@ translating the restored object must give the same host object.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import pytest
-
 from karmada_vc_agent.model.objects import Object, copy_object, namespaced_name
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.restore import restore
@@ -25,7 +23,7 @@ from karmada_vc_agent.translation.translate import (
     translate,
 )
 from tests.unit.translation import given
-from tests.unit.translation.cases import CASES, STACKS, Case, each_case
+from tests.unit.translation.cases import CASES, Case, each_case
 
 ABOUT = ("host", "unchanged", "notices", "restored")
 ODD: tuple[Any, ...] = (None, 1, "x", [], [1], [None], {}, {"a": 1}, [{"a": 1}])
@@ -117,19 +115,3 @@ def _check_way_back(
     again = translate(restored, namespaced, around)
     assert isinstance(again, HostObject)
     assert again.obj == obj
-
-
-@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
-def test_application_in_two_virtual_clusters_meets_in_shared_objects_only(
-    stack: list[Case],
-) -> None:
-    keys = []
-    for name in ("branch-a", "branch-b"):
-        vc = {"name": name, "required": {"branch": name}}
-        around = given.surroundings(vc=vc, claims={}, work="")
-        for case in stack:
-            result = translate(case.given["manifest"], case.given.get("namespaced", True), around)
-            if isinstance(result, HostObject) and not result.is_shared:
-                keys.append(result.host_key)
-    assert len(keys) > 4
-    assert len(set(keys)) == len(keys)

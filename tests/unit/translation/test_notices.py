@@ -84,3 +84,14 @@ def test_odd_shapes_end_in_an_answer(spec: object) -> None:
     assert list(notices.shared_addresses(obj, gvk_of(obj))) == []
     odd = {**obj, "apiVersion": "example.com/v1"}
     assert references(odd) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "count"), [("Immediate", 1), (None, 1), ("WaitForFirstConsumer", 0)]
+)
+def test_class_that_binds_at_once_is_noticed(mode: str | None, count: int) -> None:
+    storage: Object = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
+    obj = storage if mode is None else storage | {"volumeBindingMode": mode}
+    found = [notice.code for notice in notices.immediate_binding(obj, gvk_of(obj))]
+    assert found == [NoticeCode.IMMEDIATE_BINDING] * count
+    assert list(notices.immediate_binding(custom(), gvk_of(custom()))) == []

@@ -153,3 +153,16 @@ def test_notes_of_odd_shape_are_ignored() -> None:
     for notes in ("", "no json", "[]", json.dumps({"a": 1})):
         obj["metadata"]["annotations"] = {f"{D}/names": notes}
         assert restore(obj, given.surroundings())["metadata"]["namespace"] == "edge"
+
+
+@pytest.mark.parametrize(
+    ("api_version", "about"), [("v1", "involvedObject"), ("events.k8s.io/v1", "regarding")]
+)
+def test_event_tells_of_objects_in_virtual_namespaces(api_version: str, about: str) -> None:
+    def event(namespace: str) -> Object:
+        pod = {"kind": "Pod", "name": "p", "namespace": namespace}
+        metadata = {"name": "p.1", "namespace": namespace}
+        event = {"apiVersion": api_version, "kind": "Event", "metadata": metadata}
+        return event | {about: pod, "related": dict(pod)}
+
+    assert restore(event("legacy"), given.surroundings(claims=CLAIMS)) == event("old")

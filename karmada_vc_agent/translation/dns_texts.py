@@ -1,0 +1,90 @@
+"""Names of Services inside texts, where the object asks for it (rewriting-rules 4.3).
+
+The annotation `D/rewrite-dns: "env,args,data"` says in which places: values of environment
+variables, arguments and commands of containers, data of a ConfigMap. There the namespace in
+`<service>.<namespace>.svc` is replaced, if it is a claimed one. Binary data and Secrets never are.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from karmada_vc_agent.model.domain import REWRITE_DNS_ANNOTATION
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, dig
+from karmada_vc_agent.translation import pod_templates
+
+ENV, ARGS, DATA = "env", "args", "data"
+PLACES = (ENV, ARGS, DATA)
+
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+
+Replace = Callable[[str], str]
+
+
+def places_of(obj: Object) -> tuple[str, ...]:
+    """Return the places that the annotation of an object names, known or not."""
+    text = annotations_of(obj).get(REWRITE_DNS_ANNOTATION, "")
+    return tuple(place for place in map(str.strip, text.split(",")) if place)
+
+
+def rewrite_texts(
+    obj: Object,
+    gvk: GroupVersionKind,
+    namespaces: Iterable[tuple[str, str]],
+    extra: Iterable[pod_templates.PodTemplates] = (),
+) -> bool:
+    """Replace, in place, namespaces in the texts that the object's annotation names.
+
+    namespaces: what stands there and what is to stand there. Returns whether the object asks for
+    it: then the result rests on which namespaces are claimed.
+    """
+    places = frozenset(places_of(obj)).intersection(PLACES)
+    if not places:
+        return False
+    replace = _replacing(dict(namespaces))
+    if DATA in places and (gvk.group, gvk.kind) == ("", "ConfigMap"):
+        _change_values(obj.get("data"), replace)
+    for pod_spec in pod_templates.pod_specs(obj, gvk, extra):
+        for container in _containers(pod_spec):
+            if ENV in places:
+                for variable in _list(dig(container, "env")):
+                    _change_key(variable, "value", replace)
+            if ARGS in places:
+                _change_elements(dig(container, "args"), replace)
+                _change_elements(dig(container, "command"), replace)
+    return True
+
+
+def _replacing(namespaces: Mapping[str, str]) -> Replace:
+    """Return what replaces all of them at once: one may be named like what another becomes."""
+    if not namespaces:
+        return lambda text: text
+    names = "|".join(map(re.escape, sorted(namespaces)))
+    pattern = re.compile(rf"\.({names})\.svc(?=\.|[:/]|$)", re.MULTILINE)
+    return lambda text: pattern.sub(lambda match: f".{namespaces[match[1]]}.svc", text)
+
+
+def _containers(pod_spec: pod_templates.PodSpec) -> list[Any]:
+    if pod_spec.selector_only:
+        return []
+    return [each for field in _CONTAINERS for each in _list(pod_spec.spec.get(field))]
+
+
+def _change_key(part: Any, key: str, replace: Replace) -> None:
+    if isinstance(part, dict) and isinstance(part.get(key), str):
+        part[key] = replace(part[key])
+
+
+def _change_values(part: Any, replace: Replace) -> None:
+    for key in part if isinstance(part, dict) else ():
+        _change_key(part, key, replace)
+
+
+def _change_elements(part: Any, replace: Replace) -> None:
+    for index, value in enumerate(_list(part)):
+        if isinstance(value, str):
+            part[index] = replace(value)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,73 @@
+"""Names that all virtual clusters of a host share: hosts of traffic, REST paths of Rules.
+
+A controller of the host answers for each of them once, whoever asks for it, so two virtual
+clusters with the same one get in each other's way (rewriting-rules 4.1, 4.3).
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, values_at
+
+
+class Space(StrEnum):
+    """What a shared name is."""
+
+    HOST = "host"
+    REST_PATH = "REST path"
+
+
+class SharedName(NamedTuple):
+    """One name, as it is compared: hosts in small letters, paths without slashes around them."""
+
+    space: Space
+    name: str
+
+
+_GATEWAY_API = "gateway.networking.k8s.io"
+_ROUTE = (Space.HOST, "spec.hostnames[]")
+
+HOLDERS: Mapping[tuple[str, str], tuple[Space, str]] = {
+    ("networking.k8s.io", "Ingress"): (Space.HOST, "spec.rules[].host"),
+    (_GATEWAY_API, "HTTPRoute"): _ROUTE,
+    (_GATEWAY_API, "GRPCRoute"): _ROUTE,
+    (_GATEWAY_API, "TLSRoute"): _ROUTE,
+    (_GATEWAY_API, "Gateway"): (Space.HOST, "spec.listeners[].hostname"),
+    # Only the source of a Rule is served by the host; a target's path is the edge's own.
+    ("rules.kubeedge.io", "Rule"): (Space.REST_PATH, "spec.sourceResource.path"),
+}
+"""(group, kind) -> what its objects take, and where it stands."""
+
+
+def holds_names(gvk: GroupVersionKind) -> bool:
+    """Whether objects of a kind take shared names."""
+    return (gvk.group, gvk.kind) in HOLDERS
+
+
+def shared_names(obj: Object) -> dict[SharedName, str]:
+    """Return the shared names that an object takes, each with the path where it stands first."""
+    return dict(reversed(list(_found(obj))))
+
+
+def index_keys(obj: Object) -> Iterator[str]:
+    """Yield the shared names of an object as keys of an index."""
+    return map(index_key, shared_names(obj))
+
+
+def index_key(name: SharedName) -> str:
+    """Return a shared name as the key of an index."""
+    return f"{name.space} {name.name}"
+
+
+def _found(obj: Object) -> Iterator[tuple[SharedName, str]]:
+    gvk = gvk_of(obj)
+    row = HOLDERS.get((gvk.group, gvk.kind))
+    if row is None:
+        return
+    space, place = row
+    for path, value in values_at(obj, place):
+        name = value.lower() if space is Space.HOST and isinstance(value, str) else value
+        name = name.strip("/") if space is Space.REST_PATH and isinstance(name, str) else name
+        if isinstance(name, str) and name:
+            yield SharedName(space, name), path
