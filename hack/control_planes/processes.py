@@ -64,8 +64,14 @@ def start_ticks(pid: int) -> int | None:
 
 
 def is_running(record: ProcessRecord) -> bool:
-    """Tell whether the very process of a record still runs."""
-    return start_ticks(record.pid) == record.start_ticks and record.program in _command(record.pid)
+    """Tell whether the very process of a record still runs.
+
+    One that has only just been started has no command line yet.
+    """
+    if start_ticks(record.pid) != record.start_ticks:
+        return False
+    command = _command(record.pid)
+    return record.program in command or not any(command)
 
 
 def write_record(directory: Path, record: ProcessRecord) -> None:
