@@ -10,7 +10,7 @@ import yaml
 
 from e2e.lab import objects
 from e2e.lab.agent import ROOT, Agent, clean_environment
-from e2e.lab.api import Object, collection
+from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import CLUSTERS, FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.wait import eventually, wait_gone, within
 from e2e.lab.works import works_path
@@ -159,6 +159,35 @@ def test_orphans_are_reported_and_only_prune_removes_them(lab: Lab) -> None:
     assert "nothing is orphaned" in _leave(lab, "--prune").stdout
 
 
+def test_prune_removes_a_namespace_only_when_nothing_of_others_is_in_it(lab: Lab) -> None:
+    group = lab.group("a")
+    agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE), installPolicies=True)
+    kept, orphaned = lab.namespace(), lab.namespace("-orphaned")
+    homes = [f"/api/v1/namespaces/{group.host_namespace(name)}" for name in (kept, orphaned)]
+    for path in homes:
+        eventually(lab.host.get, path)
+    theirs = lab.host.create(objects.config_map(group.host_namespace(orphaned), "theirs"))
+    agent.kill()
+    [work] = [path_of(work) for work in _works_about(lab, group, orphaned)]
+    lab.hub.delete(f"/api/v1/namespaces/{orphaned}")
+    eventually(lambda: lab.hub.get(work)["metadata"]["deletionTimestamp"])
+    lab.hub.patch(work, {"metadata": {"finalizers": []}})
+    wait_gone(lab.hub, work)
+
+    name = group.host_namespace(orphaned)
+    stays = f"{group.name}: orphaned Namespace {name} stays: ConfigMap {name}/theirs is not of"
+    assert stays in _leave(lab, "--prune", group.name, "--yes").stdout
+    assert "deletionTimestamp" not in lab.host.get(homes[1])["metadata"]
+    lab.host.delete(path_of(theirs))
+    listed = _leave(lab, "--prune", group.name)
+    assert f"{group.name}: orphaned Namespace {name}\n" in listed.stdout
+    assert "deletionTimestamp" not in lab.host.get(homes[1])["metadata"]
+    pruned = _leave(lab, "--prune", group.name, "--yes")
+    assert f"host: namespace {name} deleted" in pruned.stdout
+    wait_gone(lab.host, homes[1])
+    assert "deletionTimestamp" not in lab.host.get(homes[0])["metadata"]
+
+
 def test_deleting_a_cluster_of_fifty_works_ends_in_time_with_the_agents_own_rights(
     lab: Lab,
 ) -> None:
@@ -208,6 +237,16 @@ def _leave(
         env=clean_environment(),
         timeout=240,
     )
+
+
+def _works_about(lab: Lab, group: Group, namespace: str) -> list[Object]:
+    """Return the Works that bring a Namespace."""
+    return [
+        {"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work"} | work
+        for work in lab.works(group)
+        if [manifest["metadata"]["name"] for manifest in work["spec"]["workload"]["manifests"]]
+        == [namespace]
+    ]
 
 
 def _assert_left(lab: Lab, group: Group) -> None:
