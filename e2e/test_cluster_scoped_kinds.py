@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.lab import objects
+from e2e.lab.accounts import Who, may
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import eventually
@@ -201,37 +202,18 @@ def _is_bound(lab: Lab, group: Group, namespace: str) -> None:
 
 def _assert_rights(lab: Lab, own: Group, other: Group, namespace: str) -> None:
     """Ask the host what the ServiceAccount of one virtual cluster may do."""
-    user = f"system:serviceaccount:{own.host_namespace(namespace)}:bot"
-
-    def may(verb: str, group: str, resource: str, where: str) -> bool:
-        review = lab.host.create(
-            _object(
-                "authorization.k8s.io/v1",
-                "SubjectAccessReview",
-                "",
-                spec={
-                    "user": user,
-                    "groups": [f"system:serviceaccounts:{own.host_namespace(namespace)}"],
-                    "resourceAttributes": {
-                        "verb": verb,
-                        "group": group,
-                        "resource": resource,
-                        "namespace": where,
-                    },
-                },
-            )
-        )
-        return bool(review["status"]["allowed"])
+    home, elsewhere = (group.host_namespace(namespace) for group in (own, other))
+    bot = Who(f"system:serviceaccount:{home}:bot", (f"system:serviceaccounts:{home}",))
 
     def own_rights() -> None:
-        assert may("get", "", "configmaps", own.host_namespace(namespace))
-        assert may("list", "apps", "deployments", own.host_namespace(namespace))
+        assert may(lab.host, bot, "get", "configmaps", home)
+        assert may(lab.host, bot, "list", "deployments.apps", home)
 
     eventually(own_rights)
-    assert not may("get", "", "configmaps", other.host_namespace(namespace))
-    assert not may("get", "", "configmaps", "")
-    assert not may("delete", "", "configmaps", own.host_namespace(namespace))
-    assert not may("patch", "", "namespaces", own.host_namespace(namespace))
+    assert not may(lab.host, bot, "get", "configmaps", elsewhere)
+    assert not may(lab.host, bot, "get", "configmaps")
+    assert not may(lab.host, bot, "delete", "configmaps", home)
+    assert not may(lab.host, bot, "patch", "namespaces", home)
 
 
 def _everything_of(lab: Lab, group: Group, namespace: str) -> list[Object]:
