@@ -18,8 +18,8 @@ from karmada_vc_agent.model.objects import (
 )
 
 _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
-_WITHOUT_WORK = "default"
-"""Karmada sends no Work for it (contract 10.1), so none can be missed."""
+_WITHOUT_WORK = ("default", "vc-system")
+"""Karmada sends no Work for `default` (contract 10.1) and none is taken for the anchor."""
 _IN_EVERY_NAMESPACE = frozenset((("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")))
 """(kind, name) of what the host makes itself."""
 
@@ -55,7 +55,7 @@ def namespaces_needed(works: Iterable[Object]) -> set[str]:
 
 def is_orphaned_namespace(namespace: str, needed: Container[str]) -> bool:
     """Whether no Work stands behind a claim on a virtual namespace any more."""
-    return namespace != _WITHOUT_WORK and namespace not in needed
+    return namespace not in _WITHOUT_WORK and namespace not in needed
 
 
 def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:

@@ -63,9 +63,10 @@ def test_namespaces_are_needed_by_what_brings_them_and_by_what_lies_in_them() ->
 
 
 @pytest.mark.parametrize(
-    ("namespace", "orphaned"), [("edge", True), ("needed", False), ("default", False)]
+    ("namespace", "orphaned"),
+    [("edge", True), ("needed", False), ("default", False), ("vc-system", False)],
 )
-def test_a_namespace_that_nobody_needs_is_orphaned_but_for_default(
+def test_a_namespace_that_nobody_needs_is_orphaned_but_for_those_without_a_work(
     namespace: str, orphaned: bool
 ) -> None:
     assert is_orphaned_namespace(namespace, {"needed"}) is orphaned
