@@ -6,9 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.lab import objects
-from e2e.lab.api import Object, collection
+from e2e.lab.accounts import Who, may
+from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import eventually, wait_gone
 
 RBAC = "rbac.authorization.k8s.io/v1"
 CLUSTER_ROLES = collection(RBAC, "ClusterRole")
@@ -133,21 +134,53 @@ def test_a_shared_object_changes_when_all_its_owners_want_the_same(kinds: Lab) -
         f"CustomResourceDefinition widgets.{lab.id}.example.com: SharedObjectConflict: "
         "differs from the object owned by other virtual clusters at spec.versions"
     )
-    assert [v["name"] for v in lab.host.get(path)["spec"]["versions"]] == ["v1"]
+    assert _versions(lab, path) == ["v1"]
 
     _rewrite(lab, works[second.name], definition(lab, "v1", "v2"))
     for work in works.values():
         lab.wait_applied(work)
-    assert [v["name"] for v in lab.host.get(path)["spec"]["versions"]] == ["v1", "v2"]
+    assert _versions(lab, path) == ["v1", "v2"]
 
     lab.hub.delete(works[first.name])
     eventually(lambda: _assert_equal(_owners(lab, path), {second.name}))
+    _rewrite(lab, works[second.name], definition(lab, "v1", "v2", "v3"))
+    eventually(lambda: _assert_equal(_versions(lab, path), ["v1", "v2", "v3"]))
+    lab.wait_applied(works[second.name])
+    newcomer = lab.create_work(first, "newcomer", definition(lab, "v1"))
+    refused = lab.wait_applied(newcomer, "False")
+    assert f'"{first.name}" refused CustomResourceDefinition' in str(refused["status"])
+    assert second.name not in str(refused["status"])
+    assert _owners(lab, path) == {second.name}
+    lab.hub.delete(newcomer)
+    wait_gone(lab.hub, newcomer)
+    assert _owners(lab, path) == {second.name}
+
     lab.hub.delete(works[second.name])
+    wait_gone(lab.host, path)
 
-    def gone() -> None:
-        assert lab.host.find(path) is None
 
-    eventually(gone)
+def test_a_definition_that_has_objects_outlives_its_last_owner(kinds: Lab) -> None:
+    lab = kinds
+    group = lab.group("a")
+    lab.serve(group)
+    work = lab.create_work(group, "crd", definition(lab, "v1"))
+    lab.wait_applied(work)
+    path = f"{CRDS}/widgets.{lab.id}.example.com"
+    widget = _object(f"{lab.id}.example.com/v1", "Widget", "one")
+    widget["metadata"]["namespace"] = group.host_namespace("default")
+    widget = eventually(lab.host.create, widget)
+    lab.hub.delete(work)
+    wait_gone(lab.hub, work)
+    assert _owners(lab, path) == set()
+    assert lab.host.get(path_of(widget))["metadata"]["uid"] == widget["metadata"]["uid"]
+
+    lab.host.delete(path_of(widget))
+    again = lab.create_work(group, "again", definition(lab, "v1", "v2"))
+    lab.wait_applied(again)
+    assert _owners(lab, path) == {group.name}
+    assert _versions(lab, path) == ["v1", "v2"]
+    lab.hub.delete(again)
+    wait_gone(lab.host, path)
 
 
 def test_an_object_of_the_host_is_accepted_or_refused_and_outlives_all(kinds: Lab) -> None:
@@ -184,6 +217,10 @@ def _owners(lab: Lab, path: str) -> set[str]:
     return set(json.loads(lab.host.get(path)["metadata"]["annotations"][OWNERS]))
 
 
+def _versions(lab: Lab, path: str) -> list[str]:
+    return [version["name"] for version in lab.host.get(path)["spec"]["versions"]]
+
+
 def _assert_equal(found: object, expected: object) -> None:
     assert found == expected
 
@@ -201,37 +238,18 @@ def _is_bound(lab: Lab, group: Group, namespace: str) -> None:
 
 def _assert_rights(lab: Lab, own: Group, other: Group, namespace: str) -> None:
     """Ask the host what the ServiceAccount of one virtual cluster may do."""
-    user = f"system:serviceaccount:{own.host_namespace(namespace)}:bot"
-
-    def may(verb: str, group: str, resource: str, where: str) -> bool:
-        review = lab.host.create(
-            _object(
-                "authorization.k8s.io/v1",
-                "SubjectAccessReview",
-                "",
-                spec={
-                    "user": user,
-                    "groups": [f"system:serviceaccounts:{own.host_namespace(namespace)}"],
-                    "resourceAttributes": {
-                        "verb": verb,
-                        "group": group,
-                        "resource": resource,
-                        "namespace": where,
-                    },
-                },
-            )
-        )
-        return bool(review["status"]["allowed"])
+    home, elsewhere = (group.host_namespace(namespace) for group in (own, other))
+    bot = Who(f"system:serviceaccount:{home}:bot", (f"system:serviceaccounts:{home}",))
 
     def own_rights() -> None:
-        assert may("get", "", "configmaps", own.host_namespace(namespace))
-        assert may("list", "apps", "deployments", own.host_namespace(namespace))
+        assert may(lab.host, bot, "get", "configmaps", home)
+        assert may(lab.host, bot, "list", "deployments.apps", home)
 
     eventually(own_rights)
-    assert not may("get", "", "configmaps", other.host_namespace(namespace))
-    assert not may("get", "", "configmaps", "")
-    assert not may("delete", "", "configmaps", own.host_namespace(namespace))
-    assert not may("patch", "", "namespaces", own.host_namespace(namespace))
+    assert not may(lab.host, bot, "get", "configmaps", elsewhere)
+    assert not may(lab.host, bot, "get", "configmaps")
+    assert not may(lab.host, bot, "delete", "configmaps", home)
+    assert not may(lab.host, bot, "patch", "namespaces", home)
 
 
 def _everything_of(lab: Lab, group: Group, namespace: str) -> list[Object]:

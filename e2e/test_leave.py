@@ -1,7 +1,5 @@
 """`karmada-vc-agent leave`: one virtual cluster goes cleanly, whoever is there to help."""
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -9,9 +7,10 @@ from typing import Any
 import yaml
 
 from e2e.lab import objects
-from e2e.lab.agent import ROOT, Agent, clean_environment
-from e2e.lab.api import Object, collection
+from e2e.lab.agent import Agent
+from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import CLUSTERS, FAST, QUICK_LEASE, Group, Lab
+from e2e.lab.leave import leave
 from e2e.lab.wait import eventually, wait_gone, within
 from e2e.lab.works import works_path
 
@@ -23,13 +22,13 @@ DELETED_WITHIN_S = 60.0
 def test_a_running_agent_cleans_and_the_other_virtual_cluster_stays(lab: Lab) -> None:
     kept, leaving = lab.group("kept"), lab.group("leaving")
     agent, template = _serve(lab, kept, leaving)
-    done = _leave(lab, leaving.name)
+    done = leave(lab, leaving.name)
     assert done.returncode == 1
     assert f"resourcebinding {template['metadata']['namespace']}/" in done.stdout
     assert "without --yes" in done.stderr
     lab.wait_ready(leaving.name)
 
-    done = _leave(lab, leaving.name, "--yes")
+    done = leave(lab, leaving.name, "--yes")
     assert done.returncode == 0, done.stderr
     assert "served by a running agent" in done.stdout
     _assert_left(lab, leaving)
@@ -42,7 +41,7 @@ def test_a_running_agent_cleans_and_the_other_virtual_cluster_stays(lab: Lab) ->
     text = "Not registering a virtual cluster that has left"
     eventually(lambda: _assert_says(agent, text))
     assert lab.hub.find(f"{CLUSTERS}/{leaving.name}") is None
-    again = _leave(lab, leaving.name, "--yes")
+    again = leave(lab, leaving.name, "--yes")
     assert again.returncode == 0, again.stderr
 
 
@@ -50,7 +49,7 @@ def test_without_an_agent_leave_cleans_by_itself(lab: Lab) -> None:
     group = lab.group("a")
     agent, _ = _serve(lab, group)
     agent.kill()
-    done = _leave(lab, group.name, "--yes")
+    done = leave(lab, group.name, "--yes")
     assert done.returncode == 0, done.stderr
     assert "no agent runs: cleaning up here" in done.stdout
     assert "Works released" in done.stdout
@@ -63,7 +62,7 @@ def test_without_an_agent_leave_cleans_by_itself(lab: Lab) -> None:
 def test_preserved_resources_stay_without_marks(lab: Lab) -> None:
     group = lab.group("a")
     _, template = _serve(lab, group)
-    done = _leave(lab, group.name, "--yes", "--preserve-resources")
+    done = leave(lab, group.name, "--yes", "--preserve-resources")
     assert done.returncode == 0, done.stderr
     live = lab.host.get(lab.host_path(template, group))
     marks = live["metadata"].get("labels", {}) | live["metadata"].get("annotations", {})
@@ -81,15 +80,15 @@ def test_a_host_that_is_away_is_cleaned_once_it_is_back(lab: Lab) -> None:
     agent, template = _serve(lab, group)
     agent.kill()
     away = _leads_nowhere(lab, lab.host.kubeconfig)
-    done = _leave(lab, group.name, "--yes", host=away)
+    done = leave(lab, group.name, "--yes", host=away)
     assert done.returncode == 1
     assert "no answer from the host" in done.stderr
-    done = _leave(lab, group.name, "--yes", "--force", host=away)
+    done = leave(lab, group.name, "--yes", "--force", host=away)
     assert done.returncode == 0, done.stderr
     assert f"namespaces with label {CLUSTER_LABEL}={group.name}" in done.stdout
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
     assert lab.host.get(lab.host_path(template, group))
-    done = _leave(lab, group.name, "--yes")
+    done = leave(lab, group.name, "--yes")
     assert done.returncode == 0, done.stderr
     _assert_left(lab, group)
 
@@ -98,15 +97,15 @@ def test_the_host_is_cleaned_while_the_hub_is_away(lab: Lab) -> None:
     group = lab.group("a")
     agent, _ = _serve(lab, group)
     away = _leads_nowhere(lab, lab.hub.kubeconfig)
-    done = _leave(lab, group.name, "--yes", "--force", hub=away)
+    done = leave(lab, group.name, "--yes", "--force", hub=away)
     assert done.returncode == 1, "an agent still runs"
     assert "would bring back what is removed; stop it" in done.stderr
     agent.kill()
-    done = _leave(lab, group.name, "--yes", "--force", hub=away)
+    done = leave(lab, group.name, "--yes", "--force", hub=away)
     assert done.returncode == 0, done.stderr
     assert f"Cluster {group.name}, its Works in karmada-es-{group.name}" in done.stdout
     _wait_host_clean(lab, group)
-    done = _leave(lab, group.name, "--yes")
+    done = leave(lab, group.name, "--yes")
     assert done.returncode == 0, done.stderr
     _assert_left(lab, group)
 
@@ -121,7 +120,7 @@ def test_a_cluster_of_somebody_else_is_not_touched(lab: Lab) -> None:
     }
     lab.hub.create(cluster)
     lab.new_agent(group)
-    done = _leave(lab, group.name, "--yes")
+    done = leave(lab, group.name, "--yes")
     assert done.returncode == 1
     assert "is not a virtual cluster of this host" in done.stderr
     assert lab.hub.get(f"{CLUSTERS}/{group.name}")
@@ -146,17 +145,46 @@ def test_orphans_are_reported_and_only_prune_removes_them(lab: Lab) -> None:
     assert f"ConfigMap {group.host_namespace(namespace)}/lost" in agent.log()
     assert lab.host.get(lab.host_path(lost, group)), "the agent removes none"
 
-    listed = _leave(lab, "--prune")
+    listed = leave(lab, "--prune")
     assert listed.returncode == 0, listed.stderr
     name = f"{group.host_namespace(namespace)}/lost"
     assert f"{group.name}: orphaned ConfigMap {name} (Work lost)" in listed.stdout
     assert "1 objects would be removed" in listed.stdout
     assert lab.host.get(lab.host_path(lost, group))
-    pruned = _leave(lab, "--prune", "--yes")
+    pruned = leave(lab, "--prune", "--yes")
     assert pruned.returncode == 0, pruned.stderr
     wait_gone(lab.host, lab.host_path(lost, group))
     assert lab.host.get(lab.host_path(kept, group))
-    assert "nothing is orphaned" in _leave(lab, "--prune").stdout
+    assert "nothing is orphaned" in leave(lab, "--prune").stdout
+
+
+def test_prune_removes_a_namespace_only_when_nothing_of_others_is_in_it(lab: Lab) -> None:
+    group = lab.group("a")
+    agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE), installPolicies=True)
+    kept, orphaned = lab.namespace(), lab.namespace("-orphaned")
+    homes = [f"/api/v1/namespaces/{group.host_namespace(name)}" for name in (kept, orphaned)]
+    for path in homes:
+        eventually(lab.host.get, path)
+    theirs = lab.host.create(objects.config_map(group.host_namespace(orphaned), "theirs"))
+    agent.kill()
+    [work] = [path_of(work) for work in _works_about(lab, group, orphaned)]
+    lab.hub.delete(f"/api/v1/namespaces/{orphaned}")
+    eventually(lambda: lab.hub.get(work)["metadata"]["deletionTimestamp"])
+    lab.hub.patch(work, {"metadata": {"finalizers": []}})
+    wait_gone(lab.hub, work)
+
+    name = group.host_namespace(orphaned)
+    stays = f"{group.name}: orphaned Namespace {name} stays: ConfigMap {name}/theirs is not of"
+    assert stays in leave(lab, "--prune", group.name, "--yes").stdout
+    assert "deletionTimestamp" not in lab.host.get(homes[1])["metadata"]
+    lab.host.delete(path_of(theirs))
+    listed = leave(lab, "--prune", group.name)
+    assert f"{group.name}: orphaned Namespace {name}\n" in listed.stdout
+    assert "deletionTimestamp" not in lab.host.get(homes[1])["metadata"]
+    pruned = leave(lab, "--prune", group.name, "--yes")
+    assert f"host: namespace {name} deleted" in pruned.stdout
+    wait_gone(lab.host, homes[1])
+    assert "deletionTimestamp" not in lab.host.get(homes[0])["metadata"]
 
 
 def test_deleting_a_cluster_of_fifty_works_ends_in_time_with_the_agents_own_rights(
@@ -191,23 +219,14 @@ def _serve(lab: Lab, *groups: Group) -> tuple[Agent, Object]:
     return agent, template
 
 
-def _leave(
-    lab: Lab, *arguments: str, hub: Path | None = None, host: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    agent = lab.agents[0]
-    command = [sys.executable, "-m", "karmada_vc_agent", "leave", *arguments]
-    command += ["--agent-name", agent.name, "--agent-namespace", agent.namespace]
-    command += ["--karmada-kubeconfig", str(hub or lab.hub.kubeconfig)]
-    command += ["--kubeconfig", str(host or lab.host.kubeconfig)]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env=clean_environment(),
-        timeout=240,
-    )
+def _works_about(lab: Lab, group: Group, namespace: str) -> list[Object]:
+    """Return the Works that bring a Namespace."""
+    return [
+        {"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work"} | work
+        for work in lab.works(group)
+        if [manifest["metadata"]["name"] for manifest in work["spec"]["workload"]["manifests"]]
+        == [namespace]
+    ]
 
 
 def _assert_left(lab: Lab, group: Group) -> None:

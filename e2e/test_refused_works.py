@@ -2,7 +2,8 @@
 
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
-from e2e.lab.lab import Group, Lab
+from e2e.lab.endpoints import Endpoints
+from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.wait import eventually
 from e2e.lab.works import condition
 
@@ -150,9 +151,10 @@ def test_a_host_namespace_that_somebody_else_made_is_not_taken(lab: Lab) -> None
     lab.on_host(manifest, group)
 
 
-def test_works_that_fail_do_not_hold_up_those_that_can_be_applied(lab: Lab) -> None:
+def test_works_that_are_refused_hold_up_no_others_and_are_not_tried_again(lab: Lab) -> None:
     group = lab.group("a")
-    lab.serve(group)
+    endpoints = Endpoints.new()
+    lab.serve(group, flags=(*FAST, *endpoints.flags()))
     namespace = lab.namespace()
     refused = []
     for number in range(10):
@@ -162,8 +164,26 @@ def test_works_that_fail_do_not_hold_up_those_that_can_be_applied(lab: Lab) -> N
     works = [lab.create_work(group, m["metadata"]["name"], m) for m in good]
     for work in works:
         lab.wait_applied(work)
-    for work in refused:
-        lab.wait_applied(work, "False")
+    versions = {work: _version(lab.wait_applied(work, "False")) for work in refused}
+    # One that can be mended by time is: by then the refused ones would have been retried, too.
+    broken = objects.service(namespace, "broken")
+    broken["spec"]["ports"][0]["port"] = 99999
+    lab.create_work(group, "broken", broken)
+    eventually(_has_retried, endpoints, 3)
+    assert {work: _version(lab.hub.get(work)) for work in refused} == versions
+    keys = {line.split("key=")[1].split()[0] for line in _backing_off(lab)}
+    assert keys == {f"{group.name}/broken"}
+
+
+def _backing_off(lab: Lab) -> list[str]:
+    log = lab.agents[0].log().splitlines()
+    return [line for line in log if "Backing off" in line and "controller=execution" in line]
+
+
+def _has_retried(endpoints: Endpoints, times: int) -> None:
+    retries = endpoints.scrape().values("workqueue_retries_total")
+    [found] = [count for labels, count in retries.items() if labels[0].startswith("execution")]
+    assert found >= times
 
 
 def _version(obj: Object) -> str:

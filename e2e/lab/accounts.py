@@ -1,5 +1,6 @@
 """ServiceAccounts of the host, and what they may do, as clients of their own."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -63,3 +64,44 @@ def cluster_role_binding(name: str, *subjects: Object) -> Object:
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
         "subjects": list(subjects),
     }
+
+
+@dataclass(frozen=True)
+class Who:
+    """Somebody of whom an API server is asked; {vc} and {ns} stand for names on the host."""
+
+    user: str = "somebody"
+    groups: tuple[str, ...] = ()
+
+    def named(self, **names: str) -> "Who":
+        """Return this one with names for the placeholders."""
+        groups = tuple(group.format(**names) for group in self.groups)
+        return Who(self.user.format(**names), groups)
+
+
+def may(host: Api, who: Who, verb: str, resource: str, namespace: str = "", name: str = "") -> bool:
+    """Ask the server whether somebody may do something (SubjectAccessReview).
+
+    resource: `<plural>[.<group>][/<subresource>]`.
+    """
+    plural_group, _, subresource = resource.partition("/")
+    plural, _, group = plural_group.partition(".")
+    attributes = {
+        "verb": verb,
+        "group": group,
+        "resource": plural,
+        "subresource": subresource,
+        "namespace": namespace,
+        "name": name,
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "metadata": {},
+        "spec": {
+            "user": who.user,
+            "groups": list(who.groups),
+            "resourceAttributes": attributes,
+        },
+    }
+    return bool(host.create(review)["status"]["allowed"])

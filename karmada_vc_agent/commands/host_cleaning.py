@@ -7,11 +7,11 @@ the namespace carries the claim of this agent too.
 from collections.abc import Callable, Container
 
 from karmada_vc_agent.fleet.claims import claim_of, unclaim
-from karmada_vc_agent.fleet.labelled_objects import labelled_objects
+from karmada_vc_agent.fleet.labelled_objects import labelled_objects, objects_in
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
     AGENT_LABEL,
@@ -21,7 +21,12 @@ from karmada_vc_agent.model.domain import (
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, namespaced_name
 from karmada_vc_agent.planning.metadata import without_claims
-from karmada_vc_agent.planning.orphans import is_orphan, work_of
+from karmada_vc_agent.planning.orphans import (
+    is_foreign,
+    is_orphan,
+    is_orphaned_namespace,
+    work_of,
+)
 from karmada_vc_agent.planning.share_plan import owners_of
 
 NAMESPACES_PATH = "/api/v1/namespaces"
@@ -37,13 +42,13 @@ class HostCleaner:
     ) -> None:
         self._host = host
         self._agent = agent
-        self._cluster = cluster
+        self.cluster = cluster
         self._say = say
         self._discovery = Discovery(host)
 
     async def namespaces(self) -> dict[str, Object]:
         """Return the host namespaces that this agent claims for the virtual cluster, by name."""
-        selector = f"{CLUSTER_LABEL}={self._cluster},{AGENT_LABEL}={self._agent}"
+        selector = f"{CLUSTER_LABEL}={self.cluster},{AGENT_LABEL}={self._agent}"
         answer = await self._host.get(NAMESPACES_PATH, {"labelSelector": selector})
         found = answer.get("items") or []
         return {item["metadata"]["name"]: item for item in found if claim_of(item) is not None}
@@ -51,7 +56,7 @@ class HostCleaner:
     async def objects(self, claimed: Container[str]) -> list[Found]:
         """Return our objects; in namespaces only those of `claimed`. Namespaces are not told."""
         served = await self._discovery.refresh()
-        selector = f"{CLUSTER_LABEL}={self._cluster}"
+        selector = f"{CLUSTER_LABEL}={self.cluster}"
         return [
             (resource, live)
             async for resource, live in labelled_objects(self._host, served, selector)
@@ -62,6 +67,36 @@ class HostCleaner:
         """Return those of our objects whose Work is not among `works`."""
         return [found for found in await self.objects(await self.namespaces())
                 if is_orphan(found[1], works)]  # fmt: skip
+
+    async def orphaned_namespaces(self, needed: Container[str]) -> dict[str, Object]:
+        """Return the claimed host namespaces that no Work needs, by name.
+
+        needed: the virtual namespaces that Works need.
+        """
+        return {
+            name: live
+            for name, live in (await self.namespaces()).items()
+            if (claim := claim_of(live)) and is_orphaned_namespace(claim.namespace, needed)
+        }
+
+    async def obstacle(self, name: str, live: Object) -> str:
+        """Return what keeps a namespace from being given up, or "".
+
+        One that the agent made goes with all that is in it, so nothing of others may be there.
+        """
+        if not _is_made_by_agent(live):
+            return ""
+        served = await self._discovery.refresh()
+        if not served.is_complete:
+            return "not all kinds of the host can be looked through now"
+        try:
+            async for resource, found in objects_in(self._host, served, name):
+                if is_foreign(resource.gvk, found, self.cluster):
+                    text = namespaced_name(name, found["metadata"]["name"])
+                    return f"{resource.gvk.kind} {text} is not of the virtual cluster"
+        except ApiError as error:
+            return f"not all of it can be looked through: {error}"
+        return ""
 
     async def clean(self, *, preserve: bool) -> None:
         """Remove or release everything. Raises KubeError."""
@@ -74,16 +109,16 @@ class HostCleaner:
             self._say(f"host: {len(objects)} objects {done}")
         await self._leave_shared(preserve=preserve)
         for name, namespace in claimed.items():
-            await self._give_up(name, namespace, preserve=preserve)
+            await self.give_up(name, namespace, preserve=preserve)
 
     async def _leave_shared(self, *, preserve: bool) -> None:
         """Give up the objects that virtual clusters share; the last owner's go."""
         served = await self._discovery.refresh()
         shared = SharedObjects(self._host, lambda _: None, lambda _: None)
         async for resource, live in labelled_objects(self._host, served, SHARED_LABEL):
-            if self._cluster in owners_of(live):
+            if self.cluster in owners_of(live):
                 name = live["metadata"]["name"]
-                await shared.leave(resource, name, self._cluster, "", preserve=preserve)
+                await shared.leave(resource, name, self.cluster, "", preserve=preserve)
                 self._say(f"host: {resource.gvk.kind} {name} is shared: given up")
 
     async def delete(self, resource: Resource, live: Object) -> None:
@@ -107,14 +142,11 @@ class HostCleaner:
             return
         raise conflict
 
-    async def _give_up(self, name: str, live: Object, *, preserve: bool) -> None:
-        marks = annotations_of(live)
-        is_ours = marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and (
-            ADOPTED_ANNOTATION not in marks
-        )
+    async def give_up(self, name: str, live: Object, *, preserve: bool) -> None:
+        """Delete a claimed namespace that the agent made, else take the claim off it."""
         path = f"{NAMESPACES_PATH}/{name}"
         try:
-            if preserve or not is_ours:
+            if preserve or not _is_made_by_agent(live):
                 await self._host.merge_patch(path, unclaim(live))
                 self._say(f"host: namespace {name} stays, without our claim")
             elif not live["metadata"].get("deletionTimestamp"):
@@ -130,6 +162,11 @@ def describe(found: Found) -> str:
     metadata = live["metadata"]
     name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
     return f"{resource.gvk.kind} {name} (Work {work_of(live)})"
+
+
+def _is_made_by_agent(namespace: Object) -> bool:
+    marks = annotations_of(namespace)
+    return marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and ADOPTED_ANNOTATION not in marks
 
 
 def _is_at_home(live: Object, claimed: Container[str]) -> bool:

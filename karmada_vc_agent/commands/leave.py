@@ -27,7 +27,7 @@ Examples:
   karmada-vc-agent leave branch-a --force --yes \\
     --karmada-kubeconfig admin.kubeconfig --kubeconfig host.kubeconfig
 \b
-  # objects whose Work vanished while the agent was away: list them, then remove them
+  # objects and namespaces whose Work vanished while the agent was away: list, then remove them
   karmada-vc-agent leave --prune --karmada-kubeconfig admin.kubeconfig
   karmada-vc-agent leave --prune --yes --karmada-kubeconfig admin.kubeconfig
 \b

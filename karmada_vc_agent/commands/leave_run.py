@@ -18,7 +18,7 @@ from karmada_vc_agent.kube.kubeconfig import server_credentials
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import labels_of
-from karmada_vc_agent.planning.orphans import is_orphan
+from karmada_vc_agent.planning.orphans import is_orphan, namespaces_needed
 
 TOKEN_LIFETIME_S = 3600
 PROBE_S = 10.0
@@ -154,17 +154,43 @@ async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str)
         return 0
     leaving.check_ours(facts.cluster, cluster, await joining.host_uid(host))
     cleaner = HostCleaner(host, plan.what.agent, cluster, _say)
-    works = {work["metadata"]["name"] for work in await leaving.works_of(hub, cluster)}
-    found = await cleaner.orphans(works)
+    return await _prune_objects(plan, hub, cleaner) + await _prune_namespaces(plan, hub, cleaner)
+
+
+async def _prune_objects(plan: LeavePlan, hub: ApiClient, cleaner: HostCleaner) -> int:
+    found = await cleaner.orphans(await _work_names(hub, cleaner.cluster))
     if found and plan.is_sure:
         # Read once more: a Work may have come while the host was looked through.
-        works = {work["metadata"]["name"] for work in await leaving.works_of(hub, cluster)}
+        works = await _work_names(hub, cleaner.cluster)
         found = [one for one in found if is_orphan(one[1], works)]
     for one in found:
-        _say(f"{cluster}: {'removing' if plan.is_sure else 'orphaned'} {describe(one)}")
+        _say(f"{cleaner.cluster}: {'removing' if plan.is_sure else 'orphaned'} {describe(one)}")
         if plan.is_sure:
             await cleaner.delete(*one)
     return len(found)
+
+
+async def _work_names(hub: ApiClient, cluster: str) -> set[str]:
+    return {work["metadata"]["name"] for work in await leaving.works_of(hub, cluster)}
+
+
+async def _prune_namespaces(plan: LeavePlan, hub: ApiClient, cleaner: HostCleaner) -> int:
+    """Give up claimed namespaces that no Work needs, unless something of others is in there."""
+    needed = namespaces_needed(await leaving.works_of(hub, cleaner.cluster))
+    pruned = 0
+    for name, live in (await cleaner.orphaned_namespaces(needed)).items():
+        obstacle = await cleaner.obstacle(name, live)
+        if obstacle:
+            _say(f"{cleaner.cluster}: orphaned Namespace {name} stays: {obstacle}")
+            continue
+        pruned += 1
+        if not plan.is_sure:
+            _say(f"{cleaner.cluster}: orphaned Namespace {name}")
+            continue
+        needed = namespaces_needed(await leaving.works_of(hub, cleaner.cluster))
+        if name in await cleaner.orphaned_namespaces(needed):  # no Work came meanwhile
+            await cleaner.give_up(name, live, preserve=False)
+    return pruned
 
 
 async def _served(host: ApiClient, what: Leaving) -> tuple[str, ...]:

@@ -163,8 +163,9 @@ class ExecutionController:
             if result is None:
                 continue
             outcome.results.append((manifest, result))
-            if isinstance(result, Applied):
-                await self._reflect(vc, work, manifest, result.live, outcome)
+            live = await self._left_by(vc, work, manifest, result)
+            if live is not None:
+                await self._reflect(vc, work, manifest, live, outcome)
         self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
         self._codes.pop(key, None)
         if outcome.codes:
@@ -195,6 +196,14 @@ class ExecutionController:
             raise RetryError(work_conditions.aggregate(outcome.errors))
         elif outcome.unreadable:
             raise RetryError(outcome.unreadable)
+
+    async def _left_by(
+        self, vc: VirtualCluster, work: Object, manifest: Object, result: Applied | Failure
+    ) -> Object | None:
+        """Return the object as it is now: one that could not be changed runs on (contract 6.2)."""
+        if isinstance(result, Applied):
+            return result.live
+        return await self._o.manifests.cached(vc, manifest, _work_id(work))
 
     async def _reflect(
         self, vc: VirtualCluster, work: Object, manifest: Object, live: Object, outcome: _Outcome

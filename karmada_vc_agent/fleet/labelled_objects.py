@@ -10,7 +10,7 @@ import orjson
 
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
-from karmada_vc_agent.kube.errors import ApiError, ForbiddenError
+from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, NotFoundError
 from karmada_vc_agent.model.objects import Object, parse_api_version
 
 PAGE_SIZE = "500"
@@ -39,20 +39,40 @@ async def labelled_objects(
     Raises ForbiddenError, UnreachableError.
     """
     for resource in listed_resources(served):
-        query = {"labelSelector": selector, "limit": PAGE_SIZE}
-        while True:
-            try:
-                answer = await host.request(
-                    "GET", resource.path(), query=query, accept=METADATA_ONLY
-                )
-            except ForbiddenError:
-                raise
-            except ApiError:
-                break
-            page = orjson.loads(answer)
-            for item in page.get("items") or []:
+        try:
+            async for item in _listed(host, resource.path(), {"labelSelector": selector}):
                 yield resource, item
-            rest = (page.get("metadata") or {}).get("continue")
-            if not rest:
-                break
-            query = {**query, "continue": rest}
+        except ForbiddenError:
+            raise
+        except ApiError:
+            continue
+
+
+async def objects_in(
+    host: ApiClient, served: ServedApis, namespace: str
+) -> AsyncIterator[tuple[Resource, Object]]:
+    """Yield resource and metadata of every object in a namespace.
+
+    Raises KubeError also where a single kind cannot be listed: for who must know all.
+    """
+    for resource in listed_resources(served):
+        if not resource.namespaced:
+            continue
+        try:
+            async for item in _listed(host, resource.path(namespace), {}):
+                yield resource, item
+        except NotFoundError:
+            continue  # the kind went meanwhile, and its objects with it
+
+
+async def _listed(host: ApiClient, path: str, query: dict[str, str]) -> AsyncIterator[Object]:
+    query = {**query, "limit": PAGE_SIZE}
+    while True:
+        answer = await host.request("GET", path, query=query, accept=METADATA_ONLY)
+        page = orjson.loads(answer)
+        for item in page.get("items") or []:
+            yield item
+        rest = (page.get("metadata") or {}).get("continue")
+        if not rest:
+            return
+        query["continue"] = rest

@@ -23,6 +23,7 @@ from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.planning.ownership import conflict_text
 from karmada_vc_agent.translation import services
 from karmada_vc_agent.translation.denial import explain_denial
+from karmada_vc_agent.translation.immutable import explain_immutable
 from karmada_vc_agent.translation.notices import node_port_reassigned, shared_name
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import names_of, restore_text
@@ -139,7 +140,10 @@ class Manifests:
         return text if vc.apply_as is None else explain_denial(text, vc.name, vc.apply_as)
 
     async def cached(self, vc: VirtualCluster, manifest: Object, work: str) -> Object | None:
-        """Return the live object if an informer knows it and it is this Work's."""
+        """Return the live object if an informer knows it and it is this Work's.
+
+        Also of a manifest that a rule refuses by now.
+        """
         found = await self._translate(vc, manifest, work)
         if found is None:
             return None
@@ -241,22 +245,46 @@ class Manifests:
             return await self._shared_objects.apply(resource, obj, vc.name, work, rights)
         if services.is_service(translated.host_key.gvk):
             return await self._apply_service(resource, translated, check, rights)
-        return await self._apply_named(resource, translated, surroundings.work, check, rights)
+        return await self._apply_named(resource, translated, surroundings, check, rights)
 
     async def _apply_named(
-        self, resource: Resource, translated: HostObject, work: str, check: Check, rights: str
+        self,
+        resource: Resource,
+        translated: HostObject,
+        surroundings: Surroundings,
+        check: Check,
+        rights: str,
     ) -> Applied | Foreign:
         """Write an object that may take names which all virtual clusters share."""
         key = translated.host_key
         result, taken = await self._shared_names.applying(
             translated.obj,
             lambda: self._host_objects.cached(resource, key.namespace, key.name),
-            work,
-            lambda: self._host_objects.apply(resource, translated.obj, check, rights),
+            surroundings.work,
+            lambda: self._apply_pinned(resource, translated, surroundings.vc, check, rights),
         )
         if isinstance(result, Foreign):
             return result
         return replace(result, notices=tuple(map(shared_name, taken)))
+
+    async def _apply_pinned(
+        self,
+        resource: Resource,
+        translated: HostObject,
+        vc: VirtualCluster,
+        check: Check,
+        rights: str,
+    ) -> Applied | Foreign:
+        """Write an object; one that cannot follow its group to other nodes is refused."""
+        try:
+            return await self._host_objects.apply(resource, translated.obj, check, rights)
+        except InvalidError as error:
+            key = translated.host_key
+            live = await self._host_objects.live(resource, key.namespace, key.name)
+            refusal = explain_immutable(str(error), key.gvk, live, vc.required_selector)
+            if refusal is None:
+                raise
+            raise RefusedError(refusal.code, refusal.path, refusal.detail) from error
 
     async def _apply_service(
         self, resource: Resource, translated: HostObject, check: Check, rights: str

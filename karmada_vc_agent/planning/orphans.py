@@ -4,11 +4,24 @@ The Work vanished while no agent looked: its finalizer was taken off by force, o
 when the Cluster was not Ready (contract 1.9).
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    dig,
+    gvk_of,
+    labels_of,
+)
+
+_NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+_WITHOUT_WORK = ("default", "vc-system")
+"""Karmada sends no Work for `default` (contract 10.1) and none is taken for the anchor."""
+_IN_EVERY_NAMESPACE = frozenset((("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")))
+"""(kind, name) of what the host makes itself."""
 
 
 def work_of(live: Object) -> str:
@@ -17,8 +30,7 @@ def work_of(live: Object) -> str:
     Copies of its labels that controllers of the host made (EndpointSlices of a Service) have
     no such annotation or have an owner, and go with what they were made for.
     """
-    owners = live["metadata"].get("ownerReferences") or ()
-    if any(owner.get("controller") for owner in owners):
+    if _is_controlled(live):
         return ""
     namespace, _, name = annotations_of(live).get(WORK_ANNOTATION, "").partition("/")
     cluster = labels_of(live).get(CLUSTER_LABEL, "")
@@ -29,3 +41,36 @@ def is_orphan(live: Object, works: Container[str]) -> bool:
     """Whether a Work made this object that is not among `works`, the names of its cluster's."""
     work = work_of(live)
     return bool(work) and work not in works
+
+
+def namespaces_needed(works: Iterable[Object]) -> set[str]:
+    """Return the virtual namespaces that Works bring, or have manifests in."""
+    needed = set()
+    for work in works:
+        for manifest in dig(work, "spec", "workload", "manifests") or ():
+            named = "name" if gvk_of(manifest) == _NAMESPACE else "namespace"
+            needed.add(dig(manifest, "metadata", named) or "")
+    return needed - {""}
+
+
+def is_orphaned_namespace(namespace: str, needed: Container[str]) -> bool:
+    """Whether no Work stands behind a claim on a virtual namespace any more."""
+    return namespace not in _WITHOUT_WORK and namespace not in needed
+
+
+def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:
+    """Whether an object in a namespace of a virtual cluster is neither its own nor goes with it.
+
+    What was made for another object goes with that one; what the host puts into every namespace
+    is nobody's. A volume claim of a StatefulSet is foreign: it may hold the only copy of data.
+    """
+    return not (
+        labels_of(live).get(CLUSTER_LABEL) == cluster
+        or _is_controlled(live)
+        or (gvk.kind, live["metadata"]["name"]) in _IN_EVERY_NAMESPACE
+    )
+
+
+def _is_controlled(live: Object) -> bool:
+    owners = live["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") for owner in owners)

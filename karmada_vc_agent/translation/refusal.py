@@ -27,6 +27,7 @@ class Code(StrEnum):
     RULE_FORBIDDEN = "RuleForbidden"
     NAME_RESERVED = "NameReserved"
     REFERENCE_FORBIDDEN = "ReferenceForbidden"
+    IMMUTABLE = "Immutable"
 
 
 @dataclass(frozen=True, slots=True)

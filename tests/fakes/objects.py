@@ -139,6 +139,18 @@ def deployment(name: str = "web", ns: str = "edge", replicas: int = 2, **pod_spe
     }
 
 
+def job(name: str = "once", ns: str = "edge", **pod_spec: Any) -> Object:
+    """Return a manifest as Karmada sends it."""
+    containers = [{"name": "c", "image": "i"}]
+    spec = {"containers": containers, "restartPolicy": "Never", **pod_spec}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": managed(name, ns),
+        "spec": {"template": {"spec": spec}},
+    }
+
+
 def namespace_manifest(name: str = "edge") -> Object:
     """Return the manifest of a Namespace as Karmada sends it."""
     metadata = managed(name, **{"kubernetes.io/metadata.name": name})

@@ -42,6 +42,7 @@ HOST = (
     Served("v1", "bindings", "Binding", verbs=("create",)),
     Served("apps/v1", "deployments", "Deployment", has_status=True, has_generation=True),
     Served("networking.k8s.io/v1", "ingresses", "Ingress", has_generation=True),
+    Served("batch/v1", "jobs", "Job", has_status=True, has_generation=True),
     Served("coordination.k8s.io/v1", "leases", "Lease"),
     Served("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False),
     Served("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),

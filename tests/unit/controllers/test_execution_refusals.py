@@ -140,6 +140,30 @@ async def test_what_is_there_may_be_changed_while_an_older_cluster_owns_a_node()
         assert found["data"] == {"value": "2"}
 
 
+async def test_job_that_cannot_move_is_refused_for_good_and_its_status_is_told_still() -> None:
+    async with new_world(objects.virtual_cluster("branch-a")) as world:
+        given(world, objects.job())
+        await world.execution.reconcile(KEY)
+        world.virtual_clusters["branch-a"] = objects.virtual_cluster(
+            "branch-a", node_selector=LabelSelector({"branch": "a", "disk": "ssd"})
+        )
+        path = "/apis/batch/v1/namespaces/edge-v-branch-a/jobs/once"
+        ready = {"type": "Complete", "status": "True"}
+        status = {"succeeded": 1, "active": 0, "failed": 0, "conditions": [ready]}
+        world.host.seed({**world.host.live(path), "status": status})
+        world.look()
+        world.host.fail(422, "Invalid", method="PUT", message="spec.template: field is immutable")
+        await world.execution.reconcile(KEY)
+        assert applied(world)["message"] == (
+            'Failed to apply all manifests (0/1): virtual cluster "branch-a" refused Job '
+            "edge/once: Immutable: spec.template.spec.nodeSelector cannot be changed to select "
+            "disk=ssd; the object stays as it is: to move it, delete it and create it again"
+        )
+        assert world.execution.refused("branch-a") == [KEY]
+        (entry,) = world.hub.live(WORK)["status"]["manifestStatuses"]
+        assert entry["status"]["succeeded"] == 1
+
+
 async def test_object_deleted_on_the_host_is_made_again_and_says_so(world: World) -> None:
     given(world, objects.config_map())
     await world.execution.reconcile(KEY)

@@ -5,8 +5,17 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
-from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.planning.orphans import is_orphan, work_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.planning.orphans import (
+    is_foreign,
+    is_orphan,
+    is_orphaned_namespace,
+    namespaces_needed,
+    work_of,
+)
+from tests.fakes import objects
+
+CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
 
 
 def live(work: str = "karmada-es-branch-a/web", cluster: str = "branch-a", **more: Any) -> Object:
@@ -42,3 +51,38 @@ def test_what_no_work_of_the_cluster_made_is_none(obj: Object) -> None:
 
 def test_an_owner_that_does_not_control_makes_no_difference() -> None:
     assert is_orphan(live(ownerReferences=[{"kind": "X", "name": "x"}]), set())
+
+
+def test_namespaces_are_needed_by_what_brings_them_and_by_what_lies_in_them() -> None:
+    works = [
+        objects.work(objects.namespace_manifest("brought")),
+        objects.work(objects.config_map(ns="filled"), objects.deployment(ns="too")),
+        {"metadata": {}, "spec": {"workload": {}}},
+    ]
+    assert namespaces_needed(works) == {"brought", "filled", "too"}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "orphaned"),
+    [("edge", True), ("needed", False), ("default", False), ("vc-system", False)],
+)
+def test_a_namespace_that_nobody_needs_is_orphaned_but_for_those_without_a_work(
+    namespace: str, orphaned: bool
+) -> None:
+    assert is_orphaned_namespace(namespace, {"needed"}) is orphaned
+
+
+@pytest.mark.parametrize(
+    ("obj", "foreign"),
+    [
+        (live(), False),
+        (live(work=""), False),
+        (live(cluster=""), True),
+        (live(cluster="branch-b"), True),
+        (live(cluster="", ownerReferences=[{"kind": "Job", "controller": True}]), False),
+        (live(cluster="", ownerReferences=[{"kind": "Job"}]), True),
+        (live(cluster="", name="kube-root-ca.crt"), False),
+    ],
+)
+def test_what_is_neither_ours_nor_made_for_something_is_foreign(obj: Object, foreign: bool) -> None:
+    assert is_foreign(CONFIG_MAP, obj, "branch-a") is foreign
