@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from karmada_vc_agent.config import AgentConfig
-from karmada_vc_agent.controllers.admin_role import admin_role_key
+from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE
 from karmada_vc_agent.controllers.orphans import FIRST_LOOK_S
 from karmada_vc_agent.controllers.placement_guard import EVERYTHING, IN_EFFECT_WITHIN_S
 from karmada_vc_agent.fleet.agent_state import AgentState
@@ -195,7 +195,7 @@ class Service:
         for name in self._common.virtual_clusters:
             queues.registration.add(name)
         queues.orphans.add_after(ALL, FIRST_LOOK_S)
-        queues.admin_role.add(admin_role_key())
+        queues.admin_role.add(ADMIN_ROLE)
         queues.guard.add(EVERYTHING)
         self._placement.escapes.look_at_all()
 
