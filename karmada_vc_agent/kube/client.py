@@ -130,9 +130,14 @@ class ApiClient:
         """PUT and decode; as_user: see request()."""
         return _decoded(await self.request("PUT", path, body=obj, as_user=as_user))
 
-    async def merge_patch(self, path: str, patch: Any) -> Object:
-        """PATCH with a JSON merge patch and decode."""
-        return _decoded(await self.request("PATCH", path, body=patch, content_type=MERGE_PATCH))
+    async def merge_patch(
+        self, path: str, patch: Any, as_user: str = "", query: Query | None = None
+    ) -> Object:
+        """PATCH with a JSON merge patch and decode; as_user: see request()."""
+        answer = await self.request(
+            "PATCH", path, query=query, body=patch, content_type=MERGE_PATCH, as_user=as_user
+        )
+        return _decoded(answer)
 
     async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:
         """DELETE; options as DeleteOptions, for example preconditions; as_user: see request()."""
