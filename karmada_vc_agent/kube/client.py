@@ -40,6 +40,7 @@ PATIENCE = 3
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
+_ACTS_AS = "Impersonate-User"
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -175,7 +176,7 @@ class ApiClient:
         """
         headers = {"Content-Type": content_type, "Accept": accept}
         if as_user:
-            headers["Impersonate-User"] = as_user
+            headers[_ACTS_AS] = as_user
         for attempt in range(PATIENCE + 1):
             try:
                 answer = await self._send(method, path, query, body, headers)
@@ -228,7 +229,9 @@ class ApiClient:
         self._answered()
         if status >= 400:
             answer = error_from_answer(status, received, retry_after)
-            raise self._explained(answer, need_of(method, path))
+            # What another user may not do is no right that we lack.
+            is_own = _ACTS_AS not in headers
+            raise self._explained(answer, need_of(method, path) if is_own else None)
         return status, received, etag
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
