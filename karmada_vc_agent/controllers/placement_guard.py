@@ -48,7 +48,7 @@ IN_EFFECT_WITHIN_S = 10.0
 ASK_AGAIN_S = 0.25
 UNDECIDED_S = 10.0
 """A namespace that was just made may lack its ServiceAccount still, and refuse every pod."""
-TROUBLED_S, LOOK_AGAIN_S = 30.0, 300.0
+TROUBLED_S, LOOK_AGAIN_S = 10.0, 300.0
 """Rights and flags of the host change without an event."""
 DISCOVERY_MAX_AGE_S = 30.0
 PROBED_NAMESPACES = 3
