@@ -4,10 +4,12 @@ import os
 import signal
 import threading
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from e2e.escapes.table import ATTEMPTS
 from e2e.lab.api import Api
 from e2e.lab.cleanup import clean_up, wait_gone
 from e2e.lab.interpret import Interpreter, cached_program
@@ -110,13 +112,31 @@ def lab(
     finished_labs: list[Lab],
     request: pytest.FixtureRequest,
 ) -> Iterator[Lab]:
-    lab = Lab(hub, host, tmp_path)
+    with _lab(Lab(hub, host, tmp_path), finished_labs, request) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared_lab(
+    hub: Api,
+    host: Api,
+    tmp_path_factory: pytest.TempPathFactory,
+    finished_labs: list[Lab],
+    request: pytest.FixtureRequest,
+) -> Iterator[Lab]:
+    """Make one lab for all tests of a file."""
+    with _lab(Lab(hub, host, tmp_path_factory.mktemp("lab")), finished_labs, request) as made:
+        yield made
+
+
+@contextmanager
+def _lab(lab: Lab, finished: list[Lab], request: pytest.FixtureRequest) -> Iterator[Lab]:
     request.node.stash[_LABS] = [lab]
     try:
         yield lab
     finally:
         clean_up(lab)
-        finished_labs.append(lab)
+        finished.append(lab)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -125,16 +145,21 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed and report.when == "call":
-        for lab in item.stash.get(_LABS, []):
-            for agent in lab.agents:
-                report.sections.append((f"end of the log of agent {agent.name}", agent.log_tail()))
+        labs = [lab for node in item.listchain() for lab in node.stash.get(_LABS, [])]
+        for agent in [agent for lab in labs for agent in lab.agents]:
+            report.sections.append((f"end of the log of agent {agent.name}", agent.log_tail()))
     return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much the suites compared, from what their tests recorded."""
+    """Say how much the suites compared and what was attempted, from what their tests recorded."""
     reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
     recorded = [dict(report.user_properties) for report in reports]
+    outcomes = {p["attempt"]: p["outcome"] for p in recorded if "attempt" in p}
+    if outcomes:
+        terminalreporter.section("attempted escapes")
+        for title in sorted(outcomes, key=[row.title for row in ATTEMPTS].index):
+            terminalreporter.write_line(f"{title}: {outcomes[title]}")
     kinds = [properties for properties in recorded if "comparisons" in properties]
     if kinds:
         count, different = (sum(map(int, (k[name] for k in kinds))) for name in _COUNTS)

@@ -100,7 +100,7 @@ def test_a_host_namespace_deleted_by_hand_returns_with_all_that_was_in_it(lab: L
         lab.wait_fully_applied(template)
     namespace = f"/api/v1/namespaces/{group.host_namespace(name)}"
     before = lab.host.get(namespace)
-    lab.host.delete(namespace)
+    lab.as_agent().delete(namespace)
     eventually(lambda: _is_another(lab.host.get(namespace), before))
     for template in templates:
         eventually(lab.on_host, template, group)
@@ -115,7 +115,7 @@ def test_the_node_selector_of_a_host_namespace_is_put_right(lab: Lab) -> None:
     path = f"/api/v1/namespaces/{group.host_namespace(lab.namespace())}"
     key = "scheduler.alpha.kubernetes.io/node-selector"
     before = eventually(lambda: lab.host.get(path)["metadata"]["annotations"][key])
-    lab.host.patch(path, {"metadata": {"annotations": {key: "elsewhere=yes"}}})
+    lab.as_agent().patch(path, {"metadata": {"annotations": {key: "elsewhere=yes"}}})
 
     def look() -> None:
         assert lab.host.get(path)["metadata"]["annotations"].get(key) == before

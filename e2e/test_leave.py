@@ -6,10 +6,11 @@ from typing import Any
 
 import yaml
 
-from e2e.lab import objects
+from e2e.lab import accounts, objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection, path_of
-from e2e.lab.lab import CLUSTERS, FAST, QUICK_LEASE, Group, Lab
+from e2e.lab.cleanup import NAMESPACES, POLICIES
+from e2e.lab.lab import AGENT_LABEL, CLUSTERS, FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.wait import eventually, wait_gone, within
 from e2e.lab.works import works_path
@@ -32,6 +33,7 @@ def test_a_running_agent_cleans_and_the_other_virtual_cluster_stays(lab: Lab) ->
     assert done.returncode == 0, done.stderr
     assert "served by a running agent" in done.stdout
     _assert_left(lab, leaving)
+    assert len(_policies(lab)) == 5, "they protect the one that stays"
     role = lab.hub.get(f"{ROLES}/vc-agent:{agent.name}")
     named = [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule]
     assert named == [[kept.name]] * 2
@@ -46,15 +48,33 @@ def test_a_running_agent_cleans_and_the_other_virtual_cluster_stays(lab: Lab) ->
 
 
 def test_without_an_agent_leave_cleans_by_itself(lab: Lab) -> None:
-    group = lab.group("a")
-    agent, _ = _serve(lab, group)
+    """Though policies let only the agent give namespaces up; they go with the last one."""
+    first, last = lab.group("first"), lab.group("last")
+    agent, _ = _serve(lab, first, last)
     agent.kill()
-    done = leave(lab, group.name, "--yes")
+    done = leave(lab, first.name, "--yes", host=_reader(lab))
+    assert done.returncode == 1
+    account = f"system:serviceaccount:{agent.namespace}:{agent.name}"
+    assert f"lets only {account} give up namespaces" in done.stderr
+    assert (
+        f'{{apiGroups: [""], resources: [serviceaccounts], resourceNames: [{agent.name}], '
+        f"verbs: [impersonate]}} in namespace {agent.namespace}"
+    ) in done.stderr
+    assert not lab.cluster(first.name)["metadata"].get("deletionTimestamp")
+
+    done = leave(lab, first.name, "--yes")
     assert done.returncode == 0, done.stderr
     assert "no agent runs: cleaning up here" in done.stdout
     assert "Works released" in done.stdout
-    _assert_left(lab, group)
-    # It was the last one of this agent.
+    _assert_left(lab, first)
+    assert len(_policies(lab)) == 5
+    assert lab.host.list(NAMESPACES, f"{CLUSTER_LABEL}={last.name}")
+
+    done = leave(lab, last.name, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "host: removed ValidatingAdmissionPolicy namespace-claims" in done.stdout
+    _assert_left(lab, last)
+    assert _policies(lab) == []
     assert lab.hub.find(f"{ROLES}/vc-agent:{agent.name}") is None
     assert lab.hub.find(f"{ROLES}/vc-agent:{agent.name}:works") is None
 
@@ -70,9 +90,10 @@ def test_preserved_resources_stay_without_marks(lab: Lab) -> None:
     kept = {"work.karmada.io/conflict-resolution"}
     assert not [key for key in marks.keys() - kept if "kubeedge.io/" in key or "karmada.io/" in key]
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
-    assert not lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={group.name}")
+    assert not lab.host.list(NAMESPACES, f"{CLUSTER_LABEL}={group.name}")
+    eventually(lambda: _assert_no_policies(lab))  # the agent, which runs, removes them
     for name in (group.host_namespace("default"), live["metadata"]["namespace"]):
-        lab.host.delete(f"/api/v1/namespaces/{name}")
+        lab.host.delete(f"{NAMESPACES}/{name}")
 
 
 def test_a_host_that_is_away_is_cleaned_once_it_is_back(lab: Lab) -> None:
@@ -105,6 +126,7 @@ def test_the_host_is_cleaned_while_the_hub_is_away(lab: Lab) -> None:
     assert done.returncode == 0, done.stderr
     assert f"Cluster {group.name}, its Works in karmada-es-{group.name}" in done.stdout
     _wait_host_clean(lab, group)
+    assert _policies(lab) == []
     done = leave(lab, group.name, "--yes")
     assert done.returncode == 0, done.stderr
     _assert_left(lab, group)
@@ -229,18 +251,40 @@ def _works_about(lab: Lab, group: Group, namespace: str) -> list[Object]:
     ]
 
 
+def _reader(lab: Lab) -> Path:
+    """Return a kubeconfig of the host for an account that may only read."""
+    name = f"{lab.id}-reader"
+    reader = accounts.service_account(lab.host, lab.agents[0].namespace, name, lab.directory)
+    subject = accounts.subject(lab.agents[0].namespace, name)
+    rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}
+    role = f"vc-agent:{lab.id}:works"  # of a name that is cleaned up with the agent's
+    lab.host.create(accounts.cluster_role(role, rule))
+    lab.host.create(accounts.cluster_role_binding(role, subject))
+    eventually(reader.get, NAMESPACES)
+    return reader.kubeconfig
+
+
+def _policies(lab: Lab) -> list[Object]:
+    mine = f"{AGENT_LABEL}={lab.agents[0].name}"
+    return [policy for place in POLICIES for policy in lab.host.list(place, mine)]
+
+
+def _assert_no_policies(lab: Lab) -> None:
+    assert _policies(lab) == []
+
+
 def _assert_left(lab: Lab, group: Group) -> None:
     """Assert that nothing of a virtual cluster is left."""
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
     leases = collection("coordination.k8s.io/v1", "Lease", "karmada-cluster")
     assert lab.hub.find(f"{leases}/{group.name}") is None
-    wait_gone(lab.hub, f"/api/v1/namespaces/karmada-es-{group.name}")
+    wait_gone(lab.hub, f"{NAMESPACES}/karmada-es-{group.name}")
     _wait_host_clean(lab, group)
 
 
 def _wait_host_clean(lab: Lab, group: Group) -> None:
     def look() -> None:
-        left = lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={group.name}")
+        left = lab.host.list(NAMESPACES, f"{CLUSTER_LABEL}={group.name}")
         assert not left, [item["metadata"] for item in left]
 
     eventually(look)

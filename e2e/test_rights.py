@@ -25,6 +25,7 @@ class Ask(NamedTuple):
 
 CLUSTERS, WORKS, RBAC = "cluster.karmada.io", "work.karmada.io", "rbac.authorization.k8s.io"
 SPACE, FOREIGN = "karmada-es-{own}", "karmada-es-{other}"
+ADMISSION = "admissionregistration.k8s.io"
 ALL_VERBS = "get list watch create update patch delete deletecollection"
 
 HUB = (
@@ -83,6 +84,7 @@ HOST = (
     Ask(True, "get list watch create update patch delete", "example.org", "widgets", ANY, ANY),
     Ask(True, "get list watch patch", "", "nodes", name=ANY),
     Ask(True, "get create update", "coordination.k8s.io", "leases", ANY, ANY),
+    Ask(True, "get list watch create update delete", ADMISSION, "validatingadmissionpolicies"),
     Ask(True, "escalate bind", RBAC, "roles", ANY),
     Ask(True, "escalate bind", RBAC, "clusterroles"),
     Ask(False, "deletecollection", "", "pods", ANY),

@@ -132,7 +132,7 @@ class AgentConfig:
         True, "Report resource sums, and modelings where a Cluster has resourceModels."
     )
     install_policies: bool = _setting(
-        False,  # until `leave` can act as the agent: they hold up an administrator too
+        True,
         "Keep admission policies on the host that hold pods on the nodes of their virtual cluster.",
     )
     refuse_shared_hosts: bool = _setting(

@@ -58,7 +58,7 @@ def join(
                 hub, access, read_server(reached.hub), known, lifetime_s=lifetime_s, approves=True
             )
             await apply_all(host, host_rights(HostInstall(name, namespace, image="")))
-            token = await joining.account_token(host, namespace, name, LIFETIME_S)
+            token = await _account_token(host, namespace, name)
         finally:
             await hub.close()
             await host.close()
@@ -68,6 +68,16 @@ def join(
     hub_file.write_text(hub_text)
     host_file.write_text(_with_token(read_server(reached.host), token))
     return Kubeconfigs(hub_file, host_file)
+
+
+async def _account_token(host: ApiClient, namespace: str, name: str) -> str:
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    review = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": LIFETIME_S},
+    }
+    return str((await host.create(path, review))["status"]["token"])
 
 
 def _with_token(cluster: dict[str, object], token: str) -> str:

@@ -50,6 +50,13 @@ class Agent:
         self._certificate_s = certificate_s
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def account(self) -> str:
+        """Name of its user on the host, "" where it runs as who gave it the kubeconfig."""
+        if self._administrator is None:
+            return ""
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
     def start(self, *extra_flags: str) -> "Agent":
         """Start it with the settings as they are now."""
         assert self._process is None, "the agent runs already"

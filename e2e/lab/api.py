@@ -28,9 +28,9 @@ class ApiError(Exception):
 
 
 class Api:
-    """One API server, as the user of a kubeconfig."""
+    """One API server, as the user of a kubeconfig, or with the rights of another user."""
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path, acts_as: str = "") -> None:
         self.kubeconfig = kubeconfig
         new_client: Any = config.new_client_from_config  # ships no types
         client = new_client(config_file=str(kubeconfig))
@@ -38,6 +38,12 @@ class Api:
         self._pool = client.rest_client.pool_manager
         token = client.configuration.get_api_key_with_prefix("BearerToken", "authorization")
         self._headers = {"Accept": "application/json"} | ({"Authorization": token} if token else {})
+        if acts_as:
+            self._headers["Impersonate-User"] = acts_as
+
+    def acting_as(self, user: str) -> "Api":
+        """Return a client with the rights of another user, who this one may impersonate."""
+        return Api(self.kubeconfig, user)
 
     def get(self, path: str) -> Object:
         return self._request("GET", path)

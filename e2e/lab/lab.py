@@ -120,6 +120,11 @@ class Lab:
         self.agents.append(agent)
         return agent
 
+    def as_agent(self) -> Api:
+        """Return a client of the host that may change claimed namespaces, as the agent does."""
+        account = self.agents[0].account
+        return self.host.acting_as(account) if account else self.host
+
     def serve(self, *entries: Group | dict[str, Any], **settings: Any) -> Agent:
         """Start an agent and wait until all of its Clusters are Ready on the hub."""
         agent = self.new_agent(*entries, **settings).start()

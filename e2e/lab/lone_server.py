@@ -19,14 +19,19 @@ from e2e.lab.api import Api
 
 NAME = "host"
 _PROGRAMS = ("etcd", "kube-apiserver")
+_CONTROLLERS = "kube-controller-manager"
 _NO_CONTROLLERS = "--disable-admission-plugins=ServiceAccount"
 """Nobody makes the account `default` of a namespace here, which pods would have to wait for."""
 
 
 @contextmanager
-def lone_api_server(root: Path, *flags: str) -> Iterator[Api]:
-    """Run etcd and an API server with these flags; skip the test where they are not built."""
-    programs = {name: tools.program_paths()[name] for name in _PROGRAMS}
+def lone_api_server(root: Path, *flags: str, controllers: str = "") -> Iterator[Api]:
+    """Run etcd and an API server with these flags; skip the test where they are not built.
+
+    controllers: those of kube-controller-manager that run beside it, none = it does not.
+    """
+    names = (*_PROGRAMS, _CONTROLLERS) if controllers else _PROGRAMS
+    programs = {name: tools.program_paths()[name] for name in names}
     missing = [name for name, path in programs.items() if not path.exists()]
     if missing:
         pytest.skip(f"{', '.join(missing)} not built; run hack/control-planes build")
@@ -37,16 +42,20 @@ def lone_api_server(root: Path, *flags: str) -> Iterator[Api]:
         with warnings.catch_warnings():
             # They are ended by their records, not by what started them here.
             warnings.simplefilter("ignore", ResourceWarning)
-            asyncio.run(_start(directory, programs, flags))
+            asyncio.run(_start(directory, programs, flags, controllers))
             gc.collect()
         yield Api(directory.kubeconfig(NAME))
     finally:
         processes.stop(processes.read_records(directory.processes))
 
 
-async def _start(directory: Directory, programs: dict[str, Path], flags: tuple[str, ...]) -> None:
-    launcher = Launcher(directory, programs, StartProgress(len(_PROGRAMS)))
+async def _start(
+    directory: Directory, programs: dict[str, Path], flags: tuple[str, ...], controllers: str
+) -> None:
+    launcher = Launcher(directory, programs, StartProgress(len(programs)))
     etcd_port = await launcher.launch(component.etcd(directory.data))
     cluster = create_cluster(NAME, directory)
     server = component.api_server(NAME, cluster.pki, etcd_port, _NO_CONTROLLERS, *flags)
     await cluster.start_api_server(launcher, {server.name: server}, ())
+    if controllers:
+        await launcher.launch(component.controller_manager(NAME, cluster.pki, controllers))

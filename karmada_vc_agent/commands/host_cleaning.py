@@ -35,15 +35,25 @@ Found = tuple[Resource, Object]
 
 
 class HostCleaner:
-    """Cleans one virtual cluster of one agent. say: told of each namespace and of sums."""
+    """Cleans one virtual cluster of one agent.
+
+    say: told of each namespace and of sums. claims_user: as whom namespaces are changed; empty =
+    as ourselves.
+    """
 
     def __init__(
-        self, host: ApiClient, agent: str, cluster: str, say: Callable[[str], None]
+        self,
+        host: ApiClient,
+        agent: str,
+        cluster: str,
+        say: Callable[[str], None],
+        claims_user: str = "",
     ) -> None:
         self._host = host
         self._agent = agent
         self.cluster = cluster
         self._say = say
+        self._claims_user = claims_user
         self._discovery = Discovery(host)
 
     async def namespaces(self) -> dict[str, Object]:
@@ -147,10 +157,10 @@ class HostCleaner:
         path = f"{NAMESPACES_PATH}/{name}"
         try:
             if preserve or not _is_made_by_agent(live):
-                await self._host.merge_patch(path, unclaim(live))
+                await self._host.merge_patch(path, unclaim(live), self._claims_user)
                 self._say(f"host: namespace {name} stays, without our claim")
             elif not live["metadata"].get("deletionTimestamp"):
-                await self._host.delete_same(path, live)
+                await self._host.delete_same(path, live, self._claims_user)
                 self._say(f"host: namespace {name} deleted")
         except (NotFoundError, ConflictError):
             return

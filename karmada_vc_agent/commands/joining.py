@@ -73,14 +73,3 @@ async def installed_kubeconfig(host: ApiClient, namespace: str) -> str:
 async def install(host: ApiClient, wanted: HostInstall) -> list[str]:
     """Install or change the agent on the host; return what changed. Raises KubeError."""
     return await apply_all(host, host_objects(wanted))
-
-
-async def account_token(host: ApiClient, namespace: str, name: str, lifetime_s: int) -> str:
-    """Return a token of a ServiceAccount. Raises KubeError."""
-    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-    review = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": lifetime_s},
-    }
-    return str((await host.create(path, review))["status"]["token"])

@@ -8,10 +8,10 @@ import click
 
 from karmada_vc_agent import config as settings
 from karmada_vc_agent.commands.errors import one_line_errors
-from karmada_vc_agent.commands.leave_run import LeavePlan, as_agent, run_leave, run_prune
+from karmada_vc_agent.commands.leave_run import LeavePlan, run_leave, run_prune
 from karmada_vc_agent.commands.leaving import Leaving
 from karmada_vc_agent.config import AgentConfig, ConfigError, parse_duration_s
-from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig, read_server
+from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig
 
 _EPILOG = """\b
 Examples:
@@ -85,19 +85,9 @@ def leave(**options: Any) -> None:
     with one_line_errors():
         what = _what(options)
         hub = read_kubeconfig(Path(options["karmada_kubeconfig"]), options["karmada_context"])
-        path = options["kubeconfig"]
-        host = find_credentials(path, in_cluster_first=True)
-        asyncio.run(_leave(options, LeavePlan(
-            what, hub, host, options["is_sure"], options["is_forced"]
-        ), path))  # fmt: skip
-
-
-async def _leave(options: dict[str, Any], plan: LeavePlan, host_path: str) -> None:
-    if host_path:
-        entry = read_server(Path(host_path))
-        agent = await as_agent(plan.host, entry, plan.what)
-        plan = LeavePlan(plan.what, plan.hub, agent, plan.is_sure, plan.is_forced)
-    await (run_prune(plan) if options["prunes"] else run_leave(plan))
+        host = find_credentials(options["kubeconfig"], in_cluster_first=True)
+        plan = LeavePlan(what, hub, host, options["is_sure"], options["is_forced"])
+        asyncio.run(run_prune(plan) if options["prunes"] else run_leave(plan))
 
 
 def _what(options: dict[str, Any]) -> Leaving:

@@ -3,24 +3,22 @@
 import asyncio
 import sys
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
-from karmada_vc_agent.commands import joining, leaving
+from karmada_vc_agent.commands import joining, leaving, protected_claims
 from karmada_vc_agent.commands.host_cleaning import HostCleaner, describe
 from karmada_vc_agent.commands.leaving import SHOWN, HubFacts, LeaveError, Leaving
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.errors import NotFoundError, UnreachableError
-from karmada_vc_agent.kube.kubeconfig import server_credentials
+from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import labels_of
 from karmada_vc_agent.planning.orphans import is_orphan, namespaces_needed
 
-TOKEN_LIFETIME_S = 3600
 PROBE_S = 10.0
 
 
@@ -44,6 +42,8 @@ async def run_leave(plan: LeavePlan) -> None:
         if not has_hub and not has_host:
             raise LeaveError("neither hub nor host answers: there is nothing that can be done")
         uid = await joining.host_uid(host) if has_host else ""
+        if has_host:
+            plan = await _as_agent(plan, host)
         if not has_hub:
             _confirm(plan, f"Remove virtual cluster {plan.what.cluster} from the host only?")
             await _leave_host(plan, host)
@@ -59,6 +59,21 @@ async def run_leave(plan: LeavePlan) -> None:
     _say(f"{plan.what.cluster} has left")
 
 
+async def _as_agent(plan: LeavePlan, host: ApiClient) -> LeavePlan:
+    """Find out as whom claimed namespaces are given up, before anything is done."""
+    what = plan.what
+    if not await HostCleaner(host, what.agent, what.cluster, _say).namespaces():
+        return plan
+    user = await protected_claims.claims_user(host, what.agent)
+    return replace(plan, what=replace(what, claims_user=user))
+
+
+async def _give_up_policies(plan: LeavePlan, host: ApiClient) -> None:
+    """Remove the policies with the last virtual cluster; an agent that runs does it itself."""
+    what = plan.what
+    await protected_claims.give_up_policies(host, what.namespace, what.agent, what.cluster, _say)
+
+
 async def _leave_both(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
     await leaving.remember_left(host, plan.what, _say)
     if await _is_served(plan, hub, host):
@@ -68,6 +83,7 @@ async def _leave_both(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
         async with leaving.take_lead(host, plan.what):
             _say("no agent runs: cleaning up here")
             await _leave_by_ourselves(plan, hub, host)
+            await _give_up_policies(plan, host)
     except leaving.AgentLeadsError:
         # It has had the time to renew the Lease of the Cluster, if it serves it.
         if await _is_served(plan, hub, host):
@@ -110,6 +126,7 @@ async def _leave_host(plan: LeavePlan, host: ApiClient) -> None:
     async with leaving.take_lead(host, what):
         await leaving.remember_left(host, what, _say)
         await leaving.clean_host(host, what, _say)
+        await _give_up_policies(plan, host)
     space = execution_namespace(what.cluster)
     _say(f"{what.cluster} has left the host. On the hub stay, since it does not answer:")
     _say(f"  Cluster {what.cluster}, its Works in {space}, its Lease in karmada-cluster")
@@ -153,7 +170,8 @@ async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str)
         _say(f"{cluster} is not on the hub: karmada-vc-agent leave {cluster} removes all it has")
         return 0
     leaving.check_ours(facts.cluster, cluster, await joining.host_uid(host))
-    cleaner = HostCleaner(host, plan.what.agent, cluster, _say)
+    user = await protected_claims.claims_user(host, plan.what.agent) if plan.is_sure else ""
+    cleaner = HostCleaner(host, plan.what.agent, cluster, _say, user)
     return await _prune_objects(plan, hub, cleaner) + await _prune_namespaces(plan, hub, cleaner)
 
 
@@ -241,25 +259,6 @@ async def _answers(plan: LeavePlan, client: ApiClient) -> bool:
         _say(f"the {client.name} does not answer: going on without it")
         return False
     return True
-
-
-async def as_agent(host: Credentials, cluster: dict[str, object], what: Leaving) -> Credentials:
-    """Return credentials of the agent's account on the host, or `host` where it has none.
-
-    A host may let only the agent's account delete namespaces that it claims (rewriting-rules
-    3.5, second policy). cluster: the host's entry of its kubeconfig.
-    """
-    client = ApiClient("host", host, connections=1)
-    try:
-        async with asyncio.timeout(PROBE_S):
-            token = await joining.account_token(
-                client, what.namespace, what.agent, TOKEN_LIFETIME_S
-            )
-    except (NotFoundError, UnreachableError, TimeoutError):
-        return host
-    finally:
-        await client.close()
-    return server_credentials(cluster, {"token": token}, host.source)
 
 
 def _client(name: str, credentials: Credentials) -> ApiClient:

@@ -55,13 +55,17 @@ class AgentLeadsError(LeaveError):
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Which virtual cluster of which agent leaves, and how."""
+    """Which virtual cluster of which agent leaves, and how.
+
+    claims_user: as whom its namespaces are given up; empty = as ourselves.
+    """
 
     cluster: str
     agent: str
     namespace: str
     preserve: bool
     timeout_s: float
+    claims_user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +325,7 @@ async def _delete(client: ApiClient, path: str, say: Say) -> None:
 
 async def clean_host(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Remove or release everything that is left on the host."""
-    cleaner = HostCleaner(host, leaving.agent, leaving.cluster, say)
+    cleaner = HostCleaner(host, leaving.agent, leaving.cluster, say, leaving.claims_user)
     await cleaner.clean(preserve=leaving.preserve)
 
 

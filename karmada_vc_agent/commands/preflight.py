@@ -117,8 +117,8 @@ async def check_rights(client: ApiClient, needs: Iterable[Need]) -> None:
         )
 
 
-async def may(client: ApiClient, need: Need) -> bool:
-    """Ask the server whether our own user may do something."""
+async def may(client: ApiClient, need: Need, as_user: str = "") -> bool:
+    """Ask the server whether our own user, or one we may act as, may do something."""
     resource, _, subresource = need.resource.partition("/")
     attributes = {
         "verb": need.verb,
@@ -133,7 +133,7 @@ async def may(client: ApiClient, need: Need) -> bool:
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    answer = await client.create(REVIEWS_PATH, review)
+    answer = await client.create(REVIEWS_PATH, review, as_user)
     return bool(dig(answer, "status", "allowed"))
 
 

@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 
 _PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 _MANAGED_BY = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
+ADMIN_ROLE = VIRTUAL_CLUSTER_ADMIN
+"""The only key, and the name of the ClusterRole."""
 PERIOD = Requeue(60.0)
 """How often it is compared with what the host serves; discovery is asked by ETag."""
 DISCOVERY_MAX_AGE_S = 30.0
@@ -54,11 +56,6 @@ class AdminRoleController:
             return await self._host.get(f"{_PATH}/{name}")
         except NotFoundError:
             return None
-
-
-def admin_role_key() -> str:
-    """Return the key of the one object that this controller keeps."""
-    return VIRTUAL_CLUSTER_ADMIN
 
 
 def _role(name: str, rules: list[Object]) -> Object:

@@ -4,7 +4,9 @@
     write   the policies that are missing or changed; never one that somebody else made
     ask     dry runs: whether the server acts on them, and whether PodNodeSelector is on
 
-One key stands for all of it. What was found is the condition PlacementEnforced of each Cluster.
+They go when the settings do not want them, and with the last virtual cluster: else nobody could
+delete what it leaves. One key stands for all of it. What was found is the condition
+PlacementEnforced of each Cluster.
 """
 
 import asyncio
@@ -15,10 +17,12 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.fleet.claims import Claims
 from karmada_vc_agent.fleet.hub_clusters import digest
+from karmada_vc_agent.fleet.installed_policies import remove_policies
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
+from karmada_vc_agent.kube.identity import user_name
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
 from karmada_vc_agent.model.rbac import Rule
@@ -44,12 +48,11 @@ IN_EFFECT_WITHIN_S = 10.0
 ASK_AGAIN_S = 0.25
 UNDECIDED_S = 10.0
 """A namespace that was just made may lack its ServiceAccount still, and refuse every pod."""
-TROUBLED_S, LOOK_AGAIN_S = 30.0, 300.0
+TROUBLED_S, LOOK_AGAIN_S = 10.0, 300.0
 """Rights and flags of the host change without an event."""
 DISCOVERY_MAX_AGE_S = 30.0
 PROBED_NAMESPACES = 3
 
-_SELF_SUBJECT_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _PLUGIN_REFUSES = "conflicts with its namespace node label selector"
 """How PodNodeSelector refuses a pod; policies are asked only after it."""
 _POLICY_REFUSES = "ValidatingAdmissionPolicy '"
@@ -62,7 +65,7 @@ NEEDED_RULE = Rule(
         "mutatingadmissionpolicies",
         "mutatingadmissionpolicybindings",
     ),
-    ("get", "list", "watch", "create", "update"),
+    ("get", "list", "watch", "create", "update", "delete"),
 )
 
 _DISABLED = Trouble(
@@ -78,6 +81,17 @@ _NOT_SERVED = Trouble(
 _FORBIDDEN = Trouble(
     "InstallationForbidden",
     f"the agent may not install admission policies: add to its ClusterRole {NEEDED_RULE}",
+)
+_NAMELESS = Trouble(
+    "InstallationForbidden",
+    "the agent may not ask the host for its own name, which admission policies must know: add to "
+    "its ClusterRole {apiGroups: [authentication.k8s.io], resources: [selfsubjectreviews], verbs: "
+    "[create]}",
+)
+_REMOVAL_FORBIDDEN = Trouble(
+    "RemovalForbidden",
+    "those that an earlier start installed, if any, stay, since the agent may not remove them: "
+    f"add to its ClusterRole {NEEDED_RULE}",
 )
 
 
@@ -102,8 +116,9 @@ class _Left:
 class PlacementGuard:
     """Sole writer of the agent's admission policies.
 
-    watch: asked to follow the policies of one kind; changes bring `EVERYTHING` up again.
-    on_change: called when the condition changed.
+    is_needed: whether there is anything to protect, or will be. watch: asked to follow the
+    policies of one kind; changes bring `EVERYTHING` up again. on_change: called when the
+    condition changed.
     """
 
     def __init__(
@@ -114,6 +129,7 @@ class PlacementGuard:
         virtual_clusters: Mapping[str, VirtualCluster],
         settings: GuardSettings,
         *,
+        is_needed: Callable[[], bool],
         watch: Callable[[Resource], object],
         on_change: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
@@ -123,6 +139,7 @@ class PlacementGuard:
         self._claims = claims
         self._virtual_clusters = virtual_clusters
         self._settings = settings
+        self._is_needed = is_needed
         self._watch = watch
         self._on_change = on_change
         self._clock = clock
@@ -155,18 +172,17 @@ class PlacementGuard:
         """Install what is missing and find out what holds. Raises KubeError."""
         served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
         kinds = _served_kinds(served)
+        if not self._is_needed():
+            for trouble in await self._uninstall(served):
+                _log.warning("Leaving admission policies behind", extra={"reason": trouble.text})
+            self._settled.set()
+            return Requeue(LOOK_AGAIN_S)
         layers: set[str] = set()
-        troubles: list[Trouble] = []
-        if not self._settings.install:
-            troubles.append(_DISABLED)
-        elif VALIDATING not in kinds:
-            troubles.append(_NOT_SERVED)
+        troubles = await self._arrange(kinds, served)
         if VALIDATING in kinds:
-            owner = await self._owner()
-            if self._settings.install:
-                troubles += await self._install(owner, kinds, served)
-            unheard = await self._ask(owner, kinds, layers)
-            if unheard and self._clock() - self._written_at < IN_EFFECT_WITHIN_S:
+            unheard = await self._ask(self._owner(), kinds, layers)
+            is_as_wanted = not (unheard if self._settings.install else layers)
+            if not is_as_wanted and self._clock() - self._written_at < IN_EFFECT_WITHIN_S:
                 return Requeue(ASK_AGAIN_S)
             troubles = troubles or unheard
         self._is_plugin_on = await self._ask_plugin()
@@ -174,6 +190,22 @@ class PlacementGuard:
             layers.add(POD_NODE_SELECTOR)
         self._report(Enforcement(frozenset(layers), tuple(troubles)))
         return Requeue(self._pause_s(troubles))
+
+    async def _arrange(self, kinds: Mapping[str, str], served: ServedApis) -> list[Trouble]:
+        """Make the policies be there, or not, as the settings say; return what stood in the way."""
+        if VALIDATING not in kinds:
+            return [_NOT_SERVED if self._settings.install else _DISABLED]
+        if not self._settings.install:
+            return [_DISABLED, *await self._uninstall(served)]
+        try:
+            # As the server tells it to the policies; a credential may be changed at any time.
+            user = await user_name(self._host)
+        except ForbiddenError:
+            return [_NAMELESS]
+        return await self._install(self._owner(user), kinds, served)
+
+    def _owner(self, user: str = "") -> PolicyOwner:
+        return PolicyOwner(self._settings.agent_name, self._settings.agent_namespace, user)
 
     def _pause_s(self, troubles: list[Trouble]) -> float:
         if self.is_undecided() and self._some_namespaces():
@@ -188,13 +220,6 @@ class PlacementGuard:
             _log.info("Reporting placement", extra=extra)
             self._on_change()
         self._settled.set()
-
-    async def _owner(self) -> PolicyOwner:
-        """Ask the server for our own name; it must be the one that it tells the policies."""
-        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        answer = await self._host.create(_SELF_SUBJECT_REVIEWS, review)
-        user = dig(answer, "status", "userInfo", "username") or ""
-        return PolicyOwner(self._settings.agent_name, self._settings.agent_namespace, user)
 
     # --- policies ---------------------------------------------------------------------------
 
@@ -221,6 +246,18 @@ class PlacementGuard:
             else:
                 troubles[trouble] = None
         return list(troubles)
+
+    async def _uninstall(self, served: ServedApis) -> list[Trouble]:
+        """Remove what we installed, now or in an earlier process."""
+        try:
+            removed = await remove_policies(self._host, served, self._settings.agent_name)
+        except ForbiddenError:
+            return [_REMOVAL_FORBIDDEN]
+        if removed:
+            _log.info("Removed admission policies", extra={"policies": ", ".join(removed)})
+            self._left.clear()
+            self._written_at = self._clock()
+        return []
 
     async def _ensure(self, resource: Resource, wanted: Object) -> Trouble | None:
         """Make one policy be there as wanted; a foreign one of that name is left alone."""
@@ -274,6 +311,9 @@ class PlacementGuard:
             layers.add(VALIDATING)
         else:
             unheard.append(_not_in_effect(VALIDATING, name, answer))
+        refusal = await self._dry_run_claim(owner)
+        if owner.claims_policy not in (refusal or "").partition(_POLICY_REFUSES)[2]:
+            unheard.append(_not_in_effect(VALIDATING, owner.claims_policy, refusal))
         if MUTATING in kinds:
             name = owner.selector_policy
             answer = await self._dry_run(policies.probe_pod(owner, name))
@@ -308,6 +348,15 @@ class PlacementGuard:
         ]
         return found[:PROBED_NAMESPACES]
 
+    async def _dry_run_claim(self, owner: PolicyOwner) -> str | None:
+        """Return how the server refuses a claim on our own namespace, None where it does not."""
+        path = f"/api/v1/namespaces/{owner.namespace}"
+        try:
+            await self._host.merge_patch(path, policies.probe_claim(owner), query={"dryRun": "All"})
+        except ApiError as error:
+            return str(error)
+        return None
+
     async def _dry_run(self, pod: Object) -> Object | str:
         """Return the pod as the server would take it, or how it refuses it."""
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
@@ -320,10 +369,7 @@ class PlacementGuard:
 def _served_kinds(served: ServedApis) -> dict[str, str]:
     """Return the version to use of each kind of policy that the host serves."""
     found = {}
-    for kind, versions in (
-        (VALIDATING, policies.VALIDATING_VERSIONS),
-        (MUTATING, policies.MUTATING_VERSIONS),
-    ):
+    for kind, versions in policies.VERSIONS.items():
         for version in versions:
             if GroupVersionKind(policies.GROUP, version, kind) in served.by_kind:
                 found[kind] = version
@@ -339,7 +385,7 @@ def _said(policy: Object) -> str:
     return f"{policy['kind']} {policy['metadata']['name']}"
 
 
-def _not_in_effect(kind: str, name: str, answer: Object | str) -> Trouble:
+def _not_in_effect(kind: str, name: str, answer: Object | str | None) -> Trouble:
     said = f"refused for another reason: {answer}" if isinstance(answer, str) else "let through"
     text = (
         f"{kind} {name} is not in effect (a probe was {said}): see that the kube-apiserver does "

@@ -18,6 +18,15 @@ _log = logging.getLogger(__name__)
 REFUSED_RETRY = Requeue(30.0)
 """A name that is taken or a Cluster that the hub refuses: tried again now and then, quietly."""
 
+_LEFT = (
+    "Not registering a virtual cluster that has left; to have it again run "
+    "karmada-vc-agent join, or start with --reregister"
+)
+_DELETED = (
+    "Leaving a Cluster deleted that was deleted on the hub; to register it again "
+    "change its settings or start with --reregister"
+)
+
 
 def settings_digest(vc: VirtualCluster) -> str:
     """Return a text that changes when any setting of a virtual cluster does.
@@ -82,23 +91,17 @@ class RegistrationController:
                 "has been registered"
             )
             return self._refused(name, text)
-        if record and record.has_left and name not in self._reregister:
-            self._say(
-                name,
-                "Not registering a virtual cluster that has left; to have it again run "
-                "karmada-vc-agent join, or start with --reregister",
-                logging.WARNING,
-            )
-            return None
-        if record and record.settings == settings and name not in self._reregister:
-            self._say(
-                name,
-                "Leaving a Cluster deleted that was deleted on the hub; to register it again "
-                "change its settings or start with --reregister",
-                logging.WARNING,
-            )
+        if self.stays_away(name):
+            self._say(name, _LEFT if record and record.has_left else _DELETED, logging.WARNING)
             return None
         return await self._register(vc, settings)
+
+    def stays_away(self, name: str) -> bool:
+        """Whether a virtual cluster of the settings is not registered, and is not going to be."""
+        record = self._state.cluster(name)
+        if record is None or name in self._reregister or self._clusters.ours(name) is not None:
+            return False
+        return record.has_left or record.settings == settings_digest(self._virtual_clusters[name])
 
     async def _register(self, vc: VirtualCluster, settings: str) -> Requeue | None:
         _log.info("Registering", extra={"virtual_cluster": vc.name})

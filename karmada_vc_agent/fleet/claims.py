@@ -69,6 +69,10 @@ class Claims:
         """Return the claims of one virtual cluster."""
         return self._by_cluster.get(cluster, {})
 
+    def is_empty(self) -> bool:
+        """Whether there is no claim at all, also of virtual clusters not in the settings."""
+        return not any(self._by_cluster.values())
+
     def on(self, host_namespace: str) -> Claim | None:
         """Return our claim on a host namespace, in force or not, or None."""
         return self._own(self.store.get("", host_namespace))

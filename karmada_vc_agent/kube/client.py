@@ -40,6 +40,7 @@ PATIENCE = 3
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
+_ACTS_AS = "Impersonate-User"
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -130,9 +131,14 @@ class ApiClient:
         """PUT and decode; as_user: see request()."""
         return _decoded(await self.request("PUT", path, body=obj, as_user=as_user))
 
-    async def merge_patch(self, path: str, patch: Any) -> Object:
-        """PATCH with a JSON merge patch and decode."""
-        return _decoded(await self.request("PATCH", path, body=patch, content_type=MERGE_PATCH))
+    async def merge_patch(
+        self, path: str, patch: Any, as_user: str = "", query: Query | None = None
+    ) -> Object:
+        """PATCH with a JSON merge patch and decode; as_user: see request()."""
+        answer = await self.request(
+            "PATCH", path, query=query, body=patch, content_type=MERGE_PATCH, as_user=as_user
+        )
+        return _decoded(answer)
 
     async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:
         """DELETE; options as DeleteOptions, for example preconditions; as_user: see request()."""
@@ -170,7 +176,7 @@ class ApiClient:
         """
         headers = {"Content-Type": content_type, "Accept": accept}
         if as_user:
-            headers["Impersonate-User"] = as_user
+            headers[_ACTS_AS] = as_user
         for attempt in range(PATIENCE + 1):
             try:
                 answer = await self._send(method, path, query, body, headers)
@@ -223,7 +229,9 @@ class ApiClient:
         self._answered()
         if status >= 400:
             answer = error_from_answer(status, received, retry_after)
-            raise self._explained(answer, need_of(method, path))
+            # What another user may not do is no right that we lack.
+            is_own = _ACTS_AS not in headers
+            raise self._explained(answer, need_of(method, path) if is_own else None)
         return status, received, etag
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:

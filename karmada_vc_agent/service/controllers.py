@@ -42,10 +42,7 @@ SWITCHES = {
 
 
 class Controllers:
-    """Makes the controllers, and those of their parts that nobody else needs.
-
-    reregister: virtual clusters that may take over a Cluster of another host.
-    """
+    """Makes the controllers, and those of their parts that nobody else needs."""
 
     def __init__(
         self,
@@ -54,14 +51,14 @@ class Controllers:
         placement: PlacementParts,
         leases: Leases,
         census: Census,
-        reregister: frozenset[str],
+        registration: RegistrationController,
     ) -> None:
         self._common = common
         self._works = works
         self._placement = placement
         self._leases = leases
         self._census = census
-        self._reregister = reregister
+        self._registration = registration
 
     def all(self) -> list[Controller[Any]]:
         """Return the controllers that are switched on."""
@@ -73,13 +70,7 @@ class Controllers:
 
     def _of_clusters(self) -> tuple[Controller[Any], ...]:
         common, queues = self._common, self._common.queues
-        registration = RegistrationController(
-            common.clients.hub,
-            common.stores.clusters,
-            common.state,
-            common.virtual_clusters,
-            self._reregister,
-        )
+        registration = self._registration
         lease = ClusterLeaseController(
             common.clients.hub_leases,
             common.stores.clusters,

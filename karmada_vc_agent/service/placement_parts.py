@@ -3,6 +3,7 @@
 from karmada_vc_agent.controllers.cluster_status import PODS_BY_NODE
 from karmada_vc_agent.controllers.escape_detector import SETTLES_S, EscapeDetector, HostPods
 from karmada_vc_agent.controllers.placement_guard import GuardSettings, PlacementGuard
+from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.works import Works
 from karmada_vc_agent.kube.informers import InformerSet
@@ -15,7 +16,12 @@ class PlacementParts:
     """Admission policies and the escape detector."""
 
     def __init__(
-        self, common: Common, works: Works, events: WorkEvents, triggers: Triggers
+        self,
+        common: Common,
+        works: Works,
+        events: WorkEvents,
+        triggers: Triggers,
+        registration: RegistrationController,
     ) -> None:
         config, stores, queues = common.config, common.stores, common.queues
         host, discovery = common.clients.host, common.discoveries.host
@@ -28,6 +34,10 @@ class PlacementParts:
             stores.claims,
             common.virtual_clusters,
             GuardSettings(config.agent_name, config.agent_namespace, config.install_policies),
+            is_needed=lambda: (
+                not stores.claims.is_empty()
+                or not all(map(registration.stays_away, common.virtual_clusters))
+            ),
             watch=self.policies.store,
             on_change=triggers.placement_changed,
         )

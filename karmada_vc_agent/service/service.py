@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from karmada_vc_agent.config import AgentConfig
-from karmada_vc_agent.controllers.admin_role import admin_role_key
+from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE
 from karmada_vc_agent.controllers.orphans import FIRST_LOOK_S
 from karmada_vc_agent.controllers.placement_guard import EVERYTHING, IN_EFFECT_WITHIN_S
+from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.census import Census, Counted, controller_label
 from karmada_vc_agent.fleet.lead import Lead
@@ -73,12 +74,15 @@ class Service:
         self._leases = Leases(common.queues.leases)
         triggers = Triggers(virtual_clusters, stores, common.queues, self._leases)
         self._works = works = WorkParts(common, triggers)
+        registration = RegistrationController(
+            clients.hub, stores.clusters, state, virtual_clusters, reregister
+        )
         self._placement = placement = PlacementParts(
-            common, works.watches.works, works.events, triggers
+            common, works.watches.works, works.events, triggers, registration
         )
         census = self._new_census()
         self._controllers: list[Controller[Any]] = Controllers(
-            common, works, placement, self._leases, census, reregister
+            common, works, placement, self._leases, census, registration
         ).all()
         triggers.connect(
             Told(
@@ -195,7 +199,7 @@ class Service:
         for name in self._common.virtual_clusters:
             queues.registration.add(name)
         queues.orphans.add_after(ALL, FIRST_LOOK_S)
-        queues.admin_role.add(admin_role_key())
+        queues.admin_role.add(ADMIN_ROLE)
         queues.guard.add(EVERYTHING)
         self._placement.escapes.look_at_all()
 

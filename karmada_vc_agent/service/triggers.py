@@ -114,6 +114,7 @@ class Triggers:
             watches.stop(name)
             self._leases.forget(name)
             self._look_at_overlaps()
+            self._queues.guard.add(EVERYTHING)
             return
         watches.start(name)
         self._queues.namespaces.add((name, DEFAULT_NAMESPACE))
@@ -213,6 +214,8 @@ class Triggers:
                 self._retry_cluster(claim.cluster)
             if before != after:
                 self._claim_changed(claim)
+        if before is not None and self._stores.claims.is_empty():
+            self._queues.guard.add(EVERYTHING)  # nothing may be left that needs policies
         if before != after and new is not None:
             self._namespace_claimed(new["metadata"]["name"], is_new=old is None)
         if old is None or new is None or _marks(old) != _marks(new):

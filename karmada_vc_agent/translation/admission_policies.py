@@ -10,10 +10,12 @@ The required selector is read from an annotation of the namespace, so nothing he
 virtual cluster. The two about pods have a second binding for one name in the agent's own
 namespace: a dry run with it tells whether the server acts on the policy yet, and no quota, limit
 or account of a virtual cluster can get in its way. It is made last, and servers read bindings in
-order: where it holds, the other holds.
+order: where it holds, the other holds. The third is asked by a claim on the agent's own namespace,
+which even the agent may not claim.
 Source: rewriting-rules 3.5; expressions run on kube-apiserver 1.34.4.
 """
 
+import re
 from dataclasses import dataclass
 
 from karmada_vc_agent.model.domain import (
@@ -22,11 +24,13 @@ from karmada_vc_agent.model.domain import (
     DOMAIN,
     NODE_SELECTOR_ANNOTATION,
 )
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, dig
 
 GROUP = "admissionregistration.k8s.io"
-VALIDATING_VERSIONS = ("v1",)
-MUTATING_VERSIONS = ("v1", "v1beta1", "v1alpha1")
+VERSIONS = {
+    "ValidatingAdmissionPolicy": ("v1",),
+    "MutatingAdmissionPolicy": ("v1", "v1beta1", "v1alpha1"),
+}
 """By preference. GA in 1.30 and 1.36; the older ones of the second are off by default."""
 
 UNPLACED_LABEL = f"{DOMAIN}/unplaced"
@@ -71,6 +75,20 @@ def probe_pod(owner: PolicyOwner, policy: str) -> Object:
     policy: its name; the policy that refuses does so, the one that changes adds UNPLACED_LABEL.
     """
     return bare_pod(_probe_name(policy), owner.namespace)
+
+
+def probe_claim(owner: PolicyOwner) -> Object:
+    """Return a merge patch of the agent's own namespace; the policy about claims refuses it."""
+    return {"metadata": {"labels": {CLUSTER_LABEL: "probe", AGENT_LABEL: owner.agent}}}
+
+
+def protected_user(policy: Object) -> str:
+    """Return who may change claims by a live policy about claims, "" where it does not say."""
+    for condition in dig(policy, "spec", "matchConditions") or ():
+        if condition.get("name") == _NOT_THE_AGENT:
+            match = _EXEMPT_USER.match(condition.get("expression") or "")
+            return re.sub(r"\\(.)", r"\1", match[1]) if match else ""
+    return ""
 
 
 def bare_pod(name: str, namespace: str, node_selector: dict[str, str] | None = None) -> Object:
@@ -184,6 +202,7 @@ def _selector() -> Object:
 def _claims(owner: PolicyOwner) -> Object:
     """Let the agent alone set, change or remove a claim of its own, and delete what is claimed.
 
+    Its own namespace is never claimed, so that it can see by a dry run that this is in effect.
     The subresources are in it as well: metadata can be changed through `status` and `finalize`.
     No selector picks the namespaces: for an update a server asks it of the new labels only, and
     whoever takes the labels off would not be seen.
@@ -221,8 +240,9 @@ def _claims(owner: PolicyOwner) -> Object:
         ),
         "matchConditions": [
             {
-                "name": "not-the-agent",
-                "expression": f"request.userInfo.username != '{_quoted(owner.user)}'",
+                "name": _NOT_THE_AGENT,
+                "expression": f"request.userInfo.username != '{_quoted(owner.user)}'"
+                f" || request.name == '{owner.namespace}'",
             }
         ],
         "variables": [*maps, {"name": "claimed", "expression": claimed}],
@@ -236,6 +256,8 @@ def _claims(owner: PolicyOwner) -> Object:
 
 
 _OLD_AND_NEW = ("oldObject", "object")
+_NOT_THE_AGENT = "not-the-agent"
+_EXEMPT_USER = re.compile(r"request\.userInfo\.username != '((?:[^'\\]|\\.)*)'")
 
 
 def _pairs() -> str:

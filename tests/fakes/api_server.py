@@ -71,7 +71,7 @@ class FakeApiServer:
         self.health: dict[str, int] = {"/readyz": 200, "/healthz": 200}
         self.version: Object = {"gitVersion": "v1.34.0"}
         self.admission: list[Callable[[Place, Object], Object]] = []
-        """Each may change what is to be created, or raise StatusError."""
+        """Each may change what is to be created or merged, or raise StatusError."""
         self.url = ""
         self._faults: list[Fault] = []
         self._watches: list[Watch] = []
@@ -279,23 +279,30 @@ class FakeApiServer:
         if not place.name and request.method == "GET":
             return _json(self._list(place, request.query))
         if not place.name and request.method == "POST":
-            body = request.body
-            for admit in self.admission:
-                body = admit(place, body)
+            body = self._admit(place, request.body)
             if request.query.get("dryRun") == "All":
                 return _json(body, 201)
             return _json(self.storage.create(place, body), 201)
         if request.method == "PATCH" and not _is_merge_patch(request):
             raise StatusError(415, "UnsupportedMediaType", "only merge patches")
+        if place.name and request.method == "PATCH":
+            body = self._admit(place, request.body)
+            if request.query.get("dryRun") == "All":
+                return _json(self.storage.get(place))
+            return _json(self.storage.merge_patch(place, body))
         acts: dict[str, Callable[[Place, Any], Object]] = {
             "GET": lambda place, _: self.storage.get(place),
             "PUT": self.storage.replace,
-            "PATCH": self.storage.merge_patch,
             "DELETE": self.storage.delete,
         }
         if not place.name or request.method not in acts:
             raise StatusError(405, "MethodNotAllowed", "the server does not allow this method")
         return _json(acts[request.method](place, request.body))
+
+    def _admit(self, place: Place, body: Any) -> Any:
+        for admit in self.admission:
+            body = admit(place, body)
+        return body
 
     def _place(self, request: Request) -> Place:
         place = self.storage.place(request.path)

@@ -1,6 +1,6 @@
 """AdminRoleController: lists what the host serves, leaves what is not ours."""
 
-from karmada_vc_agent.controllers.admin_role import PERIOD, AdminRoleController, admin_role_key
+from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE, PERIOD, AdminRoleController
 from tests.fakes.world import World
 
 PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles/virtual-cluster-admin"
@@ -8,7 +8,7 @@ PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles/virtual-cluster-admin"
 
 async def reconcile(world: World) -> None:
     controller = AdminRoleController(world.host_client, world.host_discovery)
-    assert await controller.reconcile(admin_role_key()) is PERIOD
+    assert await controller.reconcile(ADMIN_ROLE) is PERIOD
 
 
 async def test_role_lists_every_namespaced_resource_and_no_wildcard(world: World) -> None:

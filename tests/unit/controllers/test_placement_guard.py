@@ -52,21 +52,25 @@ def kinds(prefix: str, version: str) -> list[Served]:
 class Setting:
     """A guard and a host that acts on its policies, as far as the test says.
 
-    acts_on: kinds of policies the host heeds. has_plugin: PodNodeSelector is on.
+    acts_on: kinds of policies the host heeds, but for those of the names `unheeded`.
+    is_slow: it heeds them after they were deleted. has_plugin: PodNodeSelector is on.
     """
 
-    def __init__(self, world: World, *, install: bool = True) -> None:
+    def __init__(self, world: World, *, install: bool = True, reviews: int = 1000) -> None:
         self.world = world
         self.clock = Clock()
         self.acts_on = {"Validating", "Mutating"}
+        self.unheeded: set[str] = set()
+        self.is_slow = False
         self.has_plugin = False
+        self.is_needed = True
         self.watched: set[str] = set()
         self.changes: list[Condition | None] = []
         host = world.host
         host.storage.served += kinds("Validating", "v1")
         review: bytes = b'{"status": {"userInfo": {"username": "the-agent"}}}'
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-        host.answer(review, 201, path=path, times=1000)
+        host.answer(review, 201, path=path, times=reviews)
         host.admission.append(self._admit)
         self.guard = PlacementGuard(
             world.host_client,
@@ -74,12 +78,15 @@ class Setting:
             world.claims,
             world.virtual_clusters,
             GuardSettings(AGENT, HOME, install),
+            is_needed=lambda: self.is_needed,
             watch=lambda resource: self.watched.add(resource.gvk.kind),
             on_change=lambda: self.changes.append(self.guard.condition()),
             clock=self.clock,
         )
 
     def _admit(self, place: Place, pod: Object) -> Object:
+        if (place.served.kind, place.name) == ("Namespace", HOME):
+            self._refuse_as(OWNER.claims_policy)
         if place.served.kind != "Pod":
             return pod
         selector = pod["spec"].get("nodeSelector") or {}
@@ -89,11 +96,15 @@ class Setting:
                 raise StatusError(403, "Forbidden", text)
             return pod
         name = place.name or pod["metadata"]["name"]
-        if "Validating" in self.acts_on and self.world.host.find(f"{BINDINGS}/{name}"):
-            raise StatusError(422, "Invalid", f"ValidatingAdmissionPolicy '{name}' denied request")
+        self._refuse_as(name)
         if "Mutating" in self.acts_on and name == f"probe.{OWNER.selector_policy}":
             return {**pod, "spec": {**pod["spec"], "nodeSelector": {UNPLACED_LABEL: "true"}}}
         return pod
+
+    def _refuse_as(self, name: str) -> None:
+        is_obeyed = "Validating" in self.acts_on and name not in self.unheeded
+        if is_obeyed and (self.is_slow or self.world.host.find(f"{BINDINGS}/{name}")):
+            raise StatusError(422, "Invalid", f"ValidatingAdmissionPolicy '{name}' denied request")
 
     async def look(self) -> float:
         self.world.look()
@@ -255,16 +266,98 @@ async def test_nothing_is_installed_when_the_settings_say_so(idle: Setting) -> N
     assert idle.found()[:2] == ("False", "InstallationDisabled")
 
 
-async def test_policies_that_are_there_count_though_the_agent_may_not_touch_them(
-    setting: Setting,
-) -> None:
+@pytest.fixture
+async def unwilling(setting: Setting) -> Setting:
+    """Return a guard that is told not to install, where an earlier process did."""
     await setting.look()
     setting.world.host.admission.clear()
     setting.world.host.storage.served = setting.world.host.storage.served[:-2]
-    unwilling = Setting(setting.world, install=False)
+    return Setting(setting.world, install=False)
+
+
+def unmark(world: World) -> None:
+    """Make the policies look like those of somebody else."""
+    for path in (POLICIES, BINDINGS):
+        for policy in world.host.listed(path):
+            name = policy["metadata"]["name"]
+            world.host.change(f"{path}/{name}", metadata={**policy["metadata"], "labels": {}})
+
+
+async def test_policies_of_an_earlier_process_go_when_they_are_not_wanted(
+    unwilling: Setting,
+) -> None:
+    assert await unwilling.look() == TROUBLED_S
+    assert unwilling.world.host.listed(POLICIES) == unwilling.world.host.listed(BINDINGS) == []
+    assert [text.partition(" ")[0] for text in unwilling.written()] == ["DELETE"] * 5
+    assert unwilling.found()[:2] == ("False", "InstallationDisabled")
+
+
+async def test_policies_that_are_gone_are_not_told_to_hold(
+    unwilling: Setting,
+) -> None:
+    """A server goes by a policy for a moment after it was deleted."""
+    unwilling.is_slow = True
+    assert await unwilling.look() == ASK_AGAIN_S
+    assert unwilling.guard.condition() is None
+    unwilling.is_slow = False
+    await unwilling.look()
+    assert unwilling.found()[0] == "False"
+
+
+async def test_policies_of_somebody_else_stay_and_count(unwilling: Setting) -> None:
+    unmark(unwilling.world)
     await unwilling.look()
     assert unwilling.written() == []
     assert unwilling.found()[0] == "True"
+
+
+async def test_policies_that_cannot_be_removed_are_reported(unwilling: Setting) -> None:
+    unwilling.world.host.fail(403, "Forbidden", method="GET", path=BINDINGS)
+    await unwilling.look()
+    message = unwilling.found()[2]
+    assert "installPolicies is false" in message
+    assert message.endswith(str(NEEDED_RULE))
+
+
+async def test_policies_go_with_the_last_virtual_cluster(setting: Setting) -> None:
+    await setting.look()
+    setting.is_needed = False
+    assert await setting.look() == LOOK_AGAIN_S
+    assert setting.world.host.listed(POLICIES) == setting.world.host.listed(BINDINGS) == []
+    setting.is_needed = True
+    await setting.look()
+    assert len(setting.world.host.listed(POLICIES)) == 2
+
+
+async def test_an_agent_without_virtual_clusters_installs_nothing_and_waits_for_nothing(
+    setting: Setting, caplog: pytest.LogCaptureFixture
+) -> None:
+    setting.is_needed = False
+    setting.world.host.fail(403, "Forbidden", method="GET", path=BINDINGS)
+    await setting.look()
+    assert setting.written() == []
+    await setting.guard.wait_settled(0.0)
+    assert "Leaving admission policies behind" in caplog.text
+
+
+async def test_an_agent_that_may_not_know_its_name_installs_nothing(world: World) -> None:
+    world.host.seed(objects.namespace(HOME))
+    nameless = Setting(world, reviews=0)
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    world.host.fail(403, "Forbidden", path=path, times=2)
+    await nameless.look()
+    assert nameless.written() == []
+    assert "resources: [selfsubjectreviews]" in nameless.found()[2]
+
+
+async def test_claims_that_are_not_protected_are_reported(setting: Setting) -> None:
+    setting.unheeded = {OWNER.claims_policy}
+    assert await setting.look() == ASK_AGAIN_S
+    setting.clock.advance(IN_EFFECT_WITHIN_S)
+    await setting.look()
+    status, _, message = setting.found()
+    assert status == "True"
+    assert f"{OWNER.claims_policy} is not in effect (a probe was let through)" in message
 
 
 async def test_a_new_policy_gets_time_to_take_effect(setting: Setting) -> None:

@@ -371,3 +371,14 @@ async def test_write_with_the_rights_of_another_says_so(
     await client.create(MAPS, config_map())
     found = [request.headers.get("Impersonate-User") for request in host.writes()]
     assert found == [user, user, user, None]
+
+
+async def test_what_another_user_may_not_do_is_no_right_that_we_lack(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    text = 'User "a" cannot create resource "configmaps" in API group "" in the namespace "edge"'
+    host.fail(403, "Forbidden", message=text, times=2)
+    for user, lacks in (("system:serviceaccount:tenants:a", False), ("", True)):
+        with pytest.raises(ForbiddenError) as raised:
+            await client.create(MAPS, config_map(), user)
+        assert (raised.value.need is not None) is lacks

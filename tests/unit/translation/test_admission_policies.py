@@ -76,7 +76,7 @@ def test_only_validating_bindings_say_what_to_do() -> None:
         assert actions == wanted
 
 
-@pytest.mark.parametrize("version", policies.MUTATING_VERSIONS)
+@pytest.mark.parametrize("version", policies.VERSIONS["MutatingAdmissionPolicy"])
 def test_mutating_policies_are_written_in_the_version_that_is_served(version: str) -> None:
     found = {obj["apiVersion"] for obj in policies.mutating_policies(OWNER, version)}
     assert found == {f"admissionregistration.k8s.io/{version}"}
@@ -101,7 +101,31 @@ def test_the_agent_itself_is_exempt_whatever_its_name() -> None:
     [condition] = named(everything(owner))["ValidatingAdmissionPolicy", owner.claims_policy][
         "matchConditions"
     ]
-    assert condition["expression"] == "request.userInfo.username != 'it\\'s \\\\ me'"
+    assert condition["expression"] == (
+        "request.userInfo.username != 'it\\'s \\\\ me' || request.name == 'agents'"
+    )
+
+
+@pytest.mark.parametrize("user", [OWNER.user, "it's \\ me", "a' || b", "\\"])
+def test_the_account_of_the_agent_can_be_read_from_its_policy(user: str) -> None:
+    owner = PolicyOwner("agent-1", "agents", user)
+    found = {
+        obj["metadata"]["name"]: policies.protected_user(obj)
+        for obj in policies.validating_policies(owner)
+        if obj["kind"] == "ValidatingAdmissionPolicy"
+    }
+    assert found[owner.claims_policy] == user
+    assert found[owner.placement_policy] == ""
+
+
+def test_a_policy_that_says_something_else_names_no_account() -> None:
+    for conditions in ([], [{"name": "not-the-agent", "expression": "true"}], [{"name": "x"}]):
+        assert policies.protected_user({"spec": {"matchConditions": conditions}}) == ""
+
+
+def test_the_agent_may_not_claim_its_own_namespace() -> None:
+    patch = policies.probe_claim(OWNER)
+    assert patch["metadata"]["labels"] == {CLUSTER_LABEL: "probe", AGENT_LABEL: "agent-1"}
 
 
 def test_policies_of_the_same_agent_are_the_same() -> None:

@@ -1,0 +1,108 @@
+"""One attempted escape: what is tried, and how its outcome is put into words."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ParamSpec
+
+from e2e.lab.api import Api, ApiError, Object
+from e2e.lab.lab import Group, Lab
+from e2e.lab.wait import eventually
+from e2e.lab.works import condition
+
+P = ParamSpec("P")
+
+DOMAIN = "virtualcluster.kubeedge.io"
+SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
+_POLICY = re.compile(r"ValidatingAdmissionPolicy '([\w-]+)\.")
+_CODE = re.compile(r"refused [^:]+: (\w+): ")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Two branches that one agent serves.
+
+    home: host namespace of `mine`, in which pods can be made. tenant: a ServiceAccount in it to
+    which the host's own `cluster-admin` is bound there, more than any branch is ever given.
+    """
+
+    lab: Lab
+    mine: Group
+    theirs: Group
+    home: str
+    tenant: Api
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the hub that both branches have."""
+        return self.lab.id
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A row of the table in docs/isolation.md.
+
+    act: tries it, and returns what became of it, seen on the servers.
+    """
+
+    title: str
+    outcome: str
+    act: Callable[[Scene], str]
+
+
+def refused_by_rbac(error: ApiError) -> str:
+    is_rbac = error.code == 403 and " cannot " in str(error)
+    return "forbidden (403), no right" if is_rbac else f"another answer: {error}"
+
+
+def refused_by_policy(error: ApiError) -> str:
+    found = _POLICY.search(str(error))
+    return f"refused (422) by `{found[1]}`" if found and error.code == 422 else str(error)
+
+
+def answer(
+    says: Callable[[ApiError], str], act: Callable[P, object], *args: P.args, **named: P.kwargs
+) -> str:
+    """Return how a server answers to an act."""
+    try:
+        act(*args, **named)
+    except ApiError as error:
+        return says(error)
+    return "done"
+
+
+def all_alike(outcomes: Iterable[str]) -> str:
+    """Return the one outcome of several attempts, or all of them."""
+    return "; ".join(dict.fromkeys(outcomes))
+
+
+def by_work(scene: Scene, *manifests: Object) -> str:
+    """Send manifests in a Work; return the code of its refusal, or "applied"."""
+    name = f"escape-{len(scene.lab.works(scene.mine))}"
+    work = scene.lab.create_work(scene.mine, name, *manifests)
+
+    def look() -> Object:
+        return condition(scene.lab.hub.get(work), "Applied")
+
+    applied = eventually(look)
+    if applied["status"] == "True":
+        return "applied"
+    codes = _CODE.findall(applied["message"])
+    if len(codes) != len(manifests):
+        return str(applied["message"])
+    return all_alike(f"refused, `{code}`" for code in codes)
+
+
+@contextmanager
+def unchanged(api: Api, path: str) -> Iterator[None]:
+    """Fail where an object is not the same afterwards."""
+    before = _without_version(api.get(path))
+    yield
+    assert _without_version(api.get(path)) == before
+
+
+def _without_version(obj: Object) -> Object:
+    for field in ("resourceVersion", "managedFields"):
+        obj["metadata"].pop(field, None)
+    return obj

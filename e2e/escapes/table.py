@@ -1,0 +1,5 @@
+"""All attempted escapes, in the order in which docs/isolation.md has them."""
+
+from e2e.escapes import by_work, on_host
+
+ATTEMPTS = (*by_work.ATTEMPTS, *on_host.ATTEMPTS)
