@@ -17,7 +17,8 @@ from importlib import metadata
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from karmada_vc_agent.config import AgentConfig, ConfigError
+from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.census import HOST, HUB
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH

@@ -14,9 +14,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from karmada_vc_agent import config as settings
 from karmada_vc_agent.agent import Agent
-from karmada_vc_agent.config import AgentConfig, ConfigError
+from karmada_vc_agent.config.durations import format_duration
+from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.config.settings import DURATIONS, FLAGS, AgentConfig, camel
 from karmada_vc_agent.fleet.agent_state import StateError
 from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.credentials import Credentials
@@ -86,7 +88,7 @@ def main() -> None:
 
 def _flags(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command one option for each setting that is a flag."""
-    for setting in reversed(settings.FLAGS):
+    for setting in reversed(FLAGS):
         name = f"--{setting.name.replace('_', '-')}"
         default = setting.default
         if isinstance(default, bool):
@@ -101,7 +103,7 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
                 name,
                 setting.name,
                 default=None,
-                type=str,  # config.py says in one line what is wrong with a number
+                type=str,  # config says in one line what is wrong with a number
                 metavar=_metavar(setting),
                 help=setting.metadata["help"] + _default(setting),
             )
@@ -110,7 +112,7 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _metavar(setting: Any) -> str:
-    if setting.name in settings.DURATIONS:
+    if setting.name in DURATIONS:
         return "DURATION"
     return {int: "NUMBER", float: "NUMBER", str: "TEXT"}[type(setting.default)]
 
@@ -119,8 +121,8 @@ def _default(setting: Any) -> str:
     if setting.default == "":
         return ""
     text = setting.default
-    if setting.name in settings.DURATIONS:
-        text = settings.format_duration(setting.default)
+    if setting.name in DURATIONS:
+        text = format_duration(setting.default)
     return f"  [default: {text}]"
 
 
@@ -149,7 +151,7 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     KARMADA_VC_AGENT_ and its name. The last one wins: file, environment, flag.
     """
     try:
-        config = settings.load_config(config_path, flags, _variables())
+        config = load_config(config_path, flags, _variables())
         _check_beyond_config(config, reregister)
         namespace = config.agent_namespace or pod_namespace() or config.agent_name
         config = replace(config, agent_namespace=namespace)
@@ -173,7 +175,7 @@ def _variables() -> dict[str, str]:
 
 
 def _check_beyond_config(config: AgentConfig, reregister: tuple[str, ...]) -> None:
-    """Check what config.py cannot, since it knows no rules. Raises ConfigError."""
+    """Check what config cannot, since it knows no rules. Raises ConfigError."""
     try:
         NamespaceTemplate.parse(config.namespace_template)
     except ValueError as error:
@@ -241,7 +243,7 @@ async def _run_until_signal(agent: Agent, config: AgentConfig, metrics: Metrics)
                 runner = await serve(getattr(config, setting), routes)
             except (OSError, ValueError) as error:
                 problem = (isinstance(error, OSError) and error.strerror) or str(error)
-                raise ConfigError("settings", settings.camel(setting), problem) from error
+                raise ConfigError("settings", camel(setting), problem) from error
             if runner is not None:
                 endpoints.push_async_callback(runner.cleanup)
         await agent.run(stop)

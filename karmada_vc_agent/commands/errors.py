@@ -10,7 +10,7 @@ from karmada_vc_agent.commands.agent_certificate import CertificateError
 from karmada_vc_agent.commands.bootstrap import BootstrapError
 from karmada_vc_agent.commands.leaving import LeaveError
 from karmada_vc_agent.commands.preflight import PreflightError
-from karmada_vc_agent.config import ConfigError
+from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import click
 
-from karmada_vc_agent import config as settings
 from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.access.rights import OPTIONAL_CONTROLLERS
 from karmada_vc_agent.commands.agent_certificate import YEAR_S
 from karmada_vc_agent.commands.bootstrap import check_hash, parse_token
 from karmada_vc_agent.commands.errors import one_line_errors
 from karmada_vc_agent.commands.join_run import HubOptions, JoinPlan, Output, run_join
-from karmada_vc_agent.config import DNS_LABEL, AgentConfig, ConfigError
+from karmada_vc_agent.config.checks import DNS_LABEL
+from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 
 IMAGE = "karmada-vc-agent:0.1.0"
@@ -141,7 +143,7 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
     if bool(file) == bool(options["names"]):
         raise _wrong("--config", "give a settings file, or names with --name; one of both")
     given = {key: options[key] or None for key in ("agent_name", "agent_namespace")}
-    config = settings.load_config(file, given) if file else None
+    config = load_config(file, given) if file else None
     clusters = tuple(vc.name for vc in config.virtual_clusters) if config else options["names"]
     _check_names(clusters)
     agent = (config.agent_name if config else options["agent_name"]) or AGENT_NAME

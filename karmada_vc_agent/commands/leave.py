@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 
-from karmada_vc_agent import config as settings
 from karmada_vc_agent.commands.errors import one_line_errors
 from karmada_vc_agent.commands.leave_run import LeavePlan, run_leave, run_prune
 from karmada_vc_agent.commands.leaving import Leaving
-from karmada_vc_agent.config import AgentConfig, ConfigError, parse_duration_s
+from karmada_vc_agent.config.durations import parse_duration_s
+from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig
 
 _EPILOG = """\b
@@ -98,7 +100,7 @@ def _what(options: dict[str, Any]) -> Leaving:
         raise ConfigError("flags", "--prune", "goes with neither --preserve-resources nor --force")
     file: Path | None = options["config_path"]
     given = {key: options[key] or None for key in ("agent_name", "agent_namespace")}
-    config = settings.load_config(file, given) if file else None
+    config = load_config(file, given) if file else None
     agent = (config.agent_name if config else options["agent_name"]) or AgentConfig().agent_name
     namespace = (config.agent_namespace if config else options["agent_namespace"]) or agent
     try:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.discovery import Discovery, Resource

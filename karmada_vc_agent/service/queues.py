@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.controllers.endpoint_slices import ServiceKey
 from karmada_vc_agent.controllers.escape_detector import PodKey
 from karmada_vc_agent.fleet.claims import Claims

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE
 from karmada_vc_agent.controllers.orphans import FIRST_LOOK_S
 from karmada_vc_agent.controllers.placement_guard import EVERYTHING, IN_EFFECT_WITHIN_S

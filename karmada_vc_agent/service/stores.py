@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.controllers.cluster_status import pod_indexes
 from karmada_vc_agent.fleet.census import HOST_OBJECT_INDEX, cluster_label
 from karmada_vc_agent.fleet.claims import Claims

@@ -1,6 +1,6 @@
 """The facts of this moment that a translation rests on."""
 
-from karmada_vc_agent.config import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.fleet.node_groups import NodeGroups
 from karmada_vc_agent.fleet.work_watches import WorkWatches
 from karmada_vc_agent.fleet.works import is_of_cluster

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from karmada_vc_agent.cli import main
-from karmada_vc_agent.config import FLAGS
+from karmada_vc_agent.config.settings import FLAGS
 
 SETTINGS = """\
 apiVersion: config.virtualcluster.kubeedge.io/v1alpha1

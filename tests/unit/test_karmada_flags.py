@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from karmada_vc_agent.cli import main
-from karmada_vc_agent.config import DURATIONS, FLAGS, format_duration, parse_duration_s
+from karmada_vc_agent.config.durations import format_duration, parse_duration_s
+from karmada_vc_agent.config.settings import DURATIONS, FLAGS
 from karmada_vc_agent.karmada_flags import REPLACED, translated
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "flags.md"

@@ -7,16 +7,10 @@ import pytest
 import yaml
 
 from karmada_vc_agent.agent import Agent
-from karmada_vc_agent.config import (
-    DURATIONS,
-    FLAGS,
-    AgentConfig,
-    ConfigError,
-    camel,
-    format_duration,
-    load_config,
-    parse_duration_s,
-)
+from karmada_vc_agent.config.durations import format_duration, parse_duration_s
+from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.config.settings import DURATIONS, FLAGS, AgentConfig, camel
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.selectors import Requirement
 from karmada_vc_agent.model.virtual_cluster import ApplyAs

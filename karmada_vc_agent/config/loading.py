@@ -1,0 +1,53 @@
+"""Puts the settings of file, environment and flags together."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.file import read_file
+from karmada_vc_agent.config.settings import FLAGS, AgentConfig, camel
+from karmada_vc_agent.config.values import value_of
+
+
+def load_config(
+    path: Path | None, overrides: Mapping[str, Any], variables: Mapping[str, str] | None = None
+) -> AgentConfig:
+    """Read the file, lay `overrides` (flag name with underscores -> value) over it, check all.
+
+    variables: the environment variable of each override that came from one.
+    Raises ConfigError.
+    """
+    origins: dict[str, tuple[str, str]] = {}
+    settings: dict[str, Any] = {}
+    source = str(path) if path else "flags"
+    if path:
+        settings = read_file(path)
+    for setting in FLAGS:
+        if overrides.get(setting.name) is not None:
+            variable = (variables or {}).get(setting.name)
+            flag = f"--{setting.name.replace('_', '-')}"
+            origin = (f"environment {variable}", "") if variable else ("flags", flag)
+            origins[camel(setting.name)] = origin
+            settings[setting.name] = value_of(setting, overrides[setting.name], *origin)
+    config = AgentConfig(**settings)
+    zones = tuple(zone.strip() for zone in config.cluster_zones.split(",") if zone.strip())
+    described = tuple(
+        replace(
+            vc,
+            provider=vc.provider or config.cluster_provider,
+            region=vc.region or config.cluster_region,
+            zones=vc.zones or zones,
+        )
+        for vc in config.virtual_clusters
+    )
+    config = replace(config, virtual_clusters=described)
+    try:
+        check(config, source)
+    except ConfigError as error:
+        if error.path not in origins:
+            raise
+        raise ConfigError(*origins[error.path], error.problem) from None
+    return config
