@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.translation.pod_templates import PodSpec, pod_specs
+from karmada_vc_agent.translation.pod_templates import PodSpec, are_fixed, pod_specs
 from karmada_vc_agent.translation.refusal import Code, Refusal
 
-_KINDS = frozenset((("", "Pod"), ("batch", "Job")))
 _ANSWERS = ("field is immutable", "pod updates may not change fields")
 """How the host says so of a Job and of a Pod; it prints the whole pod spec beside (1.34.4)."""
 
@@ -21,7 +20,7 @@ def explain_immutable(
     """
     if live is None or not any(words in answer for words in _ANSWERS):
         return None
-    if (gvk.group, gvk.kind) not in _KINDS:
+    if not are_fixed(gvk):
         return None
     for pod_spec in pod_specs(live, gvk):
         missing = _missing(pod_spec, required)

@@ -41,6 +41,7 @@ def _ray(kind: str, cluster_spec: str) -> PodTemplates:
     return PodTemplates("ray.io", kind, tuple(f"{cluster_spec}.{path}" for path in paths))
 
 
+_FIXED = frozenset((("", "Pod"), ("batch", "Job")))
 _TEMPLATE = ("spec.template.spec",)
 _JOB_TEMPLATES = (
     PodTemplates("", "Pod", ("spec",)),
@@ -147,6 +148,11 @@ def pod_specs(
                 if isinstance(spec, dict) and where not in seen:
                     seen.add(where)
                     yield PodSpec(where, spec, row.selector_only)
+
+
+def are_fixed(gvk: GroupVersionKind) -> bool:
+    """Whether the API server lets nobody change the pod specs of an object that is there."""
+    return (gvk.group, gvk.kind) in _FIXED
 
 
 def add_missing_specs(obj: Object, gvk: GroupVersionKind) -> None:

@@ -12,15 +12,10 @@ from karmada_vc_agent.model.objects import (
     metadata_map,
 )
 from karmada_vc_agent.translation import placement
+from karmada_vc_agent.translation.pod_templates import are_fixed, pod_specs
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.surroundings import Surroundings
 from karmada_vc_agent.translation.translate import NAMESPACE_GVK, HostObject
-
-_FIXED_POD_SPECS = {
-    GroupVersionKind("", "v1", "Pod"): ("spec",),
-    GroupVersionKind("batch", "v1", "Job"): ("spec", "template", "spec"),
-}
-"""Kind -> where its pod spec is, which the API server lets nobody change."""
 
 
 def assert_placement(
@@ -64,10 +59,11 @@ def _node_it_runs_on(obj: Object, live: Object | None) -> str | None:
 
 
 def _keep_tolerations(obj: Object, live: Object, surroundings: Surroundings) -> None:
-    path = _FIXED_POD_SPECS.get(gvk_of(obj))
-    if path is not None:
-        live_spec = dig(live, *path) or {}
-        placement.keep_tolerations(dig(obj, *path), live_spec, surroundings.node_taints)
+    gvk = gvk_of(obj)
+    if not are_fixed(gvk):
+        return
+    for wanted, found in zip(pod_specs(obj, gvk), pod_specs(live, gvk), strict=False):
+        placement.keep_tolerations(wanted.spec, found.spec, surroundings.node_taints)
 
 
 def _keep_our_metadata(obj: Object, translated: Object) -> None:
