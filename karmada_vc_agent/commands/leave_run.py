@@ -159,7 +159,7 @@ async def run_prune(plan: LeavePlan) -> None:
         for cluster in clusters:
             total += await _prune(plan, hub, host, cluster)
     if total and not plan.is_sure:
-        _say(f"{total} objects would be removed; with --yes they are")
+        _say(f"with --yes what is listed is removed: {total} in all")
     elif not total:
         _say("nothing is orphaned")
 
