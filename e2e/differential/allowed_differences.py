@@ -65,6 +65,12 @@ ALLOWED: tuple[Allowed, ...] = (
         f"{_RULES} 3.4",
     ),
     Allowed(
+        "storage-class",
+        "events.execution-controller ImmediateBinding Work/storage-class",
+        "volumes that are made before a pod wants them may be out of reach of the nodes",
+        f"{_RULES} 3.4",
+    ),
+    Allowed(
         "cluster-conditions",
         "cluster.status.conditions.PlacementEnforced",
         "a condition of ours says what keeps pods on the nodes of the virtual cluster",
