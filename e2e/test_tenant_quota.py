@@ -42,7 +42,9 @@ class Meter:
             thread.join()
 
     def _run(self) -> None:
-        while not self._ended.is_set():
+        is_last = False
+        while not is_last:
+            is_last = self._ended.is_set()  # what is there at the end is seen in any case
             self.most_pods = max(self.most_pods, pods_of(self._lab, self._group))
             self.most_enforced = max(self.most_enforced, enforced(self._lab, self._group))
             self.looks += 1
