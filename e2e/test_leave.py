@@ -90,7 +90,7 @@ def test_preserved_resources_stay_without_marks(lab: Lab) -> None:
     kept = {"work.karmada.io/conflict-resolution"}
     assert not [key for key in marks.keys() - kept if "kubeedge.io/" in key or "karmada.io/" in key]
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
-    assert not lab.host.list(NAMESPACES, f"{CLUSTER_LABEL}={group.name}")
+    _wait_host_clean(lab, group)
     eventually(lambda: _assert_no_policies(lab))  # the agent, which runs, removes them
     for name in (group.host_namespace("default"), live["metadata"]["namespace"]):
         lab.host.delete(f"{NAMESPACES}/{name}")
