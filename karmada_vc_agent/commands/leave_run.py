@@ -227,7 +227,7 @@ def _warn(plan: LeavePlan, facts: HubFacts) -> None:
         _say(f"Cluster {plan.what.cluster} is not on the hub; removing what is left of it")
     if not facts.bindings:
         return
-    _say(f"{len(facts.bindings)} bindings target {plan.what.cluster}; what they run there ends:")
+    _say(f"bindings that target {plan.what.cluster}; what they run there ends:")
     for binding in facts.bindings[:SHOWN]:
         _say(f"  {binding}")
     if len(facts.bindings) > SHOWN:
