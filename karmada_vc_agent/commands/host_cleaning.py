@@ -19,7 +19,7 @@ from karmada_vc_agent.model.domain import (
     CREATED_BY_AGENT_ANNOTATION,
     SHARED_LABEL,
 )
-from karmada_vc_agent.model.objects import Object, annotations_of, namespaced_name
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, namespaced_name
 from karmada_vc_agent.planning.metadata import without_claims
 from karmada_vc_agent.planning.orphans import (
     is_foreign,
@@ -164,6 +164,13 @@ class HostCleaner:
                 self._say(f"host: namespace {name} deleted")
         except (NotFoundError, ConflictError):
             return
+
+
+async def claimed_clusters(host: ApiClient, agent: str) -> tuple[str, ...]:
+    """Return the virtual clusters for which an agent claims namespaces, by name."""
+    selector = f"{AGENT_LABEL}={agent},{CLUSTER_LABEL}"
+    answer = await host.get(NAMESPACES_PATH, {"labelSelector": selector})
+    return tuple(sorted({labels_of(item)[CLUSTER_LABEL] for item in answer.get("items") or ()}))
 
 
 def describe(found: Found) -> str:

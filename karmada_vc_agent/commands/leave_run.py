@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 import click
 
 from karmada_vc_agent.commands import joining, leaving, protected_claims
-from karmada_vc_agent.commands.host_cleaning import HostCleaner, describe
+from karmada_vc_agent.commands.host_cleaning import HostCleaner, claimed_clusters, describe
 from karmada_vc_agent.commands.leaving import SHOWN, HubFacts, LeaveError, Leaving
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import labels_of
 from karmada_vc_agent.planning.orphans import is_orphan, namespaces_needed
 
 PROBE_S = 10.0
@@ -154,7 +153,11 @@ async def run_prune(plan: LeavePlan) -> None:
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(_client("hub", plan.hub))
         host = await stack.enter_async_context(_client("host", plan.host))
-        clusters = (plan.what.cluster,) if plan.what.cluster else await _served(host, plan.what)
+        clusters = (
+            (plan.what.cluster,)
+            if plan.what.cluster
+            else await claimed_clusters(host, plan.what.agent)
+        )
         total = 0
         for cluster in clusters:
             total += await _prune(plan, hub, host, cluster)
@@ -209,14 +212,6 @@ async def _prune_namespaces(plan: LeavePlan, hub: ApiClient, cleaner: HostCleane
         if name in await cleaner.orphaned_namespaces(needed):  # no Work came meanwhile
             await cleaner.give_up(name, live, preserve=False)
     return pruned
-
-
-async def _served(host: ApiClient, what: Leaving) -> tuple[str, ...]:
-    """Return the virtual clusters for which this agent claims namespaces."""
-    selector = f"{AGENT_LABEL}={what.agent},{CLUSTER_LABEL}"
-    answer = await host.get("/api/v1/namespaces", {"labelSelector": selector})
-    names = {labels_of(item)[CLUSTER_LABEL] for item in answer.get("items") or []}
-    return tuple(sorted(names))
 
 
 # --- talking ----------------------------------------------------------------------------

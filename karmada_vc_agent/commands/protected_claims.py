@@ -9,6 +9,7 @@ clusters all the while. Why: docs/adr/0017.
 from collections.abc import Callable
 
 from karmada_vc_agent.commands.applying import find
+from karmada_vc_agent.commands.host_cleaning import NAMESPACES_PATH, claimed_clusters
 from karmada_vc_agent.commands.preflight import PreflightError, may
 from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.installed_policies import remove_policies
@@ -16,8 +17,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.identity import need_to_act_as, user_name
 from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
-from karmada_vc_agent.model.objects import labels_of
+from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.translation.admission_policies import GROUP, PolicyOwner, protected_user
 
 _POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
@@ -70,11 +70,9 @@ async def give_up_policies(
 
 async def _others(host: ApiClient, namespace: str, agent: str, cluster: str) -> bool:
     """Whether the agent has claims or registrations of other virtual clusters."""
-    selector = f"{AGENT_LABEL}={agent},{CLUSTER_LABEL}"
-    claimed = await host.get("/api/v1/namespaces", {"labelSelector": selector})
-    if any(labels_of(item)[CLUSTER_LABEL] != cluster for item in claimed.get("items") or ()):
+    if any(name != cluster for name in await claimed_clusters(host, agent)):
         return True
-    if await find(host, f"/api/v1/namespaces/{namespace}") is None:
+    if await find(host, f"{NAMESPACES_PATH}/{namespace}") is None:
         return False
     state = AgentState(host, namespace, agent)
     await state.load()
