@@ -6,20 +6,18 @@ the namespace carries the claim of this agent too.
 
 from collections.abc import Callable, Container
 
-from karmada_vc_agent.fleet.claims import claim_of, unclaim
+from karmada_vc_agent.fleet.claims import claim_of, is_made_by_agent, unclaim
 from karmada_vc_agent.fleet.labelled_objects import labelled_objects, objects_in
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError
 from karmada_vc_agent.model.domain import (
-    ADOPTED_ANNOTATION,
     AGENT_LABEL,
     CLUSTER_LABEL,
-    CREATED_BY_AGENT_ANNOTATION,
     SHARED_LABEL,
 )
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, namespaced_name
+from karmada_vc_agent.model.objects import Object, labels_of, namespaced_name
 from karmada_vc_agent.planning.metadata import without_claims
 from karmada_vc_agent.planning.orphans import (
     is_foreign,
@@ -94,7 +92,7 @@ class HostCleaner:
 
         One that the agent made goes with all that is in it, so nothing of others may be there.
         """
-        if not _is_made_by_agent(live):
+        if not is_made_by_agent(live):
             return ""
         served = await self._discovery.refresh()
         if not served.is_complete:
@@ -156,7 +154,7 @@ class HostCleaner:
         """Delete a claimed namespace that the agent made, else take the claim off it."""
         path = f"{NAMESPACES_PATH}/{name}"
         try:
-            if preserve or not _is_made_by_agent(live):
+            if preserve or not is_made_by_agent(live):
                 await self._host.merge_patch(path, unclaim(live), self._claims_user)
                 self._say(f"host: namespace {name} stays, without our claim")
             elif not live["metadata"].get("deletionTimestamp"):
@@ -179,11 +177,6 @@ def describe(found: Found) -> str:
     metadata = live["metadata"]
     name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
     return f"{resource.gvk.kind} {name} (Work {work_of(live)})"
-
-
-def _is_made_by_agent(namespace: Object) -> bool:
-    marks = annotations_of(namespace)
-    return marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and ADOPTED_ANNOTATION not in marks
 
 
 def _is_at_home(live: Object, claimed: Container[str]) -> bool:

@@ -9,7 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from karmada_vc_agent.fleet.claims import Claims, claim_of, unclaim
+from karmada_vc_agent.fleet.claims import Claims, claim_of, is_made_by_agent, unclaim
 from karmada_vc_agent.fleet.default_objects import DefaultObjects
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects
 from karmada_vc_agent.kube.client import ApiClient
@@ -20,7 +20,6 @@ from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
     ALLOW_ADOPTION_ANNOTATION,
-    CREATED_BY_AGENT_ANNOTATION,
     NODE_SELECTOR_ANNOTATION,
     is_ours,
 )
@@ -166,9 +165,8 @@ class NamespaceController:
         if claim is None or (claim.cluster, claim.namespace) != (vc.name, namespace):
             return
         self._equipped.discard(name)
-        created = annotations_of(live).get(CREATED_BY_AGENT_ANNOTATION) == "true"
         try:
-            if preserve or not created or ADOPTED_ANNOTATION in annotations_of(live):
+            if preserve or not is_made_by_agent(live):
                 await self._defaults.clear(name)
                 await self._host.merge_patch(_path(name), unclaim(live))
             elif not _is_terminating(live):

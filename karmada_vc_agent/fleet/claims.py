@@ -11,8 +11,10 @@ from typing import NamedTuple
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import (
+    ADOPTED_ANNOTATION,
     AGENT_LABEL,
     CLUSTER_LABEL,
+    CREATED_BY_AGENT_ANNOTATION,
     NAMESPACE_LABEL,
     NODE_SELECTOR_ANNOTATION,
     is_ours,
@@ -39,6 +41,12 @@ def claim_of(host_namespace: Object) -> Claim | None:
         VirtualNamespace(labels[NAMESPACE_LABEL]),
         labels.get(AGENT_LABEL, ""),
     )
+
+
+def is_made_by_agent(host_namespace: Object) -> bool:
+    """Whether an agent made a namespace, so that it is deleted when it is given up."""
+    marks = annotations_of(host_namespace)
+    return marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and ADOPTED_ANNOTATION not in marks
 
 
 def unclaim(live: Object) -> Object:
