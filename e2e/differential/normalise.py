@@ -22,7 +22,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ACCOUNT_TOKEN = "kubernetes.io/service-account-token"
 _ADDRESSES = frozenset(("clusterIP", "hostIP", "podIP"))
 _ADDRESS_LISTS = frozenset(("clusterIPs", "hostIPs", "podIPs"))
-_SERVER_NAMES = ((re.compile(r"kube-api-access-[a-z0-9]{5}"), "kube-api-access-XXXXX"),)
+_SERVER_NAMES = ((re.compile(r"kube-api-access-[a-z0-9]{5}"), "kube-api-access-*"),)
 _PORTS = frozenset(("healthCheckNodePort", "nodePort"))
 FIXED_PORTS = range(30000, 30086)
 """Node ports that the server gives only to who asks for them; cases take theirs from here."""

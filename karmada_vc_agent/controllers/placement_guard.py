@@ -85,8 +85,7 @@ _FORBIDDEN = Trouble(
 _NAMELESS = Trouble(
     "InstallationForbidden",
     "the agent may not ask the host for its own name, which admission policies must know: add to "
-    "its ClusterRole {apiGroups: [authentication.k8s.io], resources: [selfsubjectreviews], verbs: "
-    "[create]}",
+    f"its ClusterRole {Rule(('authentication.k8s.io',), ('selfsubjectreviews',), ('create',))}",
 )
 _REMOVAL_FORBIDDEN = Trouble(
     "RemovalForbidden",

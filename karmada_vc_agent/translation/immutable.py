@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.translation.placement import node_selector_annotation
 from karmada_vc_agent.translation.pod_templates import PodSpec, are_fixed, pod_specs
 from karmada_vc_agent.translation.refusal import Code, Refusal
 
@@ -37,6 +38,6 @@ def explain_immutable(
 def _missing(pod_spec: PodSpec, required: Mapping[str, str]) -> str:
     """Return the labels that a pod spec does not select, as `k=v,k2=v2`."""
     found = pod_spec.spec.get("nodeSelector") or {}
-    return ",".join(
-        f"{key}={value}" for key, value in sorted(required.items()) if found.get(key) != value
+    return node_selector_annotation(
+        {key: value for key, value in required.items() if found.get(key) != value}
     )
