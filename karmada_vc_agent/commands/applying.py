@@ -6,13 +6,13 @@ from typing import Any
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, key_of
+from karmada_vc_agent.model.objects import NAMESPACE, GroupVersionKind, Object, dig, gvk_of, key_of
 
 _RBAC = "rbac.authorization.k8s.io"
 _RESOURCES = {
     resource.gvk: resource
     for resource in (
-        Resource(GroupVersionKind("", "v1", "Namespace"), "namespaces", namespaced=False),
+        Resource(NAMESPACE, "namespaces", namespaced=False),
         Resource(GroupVersionKind("", "v1", "ServiceAccount"), "serviceaccounts", namespaced=True),
         Resource(GroupVersionKind("", "v1", "ConfigMap"), "configmaps", namespaced=True),
         Resource(GroupVersionKind("", "v1", "Secret"), "secrets", namespaced=True),

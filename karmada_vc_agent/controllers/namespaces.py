@@ -24,7 +24,7 @@ from karmada_vc_agent.model.domain import (
     is_ours,
 )
 from karmada_vc_agent.model.objects import (
-    GroupVersionKind,
+    NAMESPACE,
     Object,
     annotations_of,
     labels_of,
@@ -38,7 +38,7 @@ from karmada_vc_agent.translation.translate import claimed_namespace
 
 _log = logging.getLogger(__name__)
 
-NAMESPACES = Resource(GroupVersionKind("", "v1", "Namespace"), "namespaces", namespaced=False)
+NAMESPACES = Resource(NAMESPACE, "namespaces", namespaced=False)
 DEFAULT_NAMESPACE = VirtualNamespace("default")
 """Karmada never sends a Work for it (contract 10.1), so the agent makes it itself."""
 

@@ -16,7 +16,13 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ApiError, InvalidError
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, gvk_of
+from karmada_vc_agent.model.objects import (
+    NAMESPACE,
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    gvk_of,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.planning import node_ports
 from karmada_vc_agent.planning.apply_plan import Foreign
@@ -36,8 +42,6 @@ from karmada_vc_agent.translation.translate import (
     HostObject,
     translate,
 )
-
-NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 
 FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
 Around = Callable[[VirtualCluster, str], Surroundings]

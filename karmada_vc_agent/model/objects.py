@@ -32,6 +32,9 @@ class ObjectKey(NamedTuple):
         return f"{self.gvk.kind} {namespaced_name(self.namespace, self.name)}"
 
 
+NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+
+
 def namespaced_name(namespace: str, name: str) -> str:
     """Return `namespace/name`, or the name alone of a cluster-scoped object."""
     return f"{namespace}/{name}" if namespace else name

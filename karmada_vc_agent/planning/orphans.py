@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import (
+    NAMESPACE,
     GroupVersionKind,
     Object,
     annotations_of,
@@ -17,7 +18,6 @@ from karmada_vc_agent.model.objects import (
     labels_of,
 )
 
-_NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 _WITHOUT_WORK = ("default", "vc-system")
 """Karmada sends no Work for `default` (contract 10.1) and none is taken for the anchor."""
 _IN_EVERY_NAMESPACE = frozenset((("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")))
@@ -48,7 +48,7 @@ def namespaces_needed(works: Iterable[Object]) -> set[str]:
     needed = set()
     for work in works:
         for manifest in dig(work, "spec", "workload", "manifests") or ():
-            named = "name" if gvk_of(manifest) == _NAMESPACE else "namespace"
+            named = "name" if gvk_of(manifest) == NAMESPACE else "namespace"
             needed.add(dig(manifest, "metadata", named) or "")
     return needed - {""}
 

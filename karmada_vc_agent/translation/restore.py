@@ -10,6 +10,7 @@ from typing import Any
 
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import (
+    NAMESPACE,
     GroupVersionKind,
     Object,
     annotations_of,
@@ -29,7 +30,6 @@ from karmada_vc_agent.translation.names import ALL_NAMESPACES, Names, ToVirtual
 from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.surroundings import Surroundings
 
-_NAMESPACE_GVK = GroupVersionKind("", "v1", "Namespace")
 _TENANTS = frozenset({domain.REWRITE_DNS_ANNOTATION})
 _NAME_IN_TEXT = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 
@@ -123,7 +123,7 @@ def _noted(obj: Object) -> dict[str, str]:
 def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names) -> None:
     """Give back metadata.namespace, or the name of a Namespace; a claim beats the label."""
     metadata = obj.get("metadata") or {}
-    own = "name" if gvk == _NAMESPACE_GVK else "namespace"
+    own = "name" if gvk == NAMESPACE else "namespace"
     host = metadata.get(own)
     if not host:
         return
@@ -131,7 +131,7 @@ def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names) -> None
     claimed = known.claimed_namespace(host)
     metadata[own] = claimed or labelled or known.virtual_namespace(host) or host
     labels = metadata.get("labels") or {}
-    if gvk == _NAMESPACE_GVK and references.NAMESPACE_NAME_LABEL in labels:
+    if gvk == NAMESPACE and references.NAMESPACE_NAME_LABEL in labels:
         labels[references.NAMESPACE_NAME_LABEL] = metadata[own]
 
 

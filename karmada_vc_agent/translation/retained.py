@@ -2,6 +2,7 @@
 
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import (
+    NAMESPACE,
     GroupVersionKind,
     Object,
     annotations_of,
@@ -15,7 +16,7 @@ from karmada_vc_agent.translation import placement
 from karmada_vc_agent.translation.pod_templates import are_fixed, pod_specs
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.surroundings import Surroundings
-from karmada_vc_agent.translation.translate import NAMESPACE_GVK, HostObject
+from karmada_vc_agent.translation.translate import HostObject
 
 
 def assert_placement(
@@ -45,7 +46,7 @@ def assert_placement(
     if live is not None:
         _keep_tolerations(obj, live, surroundings)
     _keep_our_metadata(obj, translated.obj)
-    if translated.host_key.gvk == NAMESPACE_GVK and live is not None:
+    if translated.host_key.gvk == NAMESPACE and live is not None:
         _keep_adoption(obj, live)
     return HostObject(obj, translated.virtual_key, translated.host_key)
 
@@ -68,7 +69,7 @@ def _keep_tolerations(obj: Object, live: Object, surroundings: Surroundings) -> 
 
 def _keep_our_metadata(obj: Object, translated: Object) -> None:
     """Set our labels and annotations to what was translated."""
-    is_namespace = gvk_of(obj) == NAMESPACE_GVK
+    is_namespace = gvk_of(obj) == NAMESPACE
     for name in ("labels", "annotations"):
         wanted = {
             key: value

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import (
+    NAMESPACE,
     GroupVersionKind,
     Object,
     ObjectKey,
@@ -41,7 +42,6 @@ from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.shape import malformed
 from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
 
-NAMESPACE_GVK = GroupVersionKind("", "v1", "Namespace")
 _SERVER_FIELDS = ("uid", "resourceVersion", "generation", "managedFields", "ownerReferences")
 
 
@@ -290,7 +290,7 @@ def _name_services(draft: _Draft) -> None:
 def _stamp(draft: _Draft) -> None:
     """Put our labels and annotations on the object itself, never on pod templates (step 7)."""
     around = draft.surroundings
-    if draft.gvk == NAMESPACE_GVK:
+    if draft.gvk == NAMESPACE:
         agent = around.settings.agent_name
         _claim(draft.obj, around.vc, draft.virtual_namespace, agent, around.work)
         namespace_defaults.put_pod_security(draft.obj, around.vc)
