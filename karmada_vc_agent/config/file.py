@@ -59,6 +59,7 @@ class _VirtualClusterEntry(msgspec.Struct, forbid_unknown_fields=True, rename="c
     denied_kinds: list[str] = []
     apply_as: _ApplyAs | None = None
     service_names: str = SERVICE_NAMES_NONE
+    allow: list[str] = []
 
 
 _LISTS = {
@@ -168,6 +169,7 @@ def _virtual_cluster(entry: _VirtualClusterEntry, source: str, path: str) -> Vir
         denied_kinds=tuple(entry.denied_kinds),
         apply_as=_apply_as(entry.apply_as),
         service_names=entry.service_names,
+        allow=tuple(entry.allow),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from karmada_vc_agent.model.tenancy import SHARED
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 
@@ -106,6 +107,12 @@ class AgentConfig:
     install_policies: bool = _setting(
         True,
         "Keep admission policies on the host that hold pods on the nodes of their virtual cluster.",
+    )
+    tenancy: str = _setting(
+        SHARED,
+        "Shared: the virtual clusters belong to one organisation, and what its Karmada users "
+        "propagate works. Strict: they do not trust each other, and what may reach another is "
+        "refused unless `allow` of a virtual cluster names it.",
     )
     refuse_shared_hosts: bool = _setting(
         False, "Refuse hosts of Ingresses and Gateway API that another virtual cluster uses."

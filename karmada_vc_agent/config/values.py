@@ -6,10 +6,12 @@ from typing import Any
 from karmada_vc_agent.config.durations import parse_duration_s
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.settings import DURATIONS
+from karmada_vc_agent.model.tenancy import TENANCIES
 
 _CHOICES = {
     "log_level": ("debug", "info", "warning", "error"),
     "log_format": ("text", "json"),
+    "tenancy": TENANCIES,
 }
 _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 

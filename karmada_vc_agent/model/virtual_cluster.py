@@ -71,6 +71,7 @@ class VirtualCluster:
     denied_kinds: tuple[str, ...] = ()
     apply_as: ApplyAs | None = None
     service_names: str = SERVICE_NAMES_NONE
+    allow: tuple[str, ...] = ()
 
     @property
     def needs_membership_label(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from karmada_vc_agent.model import quantity
 from karmada_vc_agent.model.kind_patterns import pattern_problem
 from karmada_vc_agent.model.selectors import label_key_problem, label_value_problem
+from karmada_vc_agent.model.tenancy import allowance_problem
 from karmada_vc_agent.model.virtual_cluster import (
     NETWORK_POLICIES,
     POD_SECURITY_LEVELS,
@@ -86,9 +87,13 @@ def _tenancy_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     ):
         if value not in choices:
             yield where, f'is "{value}", must be {_either(choices)}'
-    for where, patterns in (("allowedKinds", vc.allowed_kinds), ("deniedKinds", vc.denied_kinds)):
-        for index, pattern in enumerate(patterns):
-            yield f"{where}[{index}]", pattern_problem(pattern)
+    for where, entries, problem_with in (
+        ("allowedKinds", vc.allowed_kinds, pattern_problem),
+        ("deniedKinds", vc.denied_kinds, pattern_problem),
+        ("allow", vc.allow, allowance_problem),
+    ):
+        for index, entry in enumerate(entries):
+            yield f"{where}[{index}]", problem_with(entry)
     if vc.apply_as is not None:
         for where, value in (("namespace", vc.apply_as.namespace), ("name", vc.apply_as.name)):
             if not all(_DNS_LABEL.fullmatch(part) for part in value.split(".")):

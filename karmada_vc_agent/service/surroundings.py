@@ -37,6 +37,7 @@ def translation_settings(config: AgentConfig) -> TranslationSettings:
         infrastructure=(*config.infrastructure_namespaces, config.agent_namespace),
         pod_cidrs=config.pod_cidrs,
         agent_name=config.agent_name,
+        tenancy=config.tenancy,
     )
 
 

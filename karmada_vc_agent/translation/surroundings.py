@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from karmada_vc_agent.model import tenancy
 from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import names
 from karmada_vc_agent.translation.edge_application import NodesOfGroup, no_groups
@@ -31,6 +33,7 @@ class TranslationSettings:
     infrastructure: tuple[str, ...] = ()
     pod_cidrs: tuple[str, ...] = ()
     agent_name: str = "karmada-vc-agent"
+    tenancy: str = tenancy.SHARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,10 @@ class Surroundings:
     admin_rules: tuple[Object, ...] = ()
     nodes_of_group: NodesOfGroup = no_groups
     node_taints: tuple[Taint, ...] = ()
+
+    def refuses(self, guard: Guard, kind: str = "") -> bool:
+        """Whether the profile refuses something that the virtual cluster is not allowed."""
+        return tenancy.refuses(self.settings.tenancy, self.vc.allow, guard, kind)
 
     def placement(self) -> Placement:
         """Return where pods may run."""

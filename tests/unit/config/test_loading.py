@@ -91,6 +91,7 @@ def test_every_setting_of_a_virtual_cluster_is_read(file: File) -> None:
         "deniedKinds": ["apps/DaemonSet"],
         "applyAs": {"namespace": "tenants", "name": "branch-a", "clusterRole": "edit"},
         "serviceNames": "SearchDomain",
+        "allow": ["HostPath", "argoproj.io/Application"],
     }
     (vc,) = file.load(virtualClusters=[entry]).virtual_clusters
     assert vc.node_selector.match_labels == {"branch": "a"}
@@ -109,6 +110,7 @@ def test_every_setting_of_a_virtual_cluster_is_read(file: File) -> None:
     assert vc.apply_as == ApplyAs("tenants", "branch-a", "edit")
     assert vc.apply_as.user == "system:serviceaccount:tenants:branch-a"
     assert vc.service_names == "SearchDomain"
+    assert vc.allow == ("HostPath", "argoproj.io/Application")
 
 
 @pytest.mark.parametrize(
@@ -125,6 +127,8 @@ def test_every_setting_of_a_virtual_cluster_is_read(file: File) -> None:
         ({"serviceNames": "All"}, 'serviceNames: is "All", must be None, SearchDomain or'),
         ({"serviceNames": "VirtualFirst"}, "serviceNames: VirtualFirst needs clusterDNS to be set"),
         ({"deniedKinds": ["apps/"]}, 'deniedKinds[0]: "apps/" is no kind; write group/Kind'),
+        ({"allow": ["Everything"]}, 'allow[0]: is "Everything", must be one of HostPath, '),
+        ({"allow": ["argoproj.io/"]}, 'allow[0]: is "argoproj.io/", must be one of HostPath, '),
         ({"deniedKinds": ["/Pod"]}, 'deniedKinds[0]: "/Pod" is no kind'),
         ({"allowedKinds": ["*"]}, 'allowedKinds[0]: "*" is every kind of the core group only'),
         ({"applyAs": {"namespace": "A", "name": "b"}}, 'applyAs.namespace: "A" is no DNS name'),
@@ -161,6 +165,8 @@ def test_every_flag_is_a_setting_of_the_file_in_camel_case(file: File, setting: 
         value = expected = "debug"
     if setting.name == "log_format":
         value = expected = "json"
+    if setting.name == "tenancy":
+        value = expected = "Strict"
     if setting.name == "namespace_template":
         value = expected = "{cluster}-x-{namespace}"
     if setting.name == "health_probe_bind_address":
@@ -194,6 +200,7 @@ def test_setting_written_otherwise_is_unknown(file: File, setting: str) -> None:
         ({"concurrentWorkSyncs": 0}, "concurrentWorkSyncs: must be at least 1"),
         ({"leaderElect": "yes"}, "leaderElect: is 'yes', must be true or false"),
         ({"logLevel": "loud"}, 'logLevel: is "loud", must be one of debug, info, warning, error'),
+        ({"tenancy": "strict"}, 'tenancy: is "strict", must be one of Shared, Strict'),
         ({"logFormat": "xml"}, 'logFormat: is "xml", must be one of text, json'),
         ({"clusterLeaseRenewIntervalFraction": 1}, "clusterLeaseRenewIntervalFraction: must be"),
         ({"leaderElectRenewDeadline": "15s"}, "leaderElectRenewDeadline: must be less than"),

@@ -1,0 +1,51 @@
+"""How far virtual clusters trust each other, and what that lets them do (ADR 23)."""
+
+from collections.abc import Collection
+from enum import StrEnum
+
+SHARED = "Shared"
+STRICT = "Strict"
+TENANCIES = (SHARED, STRICT)
+"""Branches of one organisation, or tenants that do not trust each other."""
+
+
+class Guard(StrEnum):
+    """What is refused unless a virtual cluster is allowed it; the names that `allow` takes."""
+
+    HOST_PATH = "HostPath"
+    NETWORK_VOLUMES = "NetworkVolumes"
+    UNCLAIMED_VOLUMES = "UnclaimedVolumes"
+    DEFAULT_CLASSES = "DefaultClasses"
+    CONTROLLER_KINDS = "ControllerKinds"
+    EXTERNAL_ADDRESSES = "ExternalAddresses"
+    FOREIGN_ENDPOINTS = "ForeignEndpoints"
+    EXTERNAL_DNS = "ExternalDNS"
+    WILDCARD_HOSTS = "WildcardHosts"
+    SHARED_HOSTS = "SharedHosts"
+    PROXY_SNIPPETS = "ProxySnippets"
+
+
+IN_BOTH = frozenset(
+    {
+        Guard.UNCLAIMED_VOLUMES,
+        Guard.DEFAULT_CLASSES,
+        Guard.EXTERNAL_ADDRESSES,
+        Guard.PROXY_SNIPPETS,
+    }
+)
+"""Guards that hold in Shared, too: what passes them acts on other virtual clusters."""
+
+
+def refuses(tenancy: str, allow: Collection[str], guard: Guard, kind: str = "") -> bool:
+    """Whether a guard holds; kind: `group/Kind`, which `allow` may name instead of the guard."""
+    if guard in allow or (kind and kind in allow):
+        return False
+    return tenancy == STRICT or guard in IN_BOTH
+
+
+def allowance_problem(entry: str) -> str | None:
+    """Say what is wrong with an entry of `allow`, or None."""
+    group, slash, kind = entry.partition("/")
+    if entry in tuple(Guard) or (group and slash and kind and "/" not in kind):
+        return None
+    return f'is "{entry}", must be one of {", ".join(Guard)}, or a group/Kind'
