@@ -149,9 +149,11 @@ class AgentConfig:
     rate_limiter_base_delay: float = _setting(0.005, "First pause of a Work that failed; doubles.")
     rate_limiter_max_delay: float = _setting(1000.0, "Longest pause of a Work that keeps failing.")
     rate_limiter_qps: float = _setting(
-        0.0, "Retries of Works a second, all virtual clusters together; 0 = no limit."
+        10.0, "Retries of Works a second, for each virtual cluster; 0 = no limit."
     )
-    rate_limiter_bucket_size: int = _setting(100, "Retries at once above that rate.")
+    rate_limiter_bucket_size: int = _setting(
+        100, "Retries at once above that rate, for each virtual cluster."
+    )
     metrics_bind_address: str = _setting(":8080", "Address of /metrics; 0 = none.")
     health_probe_bind_address: str = _setting(
         ":10357", "Address of /healthz and /readyz; 0 = none."

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -15,6 +15,9 @@ _log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 
+RELIEVED_AFTER_S = 1.0
+"""A worker that is at one key for longer is slow for this key; another one takes its place."""
+
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
@@ -24,15 +27,38 @@ class Requeue:
 
 
 class RetryError(Exception):
-    """Something is not as it must be yet; the key backs off. `str()` says what."""
+    """Something is not as it must be yet; the key backs off. `str()` says what.
+
+    causes: what others may fail for as well; all keys of a cause share one back-off. is_own:
+    whether there is something else, too, for which the key backs off by itself.
+    """
+
+    def __init__(
+        self, text: str, causes: Iterable[Hashable] = (), *, is_own: bool | None = None
+    ) -> None:
+        super().__init__(text)
+        self.causes = tuple(causes)
+        self.is_own = not self.causes if is_own is None else is_own
 
 
 class NotReadyError(RetryError):
     """The server behind the key is not ready; said once for all keys, not for each."""
 
 
+@dataclass(slots=True)
+class _Turn:
+    """What a worker is at; is_relieved: another worker has taken its place meanwhile."""
+
+    is_relieved: bool = False
+
+
 class Controller(Generic[K]):
-    """Runs `reconcile` for the keys of a queue; the only place that logs its failures."""
+    """Runs `reconcile` for the keys of a queue; the only place that logs its failures.
+
+    workers: how many keys are worked on at once. Where the queue says how many of one group may
+    be (`at_once`), that is the bound for slow keys, and they do not count among the workers: so
+    not even slow keys of several groups keep the others from being worked on.
+    """
 
     def __init__(
         self,
@@ -52,23 +78,33 @@ class Controller(Generic[K]):
         """Work until cancelled, or until the queue is closed and its last keys are done."""
         async with asyncio.TaskGroup() as group:
             for number in range(self.workers):
-                group.create_task(self._work(), name=f"{self.name}-{number}")
+                group.create_task(self._work(group), name=f"{self.name}-{number}")
 
-    async def _work(self) -> None:
-        while True:
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        loop = asyncio.get_running_loop()
+        turn = _Turn()
+        while not turn.is_relieved:
             try:
                 key = await self.queue.take()
             except QueueClosedError:
                 return
             started = time.monotonic()
             result = "error"
+            relief = loop.call_later(RELIEVED_AFTER_S, self._relieve, group, turn)
             try:
                 result = await self._once(key)
             finally:
+                relief.cancel()
                 self.queue.done(key)
                 self.instrument.ended(result, time.monotonic() - started)
             # A reconcile that had nothing to wait for must not keep the loop from others.
             await asyncio.sleep(0)
+
+    def _relieve(self, group: asyncio.TaskGroup, turn: _Turn) -> None:
+        """Let another worker take the place of one that is at a slow key."""
+        if self.queue.at_once and not self.queue.is_closed:
+            turn.is_relieved = True
+            group.create_task(self._work(group), name=f"{self.name}-relief")
 
     async def _once(self, key: K) -> str:
         """Reconcile once; return how that ended (ControllerInstrument)."""
@@ -77,11 +113,11 @@ class Controller(Generic[K]):
         except (ConflictError, NotReadyError, UnreachableError) as error:
             # A lost race is nothing to tell; an outage is one message, not one for each key.
             _log.debug("Backing off", extra=self._about(key, str(error)))
-            self.queue.add_rate_limited(key)
+            self._back_off(key, error)
             return "error"
         except (KubeError, RetryError) as error:
             self._complain(key, str(error))
-            self.queue.add_rate_limited(key)
+            self._back_off(key, error)
             return "error"
         except Exception:  # noqa: BLE001 - one key must not stop the others
             _log.exception("Failed to reconcile", extra=self._about(key, "a bug"))
@@ -93,6 +129,14 @@ class Controller(Generic[K]):
             return "success"
         self.queue.add_after(key, outcome.after_s)
         return "requeue_after"
+
+    def _back_off(self, key: K, error: Exception) -> None:
+        """Bring a key again later: by itself, or as one of all that fail for the same cause."""
+        is_own = not isinstance(error, RetryError) or error.is_own
+        if isinstance(error, RetryError) and error.causes:
+            self.queue.blame(key, error.causes)
+        if is_own:
+            self.queue.add_rate_limited(key)
 
     def _complain(self, key: K, reason: str) -> None:
         """Log why a key backs off, once for as long as the reason stays."""

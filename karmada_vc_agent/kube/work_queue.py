@@ -1,21 +1,27 @@
 """A queue of keys: each at most once, with delays, back-off and fair turns.
 
 A key that is being worked on and added again waits until its worker is done. Groups (for
-us: virtual clusters) take turns, so that a burst for one does not hold up the others.
+us: virtual clusters) take turns, so that a burst for one does not hold up the others, and a
+group is worked on by so many at once at most, so that slow keys of one do not, either. Keys
+that fail for the same cause share one back-off (shared_back_off.py).
 """
 
 import asyncio
 import heapq
 import itertools
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.instruments import NOBODY, QueueInstrument
 from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.shared_back_off import SharedBackOff
 
 K = TypeVar("K", bound=Hashable)
+
+CAUSE_MAX_DELAY_S = 10.0
+"""Longest pause of a cause: one key looks for all, so it may look often."""
 
 
 class QueueClosedError(Exception):
@@ -26,7 +32,8 @@ class WorkQueue(Generic[K]):
     """Keys waiting for a worker.
 
     group_of: whose turn a key counts as. base_delay_s, max_delay_s: the back-off of
-    add_rate_limited, doubling per failure. retries: bounds the retries of all keys together.
+    add_rate_limited, doubling per failure. new_retries: makes what bounds the retries of the
+    keys of one group. at_once: how many keys of one group are worked on at once; 0 = any number.
     clock: for what is told of the queue; not the loop's, which stands still within a turn.
     """
 
@@ -35,18 +42,25 @@ class WorkQueue(Generic[K]):
         group_of: Callable[[K], Hashable],
         base_delay_s: float = 0.005,
         max_delay_s: float = 1000.0,
-        retries: TokenBucket | None = None,
+        new_retries: Callable[[], TokenBucket] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        at_once: int = 0,
     ) -> None:
         self._group_of = group_of
         self._base_delay_s = base_delay_s
         self._max_delay_s = max_delay_s
-        self._retries = retries
+        self._new_retries = new_retries
+        self._retries: dict[Hashable, TokenBucket] = {}
+        self.at_once = at_once
         self._clock = clock
         self._ready: OrderedDict[Hashable, OrderedDict[K, float]] = OrderedDict()
         self._working: dict[K, float] = {}
+        self._working_of: Counter[Hashable] = Counter()
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
+        self._causes: SharedBackOff[K] = SharedBackOff(
+            base_delay_s, min(max_delay_s, CAUSE_MAX_DELAY_S), self._send_scout
+        )
         self._delayed: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
         self._numbers = itertools.count()
@@ -55,6 +69,11 @@ class WorkQueue(Generic[K]):
         self._timer_due = 0.0
         self._closed = False
         self.instrument: QueueInstrument = NOBODY
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more keys are given out."""
+        return self._closed
 
     def close(self) -> None:
         """Give out no more keys, so that workers end after the one they are at."""
@@ -107,20 +126,43 @@ class WorkQueue(Generic[K]):
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay_s = min(self._max_delay_s, self._base_delay_s * 2 ** min(failures, 60))
-        if self._retries is not None:
-            delay_s = max(delay_s, self._retries.reserve())
         self.instrument.retried()
-        self.add_after(key, delay_s)
+        self.add_after(key, max(delay_s, self._reserve(key)))
+
+    def blame(self, key: K, causes: Iterable[Hashable]) -> None:
+        """Have a key wait for causes that others share; one back-off for all keys of a cause."""
+        self._causes.blame(key, causes)
+
+    def healed(self, concerns: Callable[[Hashable], bool]) -> None:
+        """Queue all keys that wait for a cause that `concerns`: it is over."""
+        for key in self._causes.healed(concerns):
+            self.add(key)
 
     def forget(self, key: K) -> None:
-        """Start the back-off of a key afresh."""
+        """Start the back-off of a key afresh: it fared well."""
         self._failures.pop(key, None)
+        self._causes.succeeded(key)
 
     def retry_now(self, concerns: Callable[[K], bool]) -> None:
         """Bring forward every delayed key that `concerns`, as after an outage."""
-        for key in [key for key in self._due if concerns(key)]:
+        delayed = dict.fromkeys((*self._due, *self._causes.waiting()))
+        for key in [key for key in delayed if concerns(key)]:
             self._failures.pop(key, None)
+            self._causes.dropped(key)
             self.add(key)
+
+    def _send_scout(self, key: K, delay_s: float) -> None:
+        self.instrument.retried()
+        self.add_after(key, max(delay_s, self._reserve(key)))
+
+    def _reserve(self, key: K) -> float:
+        """Take a retry of those of the group; return the seconds to wait for it."""
+        if self._new_retries is None:
+            return 0.0
+        group = self._group_of(key)
+        if group not in self._retries:
+            self._retries[group] = self._new_retries()
+        return self._retries[group].reserve()
 
     async def take(self) -> K:
         """Wait for the next key; `done` must follow. Raises QueueClosedError."""
@@ -129,25 +171,43 @@ class WorkQueue(Generic[K]):
                 self._wakeup.set()
                 raise QueueClosedError
             self._promote_due()
-            if self._ready:
-                group, keys = next(iter(self._ready.items()))
-                key, since = keys.popitem(last=False)
-                if keys:
-                    self._ready.move_to_end(group)
-                else:
-                    del self._ready[group]
-                now = self._clock()
-                self._working[key] = now
-                self.instrument.taken(now - since)
-                return key
+            group = self._next_group()
+            if group is not None:
+                return self._take_of(group)
             self._wakeup.clear()
             await self._wakeup.wait()
+
+    def _next_group(self) -> Hashable | None:
+        """Return whose turn it is: who waits longest of those that may have another worker."""
+        if not self.at_once:
+            return next(iter(self._ready), None)
+        working = self._working_of
+        return next((group for group in self._ready if working[group] < self.at_once), None)
+
+    def _take_of(self, group: Hashable) -> K:
+        keys = self._ready[group]
+        key, since = keys.popitem(last=False)
+        if keys:
+            self._ready.move_to_end(group)
+        else:
+            del self._ready[group]
+        now = self._clock()
+        self._working[key] = now
+        self._working_of[group] += 1
+        self.instrument.taken(now - since)
+        return key
 
     def done(self, key: K) -> None:
         """Say that the worker of a key has ended."""
         started = self._working.pop(key, None)
         if started is not None:
             self.instrument.done(self._clock() - started)
+            group = self._group_of(key)
+            self._working_of[group] -= 1
+            if not self._working_of[group]:
+                del self._working_of[group]
+            if group in self._ready:
+                self._wakeup.set()  # it may have had all the workers it may have
         if key in self._again:
             self._again.discard(key)
             self.add(key)

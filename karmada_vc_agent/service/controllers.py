@@ -28,11 +28,11 @@ from karmada_vc_agent.model.switches import (
 from karmada_vc_agent.service.common import Common, now
 from karmada_vc_agent.service.leases import Leases
 from karmada_vc_agent.service.placement_parts import PlacementParts
+from karmada_vc_agent.service.queues import FEW_WORKERS
 from karmada_vc_agent.service.work_parts import WorkParts
 from karmada_vc_agent.status.readiness import Thresholds
 
 LEASE_WORKERS = 8
-FEW_WORKERS = 4
 SWITCHES = {
     "cluster-lease": CLUSTER_STATUS,
     "cluster-status": CLUSTER_STATUS,

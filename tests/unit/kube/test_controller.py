@@ -5,7 +5,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from karmada_vc_agent.kube.controller import Controller, NotReadyError, Requeue, RetryError
+from karmada_vc_agent.kube.controller import (
+    RELIEVED_AFTER_S,
+    Controller,
+    NotReadyError,
+    Requeue,
+    RetryError,
+)
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, UnreachableError
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from tests.fakes.virtual_time import let_others_run
@@ -191,3 +197,101 @@ async def test_controller_tells_how_each_reconcile_ended(
     queue.close()
     await task
     assert heard == [result]
+
+
+async def neighbours_latency(slow_groups: str, workers: int, at_once: int) -> float:
+    """Return how long a key of another group waits while all keys of some take 10 s each."""
+    waited: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def reconcile(key: str) -> None:
+        if key.startswith("quick"):
+            waited.append(loop.time() - added)
+        else:
+            await asyncio.sleep(10.0)
+
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 100.0, at_once=at_once)
+    controller = Controller("test", queue, reconcile, workers)
+    for number in range(200):
+        for group in slow_groups:
+            queue.add(f"{group}{number}")
+    task = asyncio.ensure_future(controller.run())
+    await asyncio.sleep(3.5)
+    for number in range(20):
+        added = loop.time()
+        queue.add(f"quick{number}")
+        await asyncio.sleep(1.7)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(waited) == 20
+    return max(waited)
+
+
+async def test_slow_keys_of_one_group_do_not_hold_up_another() -> None:
+    assert await neighbours_latency("s", workers=32, at_once=16) == 0
+
+
+async def test_not_even_slow_keys_of_many_groups_hold_up_another_for_long() -> None:
+    latency_s = await neighbours_latency("stuvwxyz", workers=4, at_once=2)
+    assert latency_s <= 2 * RELIEVED_AFTER_S
+
+
+async def test_workers_that_were_relieved_end() -> None:
+    working: list[int] = []
+    at_work = 0
+
+    async def reconcile(_: str) -> None:
+        nonlocal at_work
+        at_work += 1
+        working.append(at_work)
+        await asyncio.sleep(0.5 if quick else 5.0)
+        at_work -= 1
+
+    quick = False
+    queue: WorkQueue[str] = WorkQueue(lambda key: key, at_once=1)
+    task = asyncio.ensure_future(Controller("test", queue, reconcile, 2).run())
+    for key in "abcdefgh":
+        queue.add(key)
+    await asyncio.sleep(20.0)
+    assert max(working) > 2
+    quick = True
+    working.clear()
+    for key in "abcdefgh":
+        queue.add(key)
+    await asyncio.sleep(20.0)
+    queue.close()
+    await task
+    assert len(working) == 8
+    assert max(working) == 2
+
+
+async def test_keys_that_fail_for_one_cause_share_a_back_off() -> None:
+    calls = 0
+
+    async def reconcile(key: str) -> None:
+        nonlocal calls
+        calls += 1
+        if not healed:
+            raise RetryError("no such kind", [("cluster", "kind")])
+
+    healed = False
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
+    task = asyncio.ensure_future(Controller("test", queue, reconcile, 4).run())
+    for number in range(200):
+        queue.add(f"k{number}")
+    await asyncio.sleep(64.0)
+    assert calls == 200 + 8
+    healed = True
+    queue.healed(lambda cause: cause == ("cluster", "kind"))
+    await asyncio.sleep(0.1)
+    assert calls == 200 + 8 + 200
+    queue.close()
+    await task
+
+
+async def test_key_with_a_reason_of_its_own_backs_off_by_itself_too() -> None:
+    script = Script(*[RetryError("both", ["kind"], is_own=True)] * 3)
+    await run_for(1000.0, script, "a")
+    assert [at for _, at in script.calls][:2] == [0.0, 1.0]
+    assert len(script.calls) == 4

@@ -383,22 +383,152 @@ async def test_queue_tells_how_long_each_group_has_been_waiting() -> None:
     assert queue.waiting() == {"a": (2, 6.0), "b": (1, 1.0)}
 
 
-async def test_retries_of_all_keys_share_a_limit() -> None:
+async def test_retries_of_a_group_share_a_limit_and_take_none_of_others() -> None:
     loop = asyncio.get_running_loop()
-    limit = TokenBucket(1.0, 2, loop.time)
-    queue: WorkQueue[str] = WorkQueue(lambda key: key, 0.001, 10.0, limit)
-    for key in "abcd":
+    queue: WorkQueue[str] = WorkQueue(
+        lambda key: key[0], 0.001, 10.0, lambda: TokenBucket(1.0, 2, loop.time)
+    )
+    for key in ("a1", "a2", "a3", "a4", "b1"):
         queue.add_rate_limited(key)
     taken = []
-    for _ in range(4):
-        queue.done(await queue.take())
-        taken.append(round(elapsed_s(), 1))
-    assert taken == [0.0, 0.0, 1.0, 2.0]
+    for _ in range(5):
+        key = await queue.take()
+        queue.done(key)
+        taken.append((key, round(elapsed_s(), 1)))
+    assert taken == [("a1", 0.0), ("b1", 0.0), ("a2", 0.0), ("a3", 1.0), ("a4", 2.0)]
 
 
 async def test_additions_that_are_no_retries_are_not_limited() -> None:
-    limit = TokenBucket(1.0, 1, asyncio.get_running_loop().time)
-    queue: WorkQueue[str] = WorkQueue(lambda key: key, 0.001, 10.0, limit)
+    clock = asyncio.get_running_loop().time
+    queue: WorkQueue[str] = WorkQueue(
+        lambda key: key, 0.001, 10.0, lambda: TokenBucket(1.0, 1, clock)
+    )
     for key in "abcd":
         queue.add(key)
     assert await work_off(queue) == ["a", "b", "c", "d"]
+
+
+async def test_group_is_worked_on_by_so_many_at_most() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], at_once=2)
+    for key in ("a1", "a2", "a3", "b1"):
+        queue.add(key)
+    taken = [await queue.take() for _ in range(3)]
+    assert taken == ["a1", "b1", "a2"]
+    waiting = asyncio.ensure_future(queue.take())
+    await let_others_run()
+    assert not waiting.done()
+    queue.done("a1")
+    assert await waiting == "a3"
+
+
+async def test_group_at_its_bound_goes_on_when_it_is_given_more_keys() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], at_once=1)
+    queue.add("a1")
+    await queue.take()
+    queue.add("a1")
+    waiting = asyncio.ensure_future(queue.take())
+    await let_others_run()
+    queue.done("a1")
+    assert await waiting == "a1"
+
+
+async def test_keys_of_one_cause_share_one_back_off() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
+    keys = [f"a{number}" for number in range(200)]
+    for key in keys:
+        queue.blame(key, ["no such kind"])
+    looked: list[tuple[str, float]] = []
+    while elapsed_s() < 60:
+        key = await queue.take()
+        looked.append((key, elapsed_s()))
+        queue.blame(key, ["no such kind"])
+        queue.done(key)
+    assert [at for _, at in looked] == [1, 3, 7, 15, 25, 35, 45, 55, 65]
+    assert len({key for key, _ in looked}) >= len(looked) - 1
+
+
+async def test_healed_cause_brings_all_its_keys_at_once() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
+    for key in ("a1", "a2", "a3"):
+        queue.blame(key, ["kind"])
+    queue.blame("b1", ["webhook"])
+    queue.healed(lambda cause: cause == "kind")
+    assert await work_off(queue) == ["a1", "a2", "a3"]
+    assert elapsed_s() == 0
+
+
+async def test_scout_that_fares_well_brings_the_others_a_few_at_a_time() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
+    for number in range(100):
+        queue.blame(f"a{number}", ["right"])
+    taken = []
+    for _ in range(100):
+        key = await queue.take()
+        taken.append(key)
+        queue.forget(key)
+        queue.done(key)
+    assert len(set(taken)) == 100
+    assert elapsed_s() == 1
+
+
+async def test_key_that_went_well_while_its_cause_holds_brings_few_of_the_others() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
+    for number in range(100):
+        queue.blame(f"a{number}", ["right"])
+    queue.forget("a50")
+    taken = 0
+    while elapsed_s() < 0.5:
+        key = await queue.take()
+        taken += elapsed_s() < 0.5
+        queue.blame(key, ["right"])
+        queue.done(key)
+    assert taken == 2
+
+
+async def test_retry_now_brings_keys_that_wait_for_a_cause() -> None:
+    queue = new_queue()
+    for key in ("a1", "a2", "b1"):
+        queue.blame(key, ["kind"])
+    queue.retry_now(lambda key: key.startswith("a"))
+    assert await work_off(queue) == ["a1", "a2"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("blame", "forget", "healed", "retry", "turn")),
+            st.sampled_from(("a1", "a2", "b1", "b2")),
+            st.lists(st.sampled_from("xyz"), max_size=2),
+        ),
+        max_size=40,
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_no_key_that_has_a_cause_is_ever_lost(steps: list[tuple[str, str, list[str]]]) -> None:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(_no_key_is_lost(steps))
+
+
+async def _no_key_is_lost(steps: list[tuple[str, str, list[str]]]) -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 8.0, at_once=1)
+    owed: set[str] = set()
+    for what, key, causes in steps:
+        match what:
+            case "blame" if causes:
+                queue.blame(key, causes)
+                owed.add(key)
+            case "forget":
+                queue.forget(key)
+                owed.discard(key)
+            case "healed":
+                queue.healed(lambda cause, causes=causes: cause in causes)  # type: ignore[misc]  # bound now
+            case "retry":
+                queue.retry_now(lambda other, key=key: other == key)  # type: ignore[misc]  # bound now
+            case _:
+                await asyncio.sleep(0.7)
+    came: set[str] = set()
+    while owed - came:
+        key = await asyncio.wait_for(queue.take(), 100)
+        queue.forget(key)
+        queue.done(key)
+        came.add(key)

@@ -1,0 +1,105 @@
+"""One back-off for all keys that fail for the same cause.
+
+The keys of a cause wait together, and one of them looks whether it still holds: the scout,
+each time another one. What is healed from outside wakes all of them (`healed`). A key that
+fared well says that its causes may be over, not that they are: it may just be gone. So it
+sends two scouts at once, and if these fare well each of them sends two more.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+SENT_AFTER_SUCCESS = 2
+CAUSES_OF_ONE_KEY = 8
+"""A key with more waits for these only; it is looked at again all the same."""
+
+
+@dataclass(slots=True)
+class _Cause(Generic[K]):
+    """keys: who waits, in the order in which they are sent. scouts: who was sent."""
+
+    keys: dict[K, None] = field(default_factory=dict)
+    scouts: set[K] = field(default_factory=set)
+    failures: int = 0
+
+
+class SharedBackOff(Generic[K]):
+    """Who waits for what.
+
+    send: told to bring up a key again after so many seconds.
+    """
+
+    def __init__(
+        self, base_delay_s: float, max_delay_s: float, send: Callable[[K, float], None]
+    ) -> None:
+        self._base_delay_s = base_delay_s
+        self._max_delay_s = max_delay_s
+        self._send = send
+        self._causes: dict[Hashable, _Cause[K]] = {}
+        self._of_key: dict[K, tuple[Hashable, ...]] = {}
+
+    def __len__(self) -> int:
+        """Return how many causes there are."""
+        return len(self._causes)
+
+    def waiting(self) -> Iterable[K]:
+        """Return the keys that wait for something."""
+        return list(self._of_key)
+
+    def blame(self, key: K, causes: Iterable[Hashable]) -> None:
+        """Have a key wait for its causes; those it no longer has may be over."""
+        now = tuple(dict.fromkeys(causes))[:CAUSES_OF_ONE_KEY]
+        for cause in self._of_key.get(key, ()):
+            if cause not in now:
+                self._leave(key, cause, SENT_AFTER_SUCCESS)
+        self._of_key[key] = now
+        for cause in now:
+            found = self._causes.setdefault(cause, _Cause())
+            found.keys.setdefault(key)
+            found.scouts.discard(key)
+            if not found.scouts:
+                delay_s = self._base_delay_s * 2 ** min(found.failures, 60)
+                found.failures += 1
+                self._send_next(found, 1, min(delay_s, self._max_delay_s))
+
+    def succeeded(self, key: K) -> None:
+        """Take a key out; others of its causes look whether they fare better, too."""
+        for cause in self._of_key.pop(key, ()):
+            self._leave(key, cause, SENT_AFTER_SUCCESS)
+
+    def dropped(self, key: K) -> None:
+        """Take a key out; that says nothing of its causes."""
+        for cause in self._of_key.pop(key, ()):
+            self._leave(key, cause, 0)
+
+    def healed(self, concerns: Callable[[Hashable], bool]) -> list[K]:
+        """Take out and return all keys of the causes that `concerns`."""
+        over = [cause for cause in self._causes if concerns(cause)]
+        keys = dict.fromkeys(key for cause in over for key in self._causes[cause].keys)
+        for key in keys:
+            self.dropped(key)
+        return list(keys)
+
+    def _leave(self, key: K, cause: Hashable, sent: int) -> None:
+        found = self._causes[cause]
+        found.keys.pop(key, None)
+        was_scout = key in found.scouts
+        found.scouts.discard(key)
+        if not found.keys:
+            del self._causes[cause]
+        elif sent:
+            found.failures = 0
+            self._send_next(found, sent, 0.0)
+        elif was_scout and not found.scouts:
+            self._send_next(found, 1, self._base_delay_s)
+
+    def _send_next(self, cause: _Cause[K], count: int, delay_s: float) -> None:
+        for _ in range(min(count, len(cause.keys))):
+            key = next(iter(cause.keys))
+            del cause.keys[key]
+            cause.keys[key] = None
+            cause.scouts.add(key)
+            self._send(key, delay_s)
