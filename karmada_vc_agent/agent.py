@@ -88,6 +88,9 @@ class Agent:
             else f"the API server of the {server} does not answer"
             for server, reachability in self._reachability.items()
         }
+        if self._service is not None and checks.get(HUB) is None:
+            # It may answer and yet accept nothing, as with a certificate that expired.
+            checks[HUB] = self._service.not_accepted()
         checks["phase"] = f"{self._phase}: {self._waits_for}" if self._phase == STARTING else None
         unlisted = self._service.unlisted() if self._service is not None else []
         checks["lists"] = (

@@ -2,12 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from karmada_vc_agent.fleet.claims import Claims
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, digest
+from karmada_vc_agent.fleet.judgements import STATUS, HubContact, Judgements
 from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
@@ -62,6 +63,7 @@ class HostView:
     """What is known of the host.
 
     placement: returns the condition PlacementEnforced, None while it is not known.
+    more: return other conditions for a virtual cluster and the live status of its Cluster.
     """
 
     client: ApiClient
@@ -72,6 +74,7 @@ class HostView:
     claims: Claims
     cluster_scoped_kinds: ClusterScopedKinds
     placement: Callable[[], Condition | None] = lambda: None
+    more: Sequence[Callable[[VirtualCluster, Object], list[Condition]]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ class StatusInstrument(Protocol):
 class ClusterStatusController:
     """Keeps the status of each Cluster; sole writer of it.
 
+    judgements: told of Ready before the hub is, who may not take it.
     on_ready: called when a Cluster is seen healthy and Ready, which starts its Lease.
     """
 
@@ -116,6 +120,8 @@ class ClusterStatusController:
         virtual_clusters: Mapping[str, VirtualCluster],
         times: StatusTimes,
         gates: Gates,
+        judgements: Judgements,
+        contact: HubContact,
         *,
         with_resources: bool,
         with_models: bool = True,
@@ -130,6 +136,8 @@ class ClusterStatusController:
         self._virtual_clusters = virtual_clusters
         self._times = times
         self._gates = gates
+        self._judgements = judgements
+        self._contact = contact
         self._with_resources = with_resources
         self._with_models = with_models
         self._on_ready = on_ready
@@ -145,32 +153,35 @@ class ClusterStatusController:
         cluster = self._clusters.ours(name)
         if cluster is None:
             self._observations.pop(name, None)
+            self._judgements.forget(name)
+            self._contact.forget(name)
             if self._instrument is not None:
                 self._instrument.forget(name)
             return None
         if CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
             return FINALIZER_WAIT
         if not self._gates.may_report():
+            self._contact.forget(name)
             return Requeue(self._times.frequency_s)
         live = cluster.get("status") or {}
         started = self._clock()
         if self._gates.is_barred(name):
             status = rules.with_conditions(live, [_BARRED], self._now())
-            await self._write(cluster, status)
+            await self._report(cluster, status, _BARRED)
             self._tell(name, started, status, None)
             return Requeue(self._times.frequency_s)
         http_status = await self._host.probe.status()
-        ready = self._damped(name, observed_ready(http_status), live)
+        ready = self._damped(name, observed_ready(http_status))
         is_ready = ready["status"] == "True"
-        self._say(name, ready, live)
+        self._judgements.judge(name, ready)
         status = live
         if http_status == 200 and is_ready:
             self._on_ready(name)
             status = await self._complete(cluster, live, ready)
-            await self._write(cluster, status)
+            await self._report(cluster, status, ready)
         elif is_online(http_status) or not is_ready:
             status = rules.with_conditions(live, [ready], self._now())
-            await self._write(cluster, status)
+            await self._report(cluster, status, ready)
         self._tell(name, started, status, http_status)
         return Requeue(self._times.frequency_s)
 
@@ -179,18 +190,21 @@ class ClusterStatusController:
         if self._instrument is not None and self._clusters.ours(name) is not None:
             self._instrument.synced(name, self._clock() - started, status, http_status)
 
-    def _say(self, name: str, ready: Condition, live: Object) -> None:
-        before = find_condition(live.get("conditions"), READY)
+    async def _report(self, cluster: Object, status: Object, ready: Condition) -> None:
+        """Write the status; what it says of Ready is told once the hub has it."""
+        name = cluster["metadata"]["name"]
+        before = find_condition(dig(cluster, "status", "conditions"), READY)
+        await self._contact.noting(name, STATUS, self._write(cluster, status))
+        self._contact.accepted(name, STATUS)
         if before is None or before["status"] != ready["status"]:
             extra = {"virtual_cluster": name, "ready": ready["status"], "reason": ready["reason"]}
-            _log.info("Reporting readiness", extra=extra)
+            _log.info("Reported readiness", extra=extra)
 
-    def _damped(self, name: str, observed: Condition, live: Object) -> Condition:
-        current = find_condition(live.get("conditions"), READY)
+    def _damped(self, name: str, observed: Condition) -> Condition:
         ready, self._observations[name] = damp_ready(
             self._observations.get(name),
             observed,
-            current,
+            self._judgements.of(name),
             self._clock(),
             self._times.thresholds,
         )
@@ -228,6 +242,7 @@ class ClusterStatusController:
                 *self._overlap(name, live),
                 *_network_isolation(vc, live),
                 *([placement] if placement else []),
+                *(condition for tell in self._host.more for condition in tell(vc, live)),
             ],
         )
         return rules.compose_cluster_status(live, observed, self._now())

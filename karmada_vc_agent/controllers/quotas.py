@@ -11,23 +11,28 @@ from collections.abc import Callable, Mapping
 from karmada_vc_agent.fleet.census import HOST_OBJECT_INDEX
 from karmada_vc_agent.fleet.claims import Claims
 from karmada_vc_agent.fleet.default_objects import QUOTAS
+from karmada_vc_agent.fleet.divisions import STALLED_AFTER_S, Divisions
 from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.errors import KubeError, NotFoundError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.planning.quota_shares import (
+    Pending,
     Share,
     amounts_of,
     divide,
     next_hard,
+    pending,
     quantities_of,
     share_of,
     wanted_by,
 )
+from karmada_vc_agent.status.conditions import Condition, find_condition
+from karmada_vc_agent.status.quota_divided import QUOTA_DIVIDED, no_quota, quota_divided
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
 
 _log = logging.getLogger(__name__)
@@ -60,20 +65,78 @@ class QuotaController:
         claims: Claims,
         membership: Membership,
         virtual_clusters: Mapping[str, VirtualCluster],
+        divisions: Divisions,
+        on_change: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._host = host
         self._store_of = store_of
         self._claims = claims
         self._membership = membership
         self._virtual_clusters = virtual_clusters
+        self._divisions = divisions
+        self._on_change = on_change
+        self._stalled: dict[str, Pending] = {}
 
-    async def reconcile(self, name: str) -> None:
+    async def reconcile(self, name: str) -> Requeue | None:
         """Take the next step towards a good division. Raises KubeError, RetryError."""
         vc = self._virtual_clusters.get(name)
         if vc is None or not vc.quota:
+            return None
+        try:
+            waits_for = await self._step(name, vc)
+        except KubeError as error:
+            self._note(name, Pending("NotWritten", str(error)))
+            raise
+        except RetryError as error:
+            self._note(name, Pending("NotKnown", str(error)))
+            raise
+        self._note(name, waits_for)
+        return Requeue(STALLED_AFTER_S) if waits_for is not None else None
+
+    def _note(self, name: str, waits_for: Pending | None) -> None:
+        """Note what the division waits for; say once that it stands still, and that it ended."""
+        self._divisions.note(name, waits_for)
+        stalled = self._divisions.stalled(name)
+        before = self._stalled.pop(name, None)
+        if stalled is not None:
+            self._stalled[name] = stalled
+        if stalled == before:
             return
-        quotas = {q["metadata"]["namespace"]: q for q in self._labelled(name, QUOTAS)}
-        quotas = {ns: q for ns, q in quotas.items() if q["metadata"]["name"] == QUOTA_NAME}
+        extra = {"virtual_cluster": name}
+        if stalled is not None:
+            namespaces = ",".join(stalled.namespaces)
+            extra |= {
+                "reason": stalled.reason,
+                "problem": stalled.problem,
+                "namespaces": namespaces,
+            }
+            _log.warning("Not dividing the quota", extra=extra)
+        else:
+            _log.info("Dividing the quota again", extra=extra)
+        self._on_change(name)
+
+    def condition(self, vc: VirtualCluster, live: Object) -> list[Condition]:
+        """Return the condition QuotaDivided where there is a quota, or was."""
+        if not vc.quota:
+            has_had = find_condition(live.get("conditions"), QUOTA_DIVIDED) is not None
+            return [no_quota()] if has_had else []
+        if not self._divisions.is_known(vc.name):
+            return []
+        stalled = self._divisions.stalled(vc.name)
+        if stalled is None:
+            return [quota_divided(None)]
+        virtual = {host: name for name, host in self._claims.of(vc.name).items()}
+        names = (str(virtual.get(HostNamespace(host), host)) for host in stalled.namespaces)
+        message = " ".join((stalled.problem, ", ".join(names))).strip()
+        return [quota_divided(stalled.reason, message)]
+
+    async def _step(self, name: str, vc: VirtualCluster) -> Pending | None:
+        """Write what is next; return what the division then waits for."""
+        quotas = {
+            quota["metadata"]["namespace"]: quota
+            for quota in self._labelled(name, QUOTAS)
+            if quota["metadata"]["name"] == QUOTA_NAME  # there may be others beside it
+        }
         wanted, rolling = self._wanted(vc)
         shares = {
             ns: share_of(quota, wanted.get(ns, {}), rolling.get(ns, {}))
@@ -81,11 +144,12 @@ class QuotaController:
         }
         total = amounts_of(vc.quota)
         targets = divide(total, shares)
-        has_all = shares.keys() >= self._namespaces(name)
-        step = next_hard(total, shares, targets, may_raise=has_all)
+        missing = self._namespaces(name) - shares.keys()
+        step = next_hard(total, shares, targets, may_raise=not missing)
         for namespace in sorted(step, key=lambda ns: _raises(step[ns], shares[ns])):
             if step[namespace] != shares[namespace].hard:
                 await self._write(vc, quotas[namespace], step[namespace])
+        return pending(total, shares, targets, step, missing)
 
     def _namespaces(self, cluster: str) -> set[str]:
         """Return the claimed host namespaces that are to stay."""

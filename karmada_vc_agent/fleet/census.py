@@ -59,6 +59,8 @@ class Counted:
 
     host_objects: stores with HOST_OBJECT_INDEX. refused: (virtual cluster, code) of each
     refused manifest. escaped: virtual cluster -> pods of it that run on foreign nodes.
+    is_accepted: whether the hub takes what is reported of a virtual cluster. quota_stalled:
+    virtual cluster -> whether its quota is not divided.
     """
 
     clusters: HubClusters
@@ -69,6 +71,8 @@ class Counted:
     escaped: Callable[[], Mapping[str, int]]
     controllers: Callable[[], Iterable[Controller[Any]]]
     events_dropped: Callable[[], int]
+    is_accepted: Callable[[str], bool] = lambda _: True
+    quota_stalled: Callable[[], Mapping[str, bool]] = dict
 
 
 class Census:
@@ -115,6 +119,10 @@ class Census:
         escaped = self._c.escaped()
         for name in served:
             yield Sample("virtual_cluster_escaped_pods", (name,), escaped.get(name, 0))
+        stalled = self._c.quota_stalled()
+        for name in served:
+            if name in stalled:
+                yield Sample("virtual_cluster_quota_stalled", (name,), stalled[name])
         for (name, code), count in sorted(refused.items()):
             if name in served:
                 yield Sample("virtual_cluster_refused_manifests", (name, code), count)
@@ -136,6 +144,8 @@ class Census:
             len(store.by_index(HOST_OBJECT_INDEX, name)) for store in self._c.host_objects()
         )
         yield Sample("virtual_cluster_host_objects", (name,), objects)
+        is_accepted = self._c.is_accepted(name)
+        yield Sample("virtual_cluster_reports_accepted", (name,), is_accepted)
         for server in (HUB, HOST):
             at = self._contacts.get((name, server))
             if at is not None:

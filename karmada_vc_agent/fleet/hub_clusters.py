@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import orjson
 
+from karmada_vc_agent.fleet.judgements import Judgements
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, dig
@@ -43,6 +44,8 @@ class HubClusters:
 
     def __init__(self, store: Store[Object], host_uid: str, names: Iterable[str]) -> None:
         self.store = store
+        self.judge: Judgements | None = None
+        """Who says which Clusters are Ready; None = another does, and the hub has it."""
         self._ids = {name: cluster_id(host_uid, name) for name in names}
 
     def id_of(self, name: str) -> str:
@@ -72,8 +75,10 @@ class HubClusters:
         return str(cluster["metadata"].get("creationTimestamp") or "") if cluster else ""
 
     def is_ready(self, name: str) -> bool:
-        """Whether the hub has our Cluster as Ready."""
+        """Whether our Cluster is Ready: by our own judgement, if it is ours to judge."""
         cluster = self.ours(name)
+        if self.judge is not None:
+            return cluster is not None and self.judge.is_ready(name)
         conditions = dig(cluster, "status", "conditions") or []
         return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 

@@ -5,7 +5,7 @@ never add up to more than the whole; a share that is not used moves to where it 
 Amounts are whole numbers: milli-cores for CPU, units for everything else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,18 @@ class Share:
     used: Amounts
     wanted: Amounts
     rolling: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What a division waits for.
+
+    reason: one word, as in a condition. problem: a text that ends before the namespaces.
+    """
+
+    reason: str
+    problem: str
+    namespaces: tuple[str, ...] = ()
 
 
 def amounts_of(quantities: Mapping[str, quantity.Raw] | None) -> dict[str, int]:
@@ -113,6 +125,32 @@ def next_hard(
     return result
 
 
+def pending(
+    total: Amounts,
+    shares: Mapping[str, Share],
+    targets: Mapping[str, Amounts],
+    written: Mapping[str, Amounts],
+    missing: Collection[str],
+) -> Pending | None:
+    """Return what stands between the quotas and their targets, None where nothing does.
+
+    written: what the quotas say now. missing: namespaces without a quota.
+    """
+    if missing:
+        return Pending("NamespaceWithoutQuota", "there is no quota yet in", _named(missing))
+    uncounted = [n for n, share in shares.items() if total.keys() - (share.enforced or {}).keys()]
+    if uncounted:
+        return Pending("NotCounted", "the host has not counted what is used in", _named(uncounted))
+    if all(written[name] == targets[name] for name in shares):
+        return None
+    holding = [
+        name
+        for name, share in shares.items()
+        if any((share.enforced or {}).get(r, 0) > written[name][r] for r in total)
+    ]
+    return Pending("NotLowered", "the host has not lowered what may be used in", _named(holding))
+
+
 def wanted_by(
     workload: Object, limits: tuple[Object, ...], nodes: int
 ) -> tuple[dict[str, int], dict[str, int]]:
@@ -135,6 +173,10 @@ def wanted_by(
         {name: amount * pods for name, amount in one.items()},
         {name: amount * (pods + surge) for name, amount in one.items()},
     )
+
+
+def _named(namespaces: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(namespaces))
 
 
 def _divide_one(resource: str, amount: int, shares: Mapping[str, Share]) -> dict[str, int]:

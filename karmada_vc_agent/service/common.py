@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.fleet.agent_state import AgentState
+from karmada_vc_agent.fleet.divisions import Divisions
+from karmada_vc_agent.fleet.judgements import HubContact, Judgements
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.model.objects import GroupVersionKind
@@ -35,7 +37,10 @@ class Discoveries:
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """Settings, servers and state; switches: names of the enabled controllers of Karmada's."""
+    """Settings, servers and state; switches: names of the enabled controllers of Karmada's.
+
+    contact: what the hub accepts of what judgements say, and of Leases.
+    """
 
     config: AgentConfig
     clients: Clients
@@ -49,6 +54,9 @@ class Common:
     stores: Stores
     queues: Queues
     discoveries: Discoveries
+    judgements: Judgements
+    contact: HubContact
+    divisions: Divisions
 
 
 def now() -> str:

@@ -17,7 +17,8 @@ from karmada_vc_agent.controllers.quotas import QuotaController
 from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.controllers.service_names import ServiceNamesController
 from karmada_vc_agent.fleet.census import HUB, Census, StatusMeter
-from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.fleet.judgements import LEASE
+from karmada_vc_agent.kube.controller import Controller, Requeue
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.switches import (
     CERT_ROTATION,
@@ -26,7 +27,7 @@ from karmada_vc_agent.model.switches import (
     EXECUTION,
 )
 from karmada_vc_agent.service.common import Common, now
-from karmada_vc_agent.service.leases import Leases
+from karmada_vc_agent.service.leases import Leases, Reconcile
 from karmada_vc_agent.service.placement_parts import PlacementParts
 from karmada_vc_agent.service.queues import FEW_WORKERS
 from karmada_vc_agent.service.work_parts import WorkParts
@@ -59,6 +60,15 @@ class Controllers:
         self._leases = leases
         self._census = census
         self._registration = registration
+        self._quotas = QuotaController(
+            common.clients.host,
+            works.store_of,
+            common.stores.claims,
+            common.stores.membership,
+            common.virtual_clusters,
+            common.divisions,
+            on_change=common.queues.status.add,
+        )
 
     def all(self) -> list[Controller[Any]]:
         """Return the controllers that are switched on."""
@@ -77,7 +87,7 @@ class Controllers:
             common.config.cluster_lease_duration,
             common.config.cluster_lease_renew_interval_fraction,
             common.lead,
-            on_renewed=lambda name: self._census.contact(name, HUB),
+            on_renewed=self._renewed,
         )
         status = self._status_controller()
         workers = common.config.concurrent_cluster_syncs
@@ -85,12 +95,28 @@ class Controllers:
             Controller(
                 "cluster-lease",
                 queues.leases,
-                self._leases.noting(lease.reconcile),
+                self._leases.noting(self._in_contact(lease.reconcile)),
                 LEASE_WORKERS,
             ),
             Controller("registration", queues.registration, registration.reconcile, FEW_WORKERS),
             Controller("cluster-status", queues.status, status.reconcile, workers),
         )
+
+    def _renewed(self, name: str) -> None:
+        self._census.contact(name, HUB)
+        self._common.contact.accepted(name, LEASE)
+
+    def _in_contact(self, renew: Reconcile) -> Reconcile:
+        """Return `renew` such that it is noted why the hub does not take a Lease."""
+        contact, lead = self._common.contact, self._common.lead
+
+        async def noted(name: str) -> Requeue | None:
+            outcome = await contact.noting(name, LEASE, renew(name))
+            if outcome is None or not lead.may_report():
+                contact.forget(name)
+            return outcome
+
+        return noted
 
     def _status_controller(self) -> ClusterStatusController:
         common, config = self._common, self._common.config
@@ -105,6 +131,7 @@ class Controllers:
             claims=common.stores.claims,
             cluster_scoped_kinds=common.settings.cluster_scoped_kinds,
             placement=self._placement.guard.condition,
+            more=(self._quotas.condition,),
         )
         thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
         return ClusterStatusController(
@@ -114,6 +141,8 @@ class Controllers:
             common.virtual_clusters,
             StatusTimes(frequency_s, thresholds),
             Gates(common.lead.may_report, self._works.finalizer.is_barred),
+            common.judgements,
+            common.contact,
             with_resources=config.enable_cluster_resource_modeling,
             with_models=common.gates[CLUSTER_RESOURCE_MODELING],
             on_ready=self._leases.start,
@@ -142,7 +171,6 @@ class Controllers:
             config.dns_namespace,
             config.cluster_domain,
         )
-        quotas = QuotaController(host, self._works.store_of, stores.claims, stores.membership, vcs)
         membership = MembershipController(host, stores.nodes, stores.membership, vcs)
         taints = NodeTaintsController(stores.taints, self._works.watches.works, queues.works.add)
         admin_role = AdminRoleController(host, common.discoveries.host)
@@ -150,7 +178,7 @@ class Controllers:
         return (
             Controller("orphans", queues.orphans, orphans.reconcile, 1),
             Controller("service-names", queues.service_names, names.reconcile, 1),
-            Controller("quotas", queues.quotas, quotas.reconcile, FEW_WORKERS),
+            Controller("quotas", queues.quotas, self._quotas.reconcile, FEW_WORKERS),
             Controller("membership", queues.nodes, membership.reconcile, FEW_WORKERS),
             Controller("node-taints", queues.taints, taints.reconcile, 1),
             Controller("admin-role", queues.admin_role, admin_role.reconcile, 1),

@@ -12,13 +12,15 @@ from karmada_vc_agent.controllers.placement_guard import EVERYTHING, IN_EFFECT_W
 from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.census import Census, Counted, controller_label
+from karmada_vc_agent.fleet.divisions import Divisions
+from karmada_vc_agent.fleet.judgements import HubContact, Judgements
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.fleet.progress import vital_checks
 from karmada_vc_agent.fleet.resync import resync
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.reflector import unlisted, wait_all_synced
-from karmada_vc_agent.model.switches import enabled_controllers, feature_gates
+from karmada_vc_agent.model.switches import CLUSTER_STATUS, enabled_controllers, feature_gates
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.service.clients import Clients
 from karmada_vc_agent.service.common import Common, Discoveries
@@ -69,7 +71,12 @@ class Service:
             discoveries=Discoveries(
                 hub=Discovery(clients.hub), host=Discovery(clients.host_urgent)
             ),
+            judgements=Judgements(),
+            contact=HubContact(config.cluster_lease_duration),
+            divisions=Divisions(),
         )
+        if CLUSTER_STATUS in common.switches:
+            stores.clusters.judge = common.judgements
         self._tasks: list[asyncio.Task[None]] = []
         self._leases = Leases(common.queues.leases)
         triggers = Triggers(virtual_clusters, stores, common.queues, self._leases)
@@ -84,6 +91,7 @@ class Service:
         self._controllers: list[Controller[Any]] = Controllers(
             common, works, placement, self._leases, census, registration
         ).all()
+        common.judgements.add_listener(triggers.judgement_changed)
         triggers.connect(
             Told(
                 watches=works.watches,
@@ -116,6 +124,8 @@ class Service:
                 escaped=self._placement.escapes.escaped,
                 controllers=lambda: self._controllers,
                 events_dropped=lambda: works.recorder.dropped,
+                is_accepted=self._common.contact.is_accepted,
+                quota_stalled=self._common.divisions.all,
             ),
         )
 
@@ -124,6 +134,10 @@ class Service:
     def unlisted(self) -> list[str]:
         """Return the paths whose first list has not come yet."""
         return unlisted(self._common.stores.reflectors)
+
+    def not_accepted(self) -> str | None:
+        """Return what the hub has not accepted for as long as it waits for a Lease, or None."""
+        return self._common.contact.trouble()
 
     def stuck(self, hub_answers_since: float) -> dict[str, str | None]:
         """Return the liveness checks of what runs here: name -> None or what is wrong.

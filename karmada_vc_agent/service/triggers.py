@@ -103,6 +103,10 @@ class Triggers:
             for work in works.with_kind(name, concerns):
                 self._queues.works.add((name, work))
 
+    def judgement_changed(self, name: str) -> None:
+        """Try again what waited for a Cluster to be Ready."""
+        self._retry_cluster(name)
+
     def _cluster_changed(self, old: Object | None, new: Object | None) -> None:
         cluster = new or old
         name = cluster["metadata"]["name"] if cluster else ""

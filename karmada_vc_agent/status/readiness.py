@@ -55,7 +55,8 @@ def damp_ready(
 ) -> tuple[Condition, Observation]:
     """Return the Ready condition to write and what to remember for the next time.
 
-    last: from the call before, None after a start. current: Ready on the Cluster, if any.
+    last: from the call before, None after a start. current: what was judged last, if anything:
+    never what the hub has, for it writes Unknown when it is itself that cannot be reached.
     Only flips between True and not True are held back. Source: contract 4.3.
     """
     if last is None:

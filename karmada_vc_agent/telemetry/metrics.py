@@ -104,6 +104,12 @@ ASKED: dict[str, Asked] = {
         "When its Lease was last renewed (hub), and its host last seen healthy (host).",
         (CLUSTER, "server"),
     ),
+    "virtual_cluster_reports_accepted": Asked(
+        "Whether the hub accepted its Lease and status within the time of a Lease.", (CLUSTER,)
+    ),
+    "virtual_cluster_quota_stalled": Asked(
+        "Whether the division of its quota stands still.", (CLUSTER,)
+    ),
     "orphaned_objects": Asked("Host objects of it whose Work is gone.", (CLUSTER,)),
     # ours, for the agent
     "api_server_reachable": Asked("Whether hub and host answer.", ("server",)),

@@ -19,6 +19,7 @@ from karmada_vc_agent.controllers.work_status import WorkStatus
 from karmada_vc_agent.fleet.census import HOST_OBJECT_INDEX, cluster_label
 from karmada_vc_agent.fleet.claims import Claims
 from karmada_vc_agent.fleet.default_objects import DefaultObjects
+from karmada_vc_agent.fleet.divisions import Divisions
 from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, cluster_id
 from karmada_vc_agent.fleet.manifests import Manifests
@@ -103,8 +104,17 @@ class World:
             lambda name: self.clusters.ours(name) is not None,
             DefaultObjects(self.host_client, self.store_of, self.settings),
         )
+        self.seconds = 0.0
+        self.divisions = Divisions(lambda: self.seconds)
+        self.looked_at: list[str] = []
         self.quotas = QuotaController(
-            self.host_client, self.store_of, self.claims, self.membership, self.virtual_clusters
+            self.host_client,
+            self.store_of,
+            self.claims,
+            self.membership,
+            self.virtual_clusters,
+            self.divisions,
+            self.looked_at.append,
         )
         # An hour passes between two looks, so that every sync asks anew.
         hours = itertools.count(step=3600.0)

@@ -11,7 +11,8 @@ from karmada_vc_agent.controllers.cluster_status import (
     StatusTimes,
 )
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.kube.errors import ConflictError
+from karmada_vc_agent.fleet.judgements import HubContact, Judgements
+from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
@@ -50,6 +51,8 @@ class Setting:
         self.may_report = True
         self.barred: set[str] = set()
         self.placement: Condition | None = None
+        self.judgements = Judgements()
+        self.contact = HubContact(40.0, self.clock)
         view = HostView(
             client=world.host_client,
             probe=HealthProbe(world.host_client, 0.0, self.clock),
@@ -67,6 +70,8 @@ class Setting:
             world.virtual_clusters,
             StatusTimes(10.0, thresholds),
             Gates(lambda: self.may_report, lambda name: name in self.barred),
+            self.judgements,
+            self.contact,
             with_resources=with_resources,
             with_models=with_models,
             on_ready=self.ready.append,
@@ -282,6 +287,51 @@ async def test_unknown_set_by_the_control_plane_is_put_right(world: World) -> No
     world.register(ready="Unknown")
     await setting.sync()
     assert setting.condition() == ("True", "ClusterReady")
+
+
+async def test_unknown_of_a_hub_that_accepts_nothing_does_not_count(
+    setting: Setting, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    setting.world.clusters.judge = setting.judgements
+    setting.world.hub.fail(401, path=f"{CLUSTER}/status", times=2)
+    setting.world.hub.change(CLUSTER, status={"conditions": [objects.ready("Unknown")]})
+    with pytest.raises(ForbiddenError):
+        await setting.sync()
+    assert setting.world.clusters.is_ready("branch-a")
+    assert setting.contact.trouble() is None
+    assert "Reported readiness" not in caplog.text
+    setting.clock.advance(41.0)
+    with pytest.raises(ForbiddenError):
+        await setting.sync()
+    trouble = setting.contact.trouble() or ""
+    assert trouble.startswith("the hub has accepted no status of Cluster branch-a for 41 s: ")
+    await setting.sync()
+    assert setting.contact.trouble() is None
+    assert setting.condition() == ("True", "ClusterReady")
+    assert "Reported readiness" in caplog.text
+
+
+async def test_ready_of_the_hub_does_not_count_while_the_host_is_away(world: World) -> None:
+    world.register(ready="True")
+    setting = Setting(world)
+    world.clusters.judge = setting.judgements
+    assert not world.clusters.is_ready("branch-a")
+    with world.host.down():
+        world.hub.fail(401, path=f"{CLUSTER}/status")
+        with pytest.raises(ForbiddenError):
+            await setting.sync()
+    assert setting.condition() == ("True", "ClusterReady")
+    assert not world.clusters.is_ready("branch-a")
+
+
+async def test_judgement_ends_with_the_cluster(setting: Setting) -> None:
+    await setting.sync()
+    setting.world.hub.remove(CLUSTER)
+    await setting.sync()
+    assert setting.judgements.of("branch-a") is None
+    setting.clock.advance(1000.0)
+    assert setting.contact.trouble() is None
 
 
 async def test_lease_is_not_started_while_the_host_is_away(setting: Setting) -> None:

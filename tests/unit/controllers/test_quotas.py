@@ -4,9 +4,13 @@ import pytest
 
 from karmada_vc_agent.controllers.quotas import WORKLOADS
 from karmada_vc_agent.fleet.default_objects import QUOTAS
+from karmada_vc_agent.fleet.divisions import STALLED_AFTER_S
 from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from karmada_vc_agent.status.quota_divided import quota_divided
 from tests.fakes import objects, served
 from tests.fakes.world import World, new_world
 
@@ -105,3 +109,84 @@ async def test_virtual_cluster_without_a_quota_is_left_alone(world: World) -> No
     await world.quotas.reconcile("branch-a")
     await world.quotas.reconcile("branch-z")
     assert world.host.requests == []
+
+
+def quota_of_karmada(namespace: str, name: str) -> Object:
+    """Return what a FederatedResourceQuota makes: a quota of the virtual cluster beside ours."""
+    labels = {CLUSTER_LABEL: "branch-a", "karmada.io/managed": "true"}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": name, "namespace": f"{namespace}-v-branch-a", "labels": labels},
+        "spec": {"hard": {"pods": "3"}},
+        "status": {"hard": {"pods": "3"}, "used": {"pods": "0"}},
+    }
+
+
+@pytest.mark.parametrize("name", ["another", "zzz-last"])
+async def test_other_quotas_of_the_same_namespace_change_nothing(name: str) -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world, *NAMESPACES)
+        for namespace in NAMESPACES:
+            count(world, namespace)
+            world.host.seed(quota_of_karmada(namespace, name))
+        await reconcile(world)
+        assert (hard(world, "edge"), hard(world, "shop")) == ("2", "2")
+
+
+def condition(world: World) -> tuple[str, str, str]:
+    (found,) = world.quotas.condition(world.vc(), {})
+    return found["status"], found["reason"], found["message"]
+
+
+async def test_division_that_stands_still_is_a_condition_until_it_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world, *NAMESPACES)
+        count(world, "edge")
+        await reconcile(world)
+        assert condition(world)[:2] == ("True", "Divided")
+        world.seconds += STALLED_AFTER_S
+        await reconcile(world)
+        assert condition(world) == (
+            "False",
+            "NotCounted",
+            "no share of the quota is raised: the host has not counted what is used in shop",
+        )
+        assert world.looked_at == ["branch-a"]
+        assert caplog.text.count("Not dividing the quota") == 1
+        count(world, "shop")
+        await reconcile(world)
+        assert condition(world)[:2] == ("True", "Divided")
+        assert world.looked_at == ["branch-a"] * 2
+
+
+async def test_namespace_without_its_quota_stalls_the_division() -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world, *NAMESPACES)
+        world.host.remove(path("shop"))
+        count(world, "edge")
+        await reconcile(world)
+        world.seconds += STALLED_AFTER_S
+        assert condition(world)[:2] == ("False", "NamespaceWithoutQuota")
+
+
+async def test_quota_that_cannot_be_written_stalls_the_division() -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world, *NAMESPACES)
+        for namespace in NAMESPACES:
+            count(world, namespace)
+        world.host.fail(403, method="PUT", times=2)
+        for _ in range(2):
+            with pytest.raises(KubeError):
+                await reconcile(world)
+            world.seconds += STALLED_AFTER_S
+        assert condition(world)[:2] == ("False", "NotWritten")
+
+
+async def test_condition_of_a_quota_that_was_taken_back_does_not_stay(world: World) -> None:
+    assert world.quotas.condition(world.vc(), {}) == []
+    had = {"conditions": [quota_divided("NotCounted", "m")]}
+    (found,) = world.quotas.condition(world.vc(), had)
+    assert (found["status"], found["reason"]) == ("True", "NoQuota")

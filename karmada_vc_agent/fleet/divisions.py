@@ -1,0 +1,45 @@
+"""How the division of each quota stands, and since when it has been waiting for something."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from karmada_vc_agent.planning.quota_shares import Pending
+
+STALLED_AFTER_S = 10.0
+"""A division that moves waits for the server now and then, well under a second at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    pending: Pending
+    since_s: float
+
+
+class Divisions:
+    """What each virtual cluster with a quota waits for; one that waits for long is stalled."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._waiting: dict[str, _Waiting | None] = {}
+
+    def note(self, cluster: str, pending: Pending | None) -> None:
+        """Note what a division waits for; None = it is as it should be."""
+        known = self._waiting.get(cluster)
+        if pending is None or known is None or known.pending != pending:
+            self._waiting[cluster] = _Waiting(pending, self._clock()) if pending else None
+
+    def is_known(self, cluster: str) -> bool:
+        """Whether the quota of a virtual cluster was looked at."""
+        return cluster in self._waiting
+
+    def stalled(self, cluster: str) -> Pending | None:
+        """Return what a division has been waiting for too long, or None."""
+        waiting = self._waiting.get(cluster)
+        if waiting is None or self._clock() - waiting.since_s < STALLED_AFTER_S:
+            return None
+        return waiting.pending
+
+    def all(self) -> dict[str, bool]:
+        """Return virtual cluster -> whether the division of its quota is stalled."""
+        return {cluster: self.stalled(cluster) is not None for cluster in self._waiting}
