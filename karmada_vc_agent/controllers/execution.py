@@ -19,11 +19,12 @@ from karmada_vc_agent.fleet.hub_clusters import HubClusters
 from karmada_vc_agent.fleet.manifests import Failure, Manifests
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
+from karmada_vc_agent.fleet.work_memory import WorkMemory
 from karmada_vc_agent.fleet.works import WorkKey, Works, is_suspended, manifests_of, work_path
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status import work_conditions
 from karmada_vc_agent.status.conditions import Condition
@@ -115,19 +116,15 @@ class ExecutionController:
     ) -> None:
         self._virtual_clusters = virtual_clusters
         self._o = others
-        self._refused: set[WorkKey] = set()
-        self._codes: dict[WorkKey, tuple[str, ...]] = {}
-        self._generations: dict[WorkKey, int] = {}
+        self._memory = WorkMemory()
 
     def refused(self, cluster: str) -> list[WorkKey]:
         """Return the Works that a rule refused; retried when what the rule rests on changes."""
-        return [key for key in self._refused if key[0] == cluster]
+        return self._memory.refused(cluster)
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Return (virtual cluster, code) of each manifest that a rule refuses now."""
-        for (cluster, _), codes in self._codes.items():
-            for code in codes:
-                yield cluster, code
+        return self._memory.refusals()
 
     async def reconcile(self, key: WorkKey) -> None:
         """Make host and status fit one Work."""
@@ -139,23 +136,26 @@ class ExecutionController:
             return
         if self._o.finalizer.is_due(cluster, work):
             await self._o.finalizer.finalise(vc, work)
-            self._refused.discard(key)
+            self._memory.forget(key)
         elif is_suspended(work):
             await self._suspend(vc, work)
         elif self._o.clusters.is_ready(cluster):
-            await self._carry_out(key, vc, work)
+            await self._carry_out(vc, work)
         else:
             raise NotReadyError(f"cluster({cluster}) not ready")
 
     def _forget(self, key: WorkKey) -> None:
-        self._refused.discard(key)
-        self._codes.pop(key, None)
-        self._generations.pop(key, None)
+        self._memory.forget(key)
         self._o.finalizer.forget(key)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        self._memory.forget_cluster(cluster)
+        self._o.finalizer.forget_cluster(cluster)
 
     # --- apply --------------------------------------------------------------------------
 
-    async def _carry_out(self, key: WorkKey, vc: VirtualCluster, work: Object) -> None:
+    async def _carry_out(self, vc: VirtualCluster, work: Object) -> None:
         outcome = _Outcome()
         started = time.monotonic()
         for manifest in manifests_of(work):
@@ -167,10 +167,7 @@ class ExecutionController:
             if live is not None:
                 await self._reflect(vc, work, manifest, live, outcome)
         self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
-        self._codes.pop(key, None)
-        if outcome.codes:
-            self._codes[key] = outcome.codes
-        is_new = self._generations.get(key) != work["metadata"].get("generation")
+        is_new = self._memory.is_new(work)
         before = applied_of(work.get("status"))
         conditions = [
             work_conditions.dispatching(suspended=False),
@@ -188,13 +185,11 @@ class ExecutionController:
         elif is_new or outcome.errors or before is None or before["status"] != "True":
             self._tell(vc, work, outcome)
         await self._write_status(work, conditions, outcome.entries)
-        self._generations[key] = work["metadata"].get("generation") or 0
-        self._refused.discard(key)
-        if outcome.errors and outcome.is_final:
-            self._refused.add(key)
-        elif outcome.errors:
+        is_refused = bool(outcome.errors) and outcome.is_final
+        self._memory.note(work, outcome.codes, is_refused=is_refused)
+        if outcome.errors and not is_refused:
             raise RetryError(work_conditions.aggregate(outcome.errors))
-        elif outcome.unreadable:
+        if outcome.unreadable and not is_refused:
             raise RetryError(outcome.unreadable)
 
     async def _left_by(
@@ -250,6 +245,7 @@ class ExecutionController:
 
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but go on reporting what is there (contract 5.3, 6.2)."""
+        self._memory.forget_predecessor(work)
         outcome = _Outcome()
         for manifest in manifests_of(work):
             live = await self._o.manifests.cached(vc, manifest, _work_id(work))
@@ -284,8 +280,8 @@ class ExecutionController:
             except ConflictError:
                 # Somebody changed the Work meanwhile: the status still says what was done.
                 fresh = await self._reread(namespace, name)
-                if fresh is None:
-                    return
+                if fresh is None or not _is_same(fresh, work):
+                    return  # the watch is about to show another Work, or that this one goes
                 work, is_seen = fresh, False
                 continue
             if is_seen:
@@ -309,6 +305,12 @@ class ExecutionController:
 
 def _is_recreation(result: Applied | Failure) -> bool:
     return result.is_recreation if isinstance(result, Failure) else result.was_recreated
+
+
+def _is_same(fresh: Object, work: Object) -> bool:
+    """Whether what was done for a Work is to be said of what it is now: the same, still wanted."""
+    marks = [bool(each["metadata"].get("deletionTimestamp")) for each in (fresh, work)]
+    return uid_of(fresh) == uid_of(work) and marks[0] == marks[1]
 
 
 def _work_id(work: Object) -> str:

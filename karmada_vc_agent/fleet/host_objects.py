@@ -15,7 +15,14 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, is_ours
-from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, key_of, labels_of
+from karmada_vc_agent.model.objects import (
+    Object,
+    ObjectKey,
+    annotations_of,
+    key_of,
+    labels_of,
+    uid_of,
+)
 from karmada_vc_agent.planning.apply_plan import (
     Create,
     Foreign,
@@ -53,7 +60,14 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
+    """What was written last; of an object that somebody made anew under its name it says nothing.
+
+    Its generation starts at 1 again, so that a version alone would call it as we left it.
+    """
+
+    cluster: str
     desired: str
+    uid: str
     version: str
 
 
@@ -104,6 +118,7 @@ class HostObjects:
                 live is not None
                 and known is not None
                 and known.desired == wanted
+                and known.uid == uid_of(live)
                 and not needs_update(desired, live, known.version)
                 and _has_our_marks(desired, live)
             )
@@ -122,11 +137,22 @@ class HostObjects:
                 known = None
                 continue
             if isinstance(answer, Applied):
-                self._memory[key] = _Memory(wanted, version_of(answer.live))
+                self._memory[key] = _Memory(
+                    labels_of(desired).get(CLUSTER_LABEL, ""),
+                    wanted,
+                    uid_of(answer.live),
+                    version_of(answer.live),
+                )
                 was_recreated = live is None and was_there
                 return Applied(answer.live, answer.was_written, was_recreated)
             return answer
         raise conflict
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget what was written for a Cluster that is gone."""
+        self._memory = {
+            key: known for key, known in self._memory.items() if known.cluster != cluster
+        }
 
     async def remove(self, resource: Resource, desired: Object, as_user: str = "") -> None:
         """Delete the live object in the background, if it is ours to delete."""

@@ -4,6 +4,9 @@ A Cluster that is being deleted takes its execution namespace along, and the rig
 may vanish before the Works do. So all its Works are cleaned as soon as the Cluster has its
 deletion mark; when the hub then refuses the finalizers, the Cluster is reported not Ready,
 upon which Karmada strips them itself.
+
+A Work may be made anew under its name before anybody looked at the end of the first, and a
+Cluster likewise: what is remembered of either is remembered of its uid.
 """
 
 import logging
@@ -11,12 +14,19 @@ from collections.abc import Callable
 
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
 from karmada_vc_agent.fleet.manifests import Manifests
-from karmada_vc_agent.fleet.works import WorkKey, Works, is_preserved, manifests_of, work_path
+from karmada_vc_agent.fleet.works import (
+    WorkKey,
+    Works,
+    is_preserved,
+    key_of_work,
+    manifests_of,
+    work_path,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
-from karmada_vc_agent.model.objects import Object, dig, gvk_of
+from karmada_vc_agent.model.objects import Object, dig, gvk_of, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.endpoint_slice_work import is_report
 
@@ -42,8 +52,8 @@ class WorkFinalizer:
         self._works = works
         self._manifests = manifests
         self._on_barred = on_barred
-        self._cleaned: set[WorkKey] = set()
-        self._barred: set[str] = set()
+        self._cleaned: dict[WorkKey, str] = {}
+        self._barred: dict[str, str] = {}
 
     def is_due(self, cluster: str, work: Object) -> bool:
         """Whether a Work goes, by itself or with its Cluster."""
@@ -52,13 +62,22 @@ class WorkFinalizer:
 
     def is_barred(self, cluster: str) -> bool:
         """Whether only the hub can finalise the Works of a Cluster, and the host is clean."""
-        if cluster not in self._barred or not self._clusters.is_deleting(cluster):
+        uid = uid_of(self._clusters.ours(cluster))
+        if self._barred.get(cluster) != uid or not self._clusters.is_deleting(cluster):
             return False
-        return all((cluster, name) in self._cleaned for name in self._works.names(cluster))
+        return all(map(self._is_cleaned, self._works.of(cluster)))
 
     def forget(self, key: WorkKey) -> None:
         """Forget a Work that is gone."""
-        self._cleaned.discard(key)
+        self._cleaned.pop(key, None)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        self._barred.pop(cluster, None)
+        self._cleaned = {key: uid for key, uid in self._cleaned.items() if key[0] != cluster}
+
+    def _is_cleaned(self, work: Object) -> bool:
+        return self._cleaned.get(key_of_work(work)) == uid_of(work)
 
     async def finalise(self, vc: VirtualCluster, work: Object) -> None:
         """Remove or release what a Work made, then its finalizer. Raises KubeError, RetryError."""
@@ -66,11 +85,11 @@ class WorkFinalizer:
         key = (vc.name, metadata["name"])
         finalizers = metadata.get("finalizers") or []
         if EXECUTION_FINALIZER not in finalizers:
-            self._cleaned.add(key)
+            self._cleaned[key] = metadata["uid"]
             return
-        if key not in self._cleaned:
+        if not self._is_cleaned(work):
             await self._clean(vc, work)
-            self._cleaned.add(key)
+            self._cleaned[key] = metadata["uid"]
         rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
         patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
         try:
@@ -81,7 +100,7 @@ class WorkFinalizer:
             return
         except ForbiddenError:
             if self._clusters.is_deleting(vc.name):
-                self._barred.add(vc.name)
+                self._barred[vc.name] = uid_of(self._clusters.ours(vc.name))
                 self._on_barred(vc.name)
             raise
         self._note(answer)
@@ -126,5 +145,5 @@ class WorkFinalizer:
             if is_report(other):
                 continue  # it tells of the host and made nothing there
             name = other["metadata"]["name"]
-            if name != work["metadata"]["name"] and (vc.name, name) not in self._cleaned:
+            if name != work["metadata"]["name"] and not self._is_cleaned(other):
                 raise RetryError(f"namespace {namespace} is still used by work {name}")

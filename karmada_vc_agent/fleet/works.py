@@ -23,6 +23,12 @@ def work_path(namespace: str, name: str = "", subresource: str = "") -> str:
     return "/".join(part for part in parts if part)
 
 
+def key_of_work(work: Object) -> WorkKey:
+    """Return the key of a Work in an execution namespace."""
+    metadata = work["metadata"]
+    return cluster_of_execution_namespace(metadata["namespace"]) or "", metadata["name"]
+
+
 def manifests_of(work: Object) -> list[Object]:
     """Return the manifests of a Work as the hub has them."""
     return dig(work, "spec", "workload", "manifests") or []
@@ -89,12 +95,15 @@ class Works:
         cluster = cluster_of_execution_namespace(namespace)
         return self._stores.get(cluster) if cluster else None
 
+    def of(self, cluster: str) -> list[Object]:
+        """Return all Works of a virtual cluster."""
+        namespace = execution_namespace(cluster)
+        found = self._stores.get(cluster) or ()
+        return [work for work in found if work["metadata"]["namespace"] == namespace]
+
     def names(self, cluster: str) -> list[str]:
         """Return the names of all Works of a virtual cluster."""
-        store = self._stores.get(cluster)
-        namespace = execution_namespace(cluster)
-        found = (work["metadata"] for work in store or ())
-        return [meta["name"] for meta in found if meta["namespace"] == namespace]
+        return [work["metadata"]["name"] for work in self.of(cluster)]
 
     def with_kind(self, cluster: str, concerns: Callable[[GroupVersionKind], bool]) -> list[str]:
         """Return the names of the Works with a manifest of a kind that `concerns`."""

@@ -57,6 +57,11 @@ def key_of(obj: Object) -> ObjectKey:
     return ObjectKey(gvk_of(obj), metadata.get("namespace") or "", metadata.get("name") or "")
 
 
+def uid_of(obj: Object | None) -> str:
+    """Return the uid of an object; empty where there is none."""
+    return str(dig(obj, "metadata", "uid") or "")
+
+
 def labels_of(obj: Object) -> dict[str, str]:
     """Return the labels for reading; an empty dict where there are none."""
     return dig(obj, "metadata", "labels") or {}

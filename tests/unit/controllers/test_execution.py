@@ -313,6 +313,54 @@ async def test_change_that_met_the_status_write_is_still_told_by_the_watch(world
     assert told == [True]
 
 
+async def test_status_of_a_work_is_not_written_to_its_successor(world: World) -> None:
+    given(world, objects.config_map())
+
+    def recreate() -> None:
+        world.hub.remove(WORK)
+        world.hub.seed(objects.work(objects.config_map(value="2")))
+
+    world.hub.before("PUT", f"{WORK}/status", recreate)
+    await carry_out(world)
+    assert "status" not in world.hub.live(WORK)
+    world.look()
+    await carry_out(world)
+    assert world.host.live(SETTINGS)["data"] == {"value": "2"}
+    assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
+
+
+async def test_status_is_not_written_to_a_work_that_goes_by_now(world: World) -> None:
+    given(world, objects.config_map())
+    world.hub.before("PUT", f"{WORK}/status", lambda: world.hub.mark_deleted(WORK))
+    await carry_out(world)
+    assert "status" not in world.hub.live(WORK)
+
+
+async def test_suspended_successor_of_a_refused_work_counts_no_refusal(world: World) -> None:
+    given(world, objects.deployment(nodeSelector={"branch": "b"}))
+    await carry_out(world)
+    assert list(world.execution.refusals()) == [("branch-a", "NodeSelectorConflict")]
+    world.hub.remove(WORK)
+    given(world, objects.deployment(), suspendDispatching=True)
+    await carry_out(world)
+    assert list(world.execution.refusals()) == []
+    assert world.execution.refused("branch-a") == []
+
+
+async def test_successor_of_a_work_is_told_of_like_a_new_one(world: World) -> None:
+    given(world, objects.config_map())
+    await carry_out(world)
+    status = world.hub.live(WORK)["status"]
+    await world.events()
+    world.hub.remove(WORK)
+    world.hub.seed({**objects.work(objects.config_map()), "status": status})
+    before = len(await world.events())
+    world.look()
+    await carry_out(world)
+    told = [(kind, reason) for kind, reason, _ in (await world.events())[before:]]
+    assert ("Work", "SyncSucceed") in told
+
+
 async def test_foreign_conditions_of_a_work_are_kept(world: World) -> None:
     given(world, objects.config_map())
     other = objects.condition("Degraded", "True", "Why", "so")

@@ -267,3 +267,50 @@ async def test_clusters_objects_stay_when_the_cluster_is_taken_by_another(world:
     await world.execution.reconcile(KEY)
     assert world.host.live(SETTINGS)
     assert world.hub.writes() == []
+
+
+async def recreated_before_its_end_was_looked_at(world: World, *manifests: Object) -> None:
+    """Delete a Work and create it anew while so much waits that nobody saw it gone."""
+    await applied_and_deleted(world, *manifests)
+    await world.execution.reconcile(KEY)
+    world.hub.seed(objects.work(*manifests))
+    world.look()
+    await world.execution.reconcile(KEY)
+
+
+async def test_work_recreated_under_its_name_is_cleaned_when_it_goes(world: World) -> None:
+    await recreated_before_its_end_was_looked_at(world, objects.config_map())
+    assert world.host.live(SETTINGS)
+    world.hub.mark_deleted(WORK)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is None
+    assert world.hub.find(WORK) is None
+
+
+async def test_namespace_waits_for_a_work_that_was_recreated_under_its_name(world: World) -> None:
+    await recreated_before_its_end_was_looked_at(world, objects.config_map())
+    world.hub.seed(objects.work(objects.namespace_manifest(), name="space"))
+    world.look()
+    await world.execution.reconcile(("branch-a", "space"))
+    world.hub.mark_deleted(f"{WORKS}/space")
+    world.look()
+    with pytest.raises(RetryError, match="namespace edge is still used by work web-1"):
+        await world.execution.reconcile(("branch-a", "space"))
+    assert world.host.live(SETTINGS)
+
+
+async def test_cluster_registered_anew_is_not_barred_by_its_predecessor(world: World) -> None:
+    await applied(world, objects.config_map())
+    world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
+    world.look()
+    world.hub.fail(403, "Forbidden", method="PATCH")
+    with pytest.raises(ForbiddenError):
+        await world.execution.reconcile(KEY)
+    assert world.finalizer.is_barred("branch-a")
+    world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
+    world.hub.remove(WORK)
+    world.register()
+    world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
+    world.look()
+    assert not world.finalizer.is_barred("branch-a")

@@ -113,6 +113,27 @@ async def test_object_changed_on_the_host_is_put_right(setting: Setting) -> None
     assert setting.host.live(PATH)["data"] == {"value": "1"}
 
 
+async def test_object_made_anew_by_somebody_is_put_right_although_its_generation_is_the_same(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    """A generation counts from 1 again, so it says nothing of another object of the name."""
+    host.seed(objects.namespace("hns"))
+    apps = Resource(GroupVersionKind("apps", "v1", "Deployment"), "deployments", namespaced=True)
+    store: Store[Object] = Store(RawCodec())
+    wanted = objects.deployment(ns="hns")
+    wanted["metadata"]["labels"][CLUSTER_LABEL] = "branch-a"
+    host_objects = HostObjects(client, lambda _: store)
+    await host_objects.apply(apps, wanted, as_it_is)
+    path = "/apis/apps/v1/namespaces/hns/deployments/web"
+    host.remove(path)
+    host.seed({**wanted, "spec": {**wanted["spec"], "replicas": 7}})
+    fill(store, RawCodec(), host, apps.path())
+    outcome = await host_objects.apply(apps, wanted, as_it_is)
+    assert isinstance(outcome, Applied)
+    assert outcome.was_written
+    assert host.live(path)["spec"]["replicas"] == 2
+
+
 async def test_restarted_process_finds_the_object_right_without_writing(
     setting: Setting, client: ApiClient
 ) -> None:

@@ -1,0 +1,67 @@
+"""What is remembered of each Work between two looks at it, until it is gone.
+
+A Work may be made anew under its name before anybody looked at the end of the first. So what is
+remembered is remembered of its uid, and of another Work of that name nothing is known.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from karmada_vc_agent.fleet.works import WorkKey, key_of_work
+from karmada_vc_agent.model.objects import Object, uid_of
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How carrying out a Work ended last.
+
+    generation: of the Work then. codes: of the manifests that a rule refused. is_refused:
+    whether no time helps, since all that failed was refused by a rule.
+    """
+
+    uid: str
+    generation: int
+    codes: tuple[str, ...]
+    is_refused: bool
+
+
+class WorkMemory:
+    """The last outcome of each Work."""
+
+    def __init__(self) -> None:
+        self._outcomes: dict[WorkKey, Outcome] = {}
+
+    def note(self, work: Object, codes: tuple[str, ...] = (), *, is_refused: bool = False) -> None:
+        """Remember how carrying out a Work ended."""
+        generation = work["metadata"].get("generation") or 0
+        self._outcomes[key_of_work(work)] = Outcome(uid_of(work), generation, codes, is_refused)
+
+    def is_new(self, work: Object) -> bool:
+        """Whether a Work is not as it was carried out last, or never was."""
+        known = self._outcomes.get(key_of_work(work))
+        seen = (uid_of(work), work["metadata"].get("generation") or 0)
+        return known is None or (known.uid, known.generation) != seen
+
+    def forget_predecessor(self, work: Object) -> None:
+        """Forget another Work of this name that is gone."""
+        known = self._outcomes.get(key_of_work(work))
+        if known is not None and known.uid != uid_of(work):
+            self.forget(key_of_work(work))
+
+    def forget(self, key: WorkKey) -> None:
+        """Forget a Work that is gone, or goes."""
+        self._outcomes.pop(key, None)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        self._outcomes = {key: one for key, one in self._outcomes.items() if key[0] != cluster}
+
+    def refused(self, cluster: str) -> list[WorkKey]:
+        """Return the Works of a virtual cluster that a rule refused."""
+        return [key for key, one in self._outcomes.items() if key[0] == cluster and one.is_refused]
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Return (virtual cluster, code) of each manifest that a rule refuses now."""
+        for (cluster, _), outcome in self._outcomes.items():
+            for code in outcome.codes:
+                yield cluster, code
