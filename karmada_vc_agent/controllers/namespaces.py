@@ -28,6 +28,7 @@ from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
     labels_of,
+    uid_of,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.planning.apply_plan import Foreign
@@ -68,7 +69,7 @@ class NamespaceController:
         self._virtual_clusters = virtual_clusters
         self._settings = settings
         self._is_registered = is_registered
-        self._equipped: set[HostNamespace] = set()
+        self._equipped: dict[HostNamespace, str] = {}
         self._locks: defaultdict[Pair, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def reconcile(self, pair: Pair) -> None:
@@ -120,16 +121,16 @@ class NamespaceController:
             name = self._claims.of(vc.name).get(namespace)
             if name is None:
                 name = await self._create_or_adopt(vc, namespace, desired)
-                self._equipped.discard(name)
+                self._equipped.pop(name, None)
             live = self._claims.store.get("", name)
             if live is not None and _is_terminating(live):
                 raise RetryError(
                     f"{Code.NAMESPACE_TERMINATING}: the namespace is being deleted on the host"
                 )
-            if name not in self._equipped:
+            if self._equipped.get(name) != uid_of(live):
                 # Before anything is applied there: what is admitted now is not looked at again.
                 await self._defaults.ensure(vc, namespace, name)
-                self._equipped.add(name)
+                self._equipped[name] = uid_of(live)
             return name
 
     async def apply(
@@ -164,7 +165,7 @@ class NamespaceController:
         claim = claim_of(live)
         if claim is None or (claim.cluster, claim.namespace) != (vc.name, namespace):
             return
-        self._equipped.discard(name)
+        self._equipped.pop(name, None)
         try:
             if preserve or not is_made_by_agent(live):
                 await self._defaults.clear(name)
@@ -176,6 +177,14 @@ class NamespaceController:
                 await self._host.delete_same(_path(name), live)
         except (NotFoundError, ConflictError):
             return
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the namespaces of a Cluster that is gone; on the host they stay claimed."""
+        for name in self._claims.of(cluster).values():
+            self._equipped.pop(name, None)
+        for pair in [pair for pair in self._locks if pair[0] == cluster]:
+            if not self._locks[pair].locked():
+                del self._locks[pair]
 
     def is_going(self, name: str) -> bool:
         """Whether a host namespace is being deleted."""

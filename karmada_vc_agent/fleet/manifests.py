@@ -106,6 +106,10 @@ class Manifests:
         own = f"{execution_namespace(cluster)}/"
         return [work for work in self._resting_on_claims if work.startswith(own)]
 
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        self._resting_on_claims.difference_update(self.resting_on_claims(cluster))
+
     async def apply(
         self, vc: VirtualCluster, manifest: Object, work: str
     ) -> Applied | Failure | None:

@@ -16,6 +16,7 @@ from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, gvk_of, labels_of
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.refusal import Code, RefusedError
@@ -85,6 +86,14 @@ class SharedNames:
         """Have those look again who wait for a name that an object gave up."""
         if old is not None:
             self._free(shared_names(old).keys() - shared_names(new or {}).keys())
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        own = f"{execution_namespace(cluster)}/"
+        for name, works in list(self._waiting.items()):
+            works -= {work for work in works if work.startswith(own)}
+            if not works:
+                del self._waiting[name]
 
     async def applying(
         self,

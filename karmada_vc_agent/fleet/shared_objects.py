@@ -13,6 +13,7 @@ from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, dig, gvk_of
 from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
 from karmada_vc_agent.planning.share_plan import (
@@ -131,8 +132,18 @@ class SharedObjects:
                 live = await self._objects.fresh(resource, "", name)
         else:
             raise conflict
-        for users in self._users.values():
-            users.discard(work)
+        self._forget_users(lambda user: user == work)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone; its votes on the host are not touched."""
+        own = f"{execution_namespace(cluster)}/"
+        self._forget_users(lambda user: user.startswith(own))
+
+    def _forget_users(self, goes: Callable[[str], bool]) -> None:
+        for key, users in list(self._users.items()):
+            users -= {user for user in users if goes(user)}
+            if not users:
+                del self._users[key]
 
     async def _has_objects(self, live: Object) -> bool:
         """Whether a CustomResourceDefinition has objects, which would go with it."""

@@ -79,7 +79,7 @@ class Service:
             stores.clusters.judge = common.judgements
         self._tasks: list[asyncio.Task[None]] = []
         self._leases = Leases(common.queues.leases)
-        triggers = Triggers(virtual_clusters, stores, common.queues, self._leases)
+        triggers = Triggers(virtual_clusters, stores, common.queues)
         self._works = works = WorkParts(common, triggers)
         registration = RegistrationController(
             clients.hub, stores.clusters, state, virtual_clusters, reregister
@@ -102,6 +102,7 @@ class Service:
                 guard=placement.guard,
                 escapes=placement.escapes,
                 endpoint_slices=works.endpoint_slices,
+                forgetting=(self._leases.forget, *works.forgetting()),
             )
         )
         for client in (clients.hub, clients.host):

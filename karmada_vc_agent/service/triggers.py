@@ -1,6 +1,6 @@
 """What makes whom look: changes on hub and host become keys in the queues, and nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from karmada_vc_agent.controllers.endpoint_slices import EndpointSliceController
@@ -23,7 +23,6 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, work_name
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
-from karmada_vc_agent.service.leases import Leases
 from karmada_vc_agent.service.queues import Queues
 from karmada_vc_agent.service.stores import Stores
 
@@ -38,7 +37,11 @@ SERVICE_NAMES_KEY = "rules"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Who is told of changes, beside the queues; None where the controller is off."""
+    """Who is told of changes, beside the queues; None where the controller is off.
+
+    forgetting: told of a virtual cluster whose Cluster is gone, or no longer ours. Whoever
+    remembers anything by virtual cluster in memory forgets it there, and nowhere else.
+    """
 
     watches: WorkWatches
     manifests: Manifests
@@ -48,6 +51,7 @@ class Told:
     guard: PlacementGuard
     escapes: EscapeDetector
     endpoint_slices: EndpointSliceController | None
+    forgetting: tuple[Callable[[str], None], ...]
 
 
 class Triggers:
@@ -58,12 +62,10 @@ class Triggers:
         virtual_clusters: Mapping[str, VirtualCluster],
         stores: Stores,
         queues: Queues,
-        leases: Leases,
     ) -> None:
         self._virtual_clusters = virtual_clusters
         self._stores = stores
         self._queues = queues
-        self._leases = leases
         self._ready: dict[str, str | None] = {}
         self._told: Told
 
@@ -116,7 +118,9 @@ class Triggers:
         watches = self._told.watches
         if self._stores.clusters.ours(name) is None:
             watches.stop(name)
-            self._leases.forget(name)
+            self._ready.pop(name, None)
+            for forget in self._told.forgetting:
+                forget(name)
             self._look_at_overlaps()
             self._queues.guard.add(EVERYTHING)
             return

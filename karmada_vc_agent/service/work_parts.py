@@ -1,6 +1,7 @@
 """What carries Works from the hub to the host and their status back."""
 
 import time
+from collections.abc import Callable
 
 from karmada_vc_agent.controllers.endpoint_slices import Collaborators as SliceCollaborators
 from karmada_vc_agent.controllers.endpoint_slices import EndpointSliceController
@@ -92,7 +93,7 @@ class WorkParts:
         self.shared_informers = InformerSet(
             clients.host, {"labelSelector": SHARED_LABEL}, self._shared.follow
         )
-        host_objects = HostObjects(clients.host, self.store_of, interpreter)
+        self._host_objects = host_objects = HostObjects(clients.host, self.store_of, interpreter)
         self.shared_names = SharedNames(
             NameHolders(self.informers, common.discoveries.host),
             triggers.enqueue_id,
@@ -168,6 +169,18 @@ class WorkParts:
                 enqueue=common.queues.services.add,
             ),
         )
+
+    def forgetting(self) -> tuple[Callable[[str], None], ...]:
+        """Return what drops all that is remembered of a Cluster that is gone."""
+        keepers = (
+            self.execution,
+            self._host_objects,
+            self.manifests,
+            self.namespaces,
+            self._shared,
+            self.shared_names,
+        )
+        return tuple(keeper.forget_cluster for keeper in keepers)
 
     def store_of(self, resource: Resource) -> Store[Object] | None:
         """Return what is known of our labelled objects of a resource."""
