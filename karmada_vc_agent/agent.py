@@ -29,8 +29,10 @@ from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.kube.reachability import Reachability
+from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.service.clients import Clients
 from karmada_vc_agent.service.service import FINISH_S, LAST_EVENTS_S, Service
+from karmada_vc_agent.telemetry.health import Remark
 from karmada_vc_agent.telemetry.metrics import ClientMeter, Metrics, Sample
 from karmada_vc_agent.translation.names import NamespaceTemplate
 
@@ -96,6 +98,8 @@ class Agent:
         checks["lists"] = (
             f"waiting for the first list of {', '.join(unlisted)}" if unlisted else None
         )
+        unreadable = self._metrics.unreadable()
+        checks["objects"] = Remark(f"cannot read {'; '.join(unreadable)}") if unreadable else None
         checks["rights"] = self._clients.missing_rights() if self._clients is not None else None
         return checks
 
@@ -128,8 +132,9 @@ class Agent:
         """
         clients = self._clients = self._connect()
         self._measure(clients)
+        supervisor = Supervisor(self._metrics.part_restarted)
         followers = [
-            asyncio.create_task(follower.run(), name="credentials")
+            asyncio.create_task(supervisor.keep("credentials", follower.run), name="credentials")
             for follower in (
                 CredentialsFollower("hub", self._hub_credentials, clients.use_for_hub),
                 CredentialsFollower("host", self._host_credentials, clients.use_for_host),

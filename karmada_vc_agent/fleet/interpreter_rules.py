@@ -18,6 +18,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.kube.webhook_client import (
     Endpoint,
     WebhookClient,
@@ -44,8 +45,13 @@ class InterpreterRules:
     """
 
     def __init__(
-        self, hub: ApiClient, run_script: RunScript, on_change: Callable[[Concerns], None]
+        self,
+        hub: ApiClient,
+        run_script: RunScript,
+        on_change: Callable[[Concerns], None],
+        supervisor: Supervisor = ALONE,
     ) -> None:
+        self._supervisor = supervisor
         self._on_change = on_change
         self._declarative = DeclarativeLevel(run_script)
         self._webhooks = WebhookLevel(self._call, lambda: str(uuid.uuid4()))
@@ -63,11 +69,12 @@ class InterpreterRules:
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        start = self._supervisor.start
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
-                group.create_task(reflector.run(), name=f"reflector {reflector.path}")
+                start(group, "reflector", reflector.run, f"reflector {reflector.path}")
             await self._wants_services.wait()
-            group.create_task(self._service_reflector.run(), name="reflector services")
+            start(group, "reflector", self._service_reflector.run, "reflector services")
             if not await self._service_reflector.wait_answered():
                 _warn_of_missing_right("", "services", ("list", "watch"))
 

@@ -8,6 +8,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, execution_namespace
 from karmada_vc_agent.model.objects import Object
 
@@ -21,15 +22,23 @@ class WorkWatches:
     """Starts and stops reflectors of Works; `works` reads what they found.
 
     cluster_wide: one watch over all execution namespaces; needs the right to read them all.
+    supervisor: keeps their reflectors running.
     """
 
     def __init__(
-        self, hub: ApiClient, clusters: Iterable[str], on_change: OnChange, *, cluster_wide: bool
+        self,
+        hub: ApiClient,
+        clusters: Iterable[str],
+        on_change: OnChange,
+        *,
+        cluster_wide: bool,
+        supervisor: Supervisor = ALONE,
     ) -> None:
         self._hub = hub
         self._clusters = frozenset(clusters)
         self._on_change = on_change
         self._cluster_wide = cluster_wide
+        self._supervisor = supervisor
         self._stores: dict[str, Store[Object]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._commands: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
@@ -44,8 +53,12 @@ class WorkWatches:
         self._commands.put_nowait((cluster, False))
 
     async def run(self) -> None:
-        """Carry out starts and stops until cancelled."""
+        """Carry out starts and stops until cancelled; go on with what an earlier run began."""
+        self._running.clear()
         async with asyncio.TaskGroup() as group:
+            for cluster, store in list(self._stores.items()):
+                if not self._cluster_wide or cluster == "":
+                    self._watch(group, cluster, store)
             while True:
                 cluster, wanted = await self._commands.get()
                 if self._cluster_wide:
@@ -61,19 +74,18 @@ class WorkWatches:
     def _start_one(self, group: asyncio.TaskGroup, cluster: str) -> None:
         store = self._new_store()
         self._stores[cluster] = store
-        self._watch(group, cluster, work_path(execution_namespace(cluster)), store)
+        self._watch(group, cluster, store)
 
     def _start_wide(self, group: asyncio.TaskGroup) -> None:
         if "" not in self._running:
             self._stores[""] = self._new_store()
-            self._watch(group, "", ALL_WORKS_PATH, self._stores[""])
+            self._watch(group, "", self._stores[""])
 
-    def _watch(
-        self, group: asyncio.TaskGroup, cluster: str, path: str, store: Store[Object]
-    ) -> None:
+    def _watch(self, group: asyncio.TaskGroup, cluster: str, store: Store[Object]) -> None:
+        path = work_path(execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
         reflector = Reflector(self._hub, path, RawCodec(), store)
-        task = group.create_task(reflector.run(), name=f"reflector {path}")
-        self._running[cluster] = task
+        name = f"reflector {path}"
+        self._running[cluster] = self._supervisor.start(group, "reflector", reflector.run, name)
 
     def _new_store(self) -> Store[Object]:
         store: Store[Object] = Store(RawCodec(), {Works.NAMESPACE_INDEX: namespaces_used})

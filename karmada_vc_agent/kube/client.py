@@ -16,12 +16,15 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from karmada_vc_agent.kube import salvage
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import (
     ApiError,
     ForbiddenError,
     TooManyRequestsError,
     UnreachableError,
+    UnreadableError,
+    UnwritableError,
     error_from_answer,
 )
 from karmada_vc_agent.kube.instruments import NOBODY, ClientInstrument
@@ -211,7 +214,7 @@ class ApiClient:
     async def _exchange(
         self, method: str, path: str, query: Query | None, body: Any, headers: dict[str, str]
     ) -> tuple[int, bytes, str | None]:
-        content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        content = body if body is None or isinstance(body, bytes) else _encoded(body)
         started, code = time.monotonic(), "<error>"
         try:
             async with self._requests.request(
@@ -322,8 +325,20 @@ class ApiClient:
 
 
 def _decoded(content: bytes) -> Object:
-    decoded: Object = orjson.loads(content)
+    try:
+        decoded, _ = salvage.loads(content)
+    except ValueError as error:
+        raise UnreadableError(f"the answer is no JSON: {error}") from error
+    if not isinstance(decoded, dict):
+        raise UnreadableError("the answer is no object")
     return decoded
+
+
+def _encoded(body: Any) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except TypeError as error:
+        raise UnwritableError(f"cannot be sent as JSON: {error}") from error
 
 
 def _keepalive_socket(address: Any) -> socket.socket:

@@ -1,34 +1,88 @@
-"""How lists and watch events become objects: raw dicts, or structs with few fields."""
+"""How lists and watch events become objects: raw dicts, or structs with few fields.
 
-from dataclasses import dataclass
+Each object is read by itself: one that cannot be read costs none of its neighbours.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 import orjson
 
+from karmada_vc_agent.kube import salvage
+from karmada_vc_agent.kube.errors import UnreadableError
 from karmada_vc_agent.model.core import Meta
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, dig
 
 T = TypeVar("T")
+Key = tuple[str, str]
+
+_CUT = f"nested deeper than {salvage.LEVELS} levels; what lies deeper is read as null"
+_STRUCT_FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_map_of_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+def _is_list_of(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(isinstance(v, kind) for v in value)
+
+
+_METADATA: tuple[tuple[str, Callable[[Any], bool]], ...] = (
+    ("namespace", _is_text),
+    ("uid", _is_text),
+    ("resourceVersion", _is_text),
+    ("creationTimestamp", _is_text),
+    ("deletionTimestamp", _is_text),
+    ("labels", _is_map_of_texts),
+    ("annotations", _is_map_of_texts),
+    ("finalizers", _is_list_of(str)),
+    ("ownerReferences", _is_list_of(dict)),
+)
+"""What the code takes for granted of metadata; an API server does so, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object that could not be read, or not whole; key: None where it has no legible name."""
+
+    key: Key | None
+    reason: str
+    uid: str = ""
+    resource_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list; continue_token is empty on the last one."""
+    """One page of a list; continue_token is empty on the last one.
+
+    unreadable: also of items, where these were read in part.
+    """
 
     items: list[T]
     resource_version: str
     continue_token: str
+    unreadable: list[Unreadable] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """ADDED, MODIFIED, DELETED with an object; BOOKMARK with a version; ERROR with a Status."""
+    """ADDED, MODIFIED, DELETED with an object; BOOKMARK with a version; ERROR with a Status.
+
+    unreadable: what of the object could not be read; obj is None then, or what could be.
+    """
 
     type: str
     obj: T | None
     resource_version: str = ""
     error: bytes = b""
+    unreadable: Unreadable | None = None
 
 
 class Codec(Protocol[T]):
@@ -45,34 +99,57 @@ class Codec(Protocol[T]):
     def uid(self, obj: T) -> str: ...
 
 
+_ILLEGIBLE = "it is no valid JSON"
+
+
 class RawCodec:
     """Objects as dicts, without managedFields, with apiVersion and kind also from lists."""
 
     def page(self, content: bytes) -> Page[Object]:
-        """Decode one page."""
-        answer = orjson.loads(content)
+        """Decode one page, item by item where it cannot be read as a whole."""
+        try:
+            answer = _loads_sound(content)
+            parts = [(item, "") for item in _items_of(answer)]
+        except ValueError:
+            frame, raw_items = salvage.split_list(content)
+            answer, parts = _frame(frame), [_read(item) for item in raw_items]
         kind = str(answer.get("kind") or "").removesuffix("List")
-        api_version = answer.get("apiVersion")
-        items: list[Object] = answer.get("items") or []
-        for item in items:
+        items: list[Object] = []
+        unreadable: list[Unreadable] = []
+        for item, cause in parts:
+            reason = odd_metadata(item)
+            if reason or cause:
+                unreadable.append(_unreadable(item, cause or reason or ""))
+            if reason or cause == _ILLEGIBLE:
+                continue
             # Built-in kinds leave both out inside a list.
-            item.setdefault("apiVersion", api_version)
+            item.setdefault("apiVersion", answer.get("apiVersion"))
             item.setdefault("kind", kind)
             self._trim(item)
-        metadata = answer.get("metadata") or {}
-        return Page(items, metadata.get("resourceVersion") or "", metadata.get("continue") or "")
+            items.append(item)
+        return Page(items, *_place_in_list(answer), unreadable)
 
     def event(self, line: bytes) -> WatchEvent[Object]:
-        """Decode one line of a watch."""
-        event = orjson.loads(line)
-        kind, obj = event["type"], event["object"]
+        """Decode one line of a watch. Raises UnreadableError where it is no event at all."""
+        try:
+            event, cause = _loads_sound(line), ""
+        except ValueError:
+            event, cause = _read(line)
+        kind, obj = dig(event, "type"), dig(event, "object")
+        if not isinstance(kind, str):
+            raise UnreadableError("a line of a watch is no event")
         if kind == "ERROR":
-            return WatchEvent(kind, None, error=orjson.dumps(obj))
-        version = (obj.get("metadata") or {}).get("resourceVersion") or ""
+            error = b"" if salvage.is_too_deep(obj) else orjson.dumps(obj)
+            return WatchEvent(kind, None, error=error)
+        version = _text(dig(obj, "metadata", "resourceVersion"))
         if kind == "BOOKMARK":
             return WatchEvent(kind, None, version)
+        reason = odd_metadata(obj)
+        unreadable = _unreadable(obj, cause or reason or "") if reason or cause else None
+        if reason or cause == _ILLEGIBLE:
+            return WatchEvent(kind, None, version, unreadable=unreadable)
         self._trim(obj)
-        return WatchEvent(kind, obj, version)
+        return WatchEvent(kind, obj, version, unreadable=unreadable)
 
     def trim(self, obj: Object) -> Object:
         """Make an object that was read elsewhere equal to what a watch would have stored."""
@@ -137,19 +214,41 @@ class StructCodec(Generic[S]):
         self._bookmark = msgspec.json.Decoder(_Bookmark)
 
     def page(self, content: bytes) -> Page[S]:
-        """Decode one page."""
-        answer = self._page.decode(content)
+        """Decode one page, item by item where it cannot be read as a whole."""
+        try:
+            answer = self._page.decode(content)
+        except _STRUCT_FAULTS:
+            return self._page_by_items(content)
         return Page(answer.items, answer.metadata.resource_version, answer.metadata.continue_)
 
+    def _page_by_items(self, content: bytes) -> Page[S]:
+        frame, raw_items = salvage.split_list(content)
+        items: list[S] = []
+        unreadable: list[Unreadable] = []
+        for raw in raw_items:
+            try:
+                items.append(self._object.decode(raw))
+            except _STRUCT_FAULTS as error:
+                unreadable.append(_unreadable(salvage.head_of(raw), str(error)))
+        return Page(items, *_place_in_list(_frame(frame)), unreadable)
+
     def event(self, line: bytes) -> WatchEvent[S]:
-        """Decode one line of a watch."""
-        head = self._head.decode(line)
-        if head.type == "ERROR":
-            return WatchEvent(head.type, None, error=bytes(head.object))
-        if head.type == "BOOKMARK":
-            bookmark = self._bookmark.decode(head.object)
-            return WatchEvent(head.type, None, bookmark.metadata.resource_version)
-        obj = self._object.decode(head.object)
+        """Decode one line of a watch. Raises UnreadableError where it is no event at all."""
+        try:
+            head = self._head.decode(line)
+            if head.type == "ERROR":
+                return WatchEvent(head.type, None, error=bytes(head.object))
+            if head.type == "BOOKMARK":
+                bookmark = self._bookmark.decode(head.object)
+                return WatchEvent(head.type, None, bookmark.metadata.resource_version)
+            obj = self._object.decode(head.object)
+        except _STRUCT_FAULTS as error:
+            event = salvage.head_of(line)
+            kind, raw = dig(event, "type"), dig(event, "object")
+            if kind not in ("ADDED", "MODIFIED", "DELETED"):
+                raise UnreadableError(f"a line of a watch is no event: {error}") from error
+            found = _unreadable(raw, str(error))
+            return WatchEvent(kind, None, found.resource_version, unreadable=found)
         return WatchEvent(head.type, obj, obj.metadata.resource_version)
 
     def key(self, obj: S) -> tuple[str, str]:
@@ -163,3 +262,73 @@ class StructCodec(Generic[S]):
     def uid(self, obj: S) -> str:
         """Return the UID."""
         return obj.metadata.uid
+
+
+def odd_metadata(obj: Any) -> str | None:
+    """Say why something cannot be kept as an object, or None; no API server stores the like."""
+    if not isinstance(obj, dict):
+        return "it is no object"
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict):
+        return "metadata is no map"
+    if not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        return "metadata.name is no text"
+    for name, is_right in _METADATA:
+        value = metadata.get(name)
+        if value is not None and not is_right(value):
+            return f"metadata.{name} is of a wrong type"
+    return None
+
+
+def _loads_sound(content: bytes) -> Any:
+    """Decode what can be written again too. Raises ValueError."""
+    value = orjson.loads(content)
+    if salvage.is_too_deep(value):
+        raise ValueError(_CUT)
+    return value
+
+
+def _read(content: bytes) -> tuple[Any, str]:
+    """Return an object, as far as it can be read, and why that is not all; "" where it is."""
+    try:
+        value, is_cut = salvage.loads(content)
+    except ValueError:
+        return salvage.head_of(content), _ILLEGIBLE
+    return value, _CUT if is_cut else ""
+
+
+def _items_of(answer: Any) -> list[Any]:
+    items = dig(answer, "items") or []
+    if not isinstance(answer, dict) or not isinstance(items, list):
+        raise UnreadableError("the answer is no list")
+    return items
+
+
+def _frame(content: bytes) -> Object:
+    try:
+        answer = orjson.loads(content)
+    except ValueError as error:
+        raise UnreadableError(f"the answer is no list: {error}") from error
+    _items_of(answer)
+    return dict(answer)
+
+
+def _place_in_list(answer: Object) -> tuple[str, str]:
+    """Return version and continue token of a list."""
+    version, token = (dig(answer, "metadata", name) for name in ("resourceVersion", "continue"))
+    return _text(version), _text(token)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _unreadable(obj: Any, reason: str) -> Unreadable:
+    metadata = dig(obj, "metadata")
+    name = _text(dig(metadata, "name"))
+    return Unreadable(
+        (_text(dig(metadata, "namespace")), name) if name else None,
+        reason,
+        _text(dig(metadata, "uid")),
+        _text(dig(metadata, "resourceVersion")),
+    )

@@ -5,10 +5,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
 from karmada_vc_agent.kube.instruments import NOBODY, ControllerInstrument
+from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.kube.work_queue import QueueClosedError, WorkQueue
 
 _log = logging.getLogger(__name__)
@@ -72,13 +74,15 @@ class Controller(Generic[K]):
         self._reconcile = reconcile
         self.workers = workers
         self.instrument: ControllerInstrument = NOBODY
+        self.supervisor: Supervisor = ALONE
         self._complaints: dict[K, str] = {}
 
     async def run(self) -> None:
         """Work until cancelled, or until the queue is closed and its last keys are done."""
         async with asyncio.TaskGroup() as group:
             for number in range(self.workers):
-                group.create_task(self._work(group), name=f"{self.name}-{number}")
+                work = partial(self._work, group)
+                self.supervisor.start(group, "worker", work, f"{self.name}-{number}")
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
@@ -104,7 +108,8 @@ class Controller(Generic[K]):
         """Let another worker take the place of one that is at a slow key."""
         if self.queue.at_once and not self.queue.is_closed:
             turn.is_relieved = True
-            group.create_task(self._work(group), name=f"{self.name}-relief")
+            work = partial(self._work, group)
+            self.supervisor.start(group, "worker", work, f"{self.name}-relief")
 
     async def _once(self, key: K) -> str:
         """Reconcile once; return how that ended (ControllerInstrument)."""

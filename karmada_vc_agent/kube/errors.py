@@ -2,6 +2,8 @@
 
 KubeError
 ├── UnreachableError            no answer: refused, timed out, broken off, fenced
+├── UnreadableError             an answer that is no JSON, or not of the form it must have
+├── UnwritableError             what we would send is no JSON: nested too deep
 └── ApiError                    the server said no (status, reason, message)
     ├── NotFoundError           404
     ├── AlreadyExistsError      409, reason AlreadyExists
@@ -28,6 +30,14 @@ class KubeError(Exception):
 
 class UnreachableError(KubeError):
     """No answer came."""
+
+
+class UnreadableError(KubeError):
+    """An answer came and could not be read."""
+
+
+class UnwritableError(KubeError):
+    """What is to be sent cannot be written as JSON."""
 
 
 class ApiError(KubeError):
@@ -110,7 +120,7 @@ def error_from_answer(status: int, body: bytes, retry_after: str | None = None) 
     """Make the error of an answer; a body that is none is cut at 200 characters."""
     try:
         answer = msgspec.json.decode(body, type=_Status)
-    except msgspec.DecodeError:
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         text = body[:_BODY_SHOWN].decode(errors="replace").strip()
         answer = _Status(message=_WORDS_FOR_PLAIN_ANSWERS.get(status, text))
     message = answer.message or f"the server answered {status} without a message"

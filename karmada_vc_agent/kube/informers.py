@@ -8,6 +8,7 @@ from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.model.objects import Object
 
 Indexes = Mapping[str, Callable[[Object], Iterable[str]]]
@@ -20,7 +21,7 @@ class InformerSet:
 
     on_change: told of every change in any of them, except of what its own writer has
     observed already: that is as it was left, and to look at it again would find nothing.
-    indexes: those of each store.
+    indexes: those of each store. supervisor: keeps their reflectors running.
     """
 
     def __init__(
@@ -29,13 +30,16 @@ class InformerSet:
         query: Mapping[str, str],
         on_change: Callable[[Object | None, Object | None], None],
         indexes: Indexes | None = None,
+        supervisor: Supervisor = ALONE,
     ) -> None:
         self._client = client
         self._query = query
         self._on_change = on_change
         self._indexes = indexes
+        self._supervisor = supervisor
         self._stores: dict[str, Store[Object]] = {}
-        self._reflectors: asyncio.Queue[Reflector[Object]] = asyncio.Queue()
+        self._reflectors: list[Reflector[Object]] = []
+        self._asked_for = asyncio.Event()
 
     def store(self, resource: Resource) -> Store[Object] | None:
         """Return the store of a resource, not synced at first; None where it cannot be watched."""
@@ -47,7 +51,8 @@ class InformerSet:
             store = Store(codec, self._indexes)
             store.add_handler(self._changed)
             self._stores[path] = store
-            self._reflectors.put_nowait(Reflector(self._client, path, codec, store, self._query))
+            self._reflectors.append(Reflector(self._client, path, codec, store, self._query))
+            self._asked_for.set()
         return self._stores[path]
 
     def stores(self) -> list[Store[Object]]:
@@ -63,7 +68,12 @@ class InformerSet:
 
     async def run(self) -> None:
         """Run the reflectors asked for, until cancelled."""
+        running = 0
         async with asyncio.TaskGroup() as group:
             while True:
-                reflector = await self._reflectors.get()
-                group.create_task(reflector.run(), name=f"reflector {reflector.path}")
+                self._asked_for.clear()
+                for reflector in self._reflectors[running:]:
+                    name = f"reflector {reflector.path}"
+                    self._supervisor.start(group, "reflector", reflector.run, name)
+                running = len(self._reflectors)
+                await self._asked_for.wait()

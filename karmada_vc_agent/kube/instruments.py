@@ -1,5 +1,6 @@
 """What queues, controllers, clients and reflectors tell whoever counts; nobody by default."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 
@@ -24,6 +25,12 @@ class ClientInstrument(Protocol):
     def answered(self, method: str, code: str, took_s: float) -> None: ...
     def listed(self, path: str) -> None: ...
     def watched(self, path: str) -> None: ...
+
+    def failed(self, path: str, part: str) -> None:
+        """Hear of a fault of ours at one object; part: watch, index, handler."""
+
+    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
+        """Hear which objects of one reflector cannot be read now, and why."""
 
 
 class Nobody:
@@ -51,6 +58,12 @@ class Nobody:
         """Do nothing."""
 
     def watched(self, path: str) -> None:
+        """Do nothing."""
+
+    def failed(self, path: str, part: str) -> None:
+        """Do nothing."""
+
+    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
         """Do nothing."""
 
 

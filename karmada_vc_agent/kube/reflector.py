@@ -2,6 +2,9 @@
 
 The list comes in pages of 500; the watch resumes where it was after a lost connection and
 starts over with a list only where the server has forgotten that version (410).
+
+An object that cannot be read is named and costs its neighbours nothing; what was known of
+it stays. A fault of our own is logged, and the resource listed again after a pause.
 """
 
 import asyncio
@@ -10,9 +13,10 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlencode
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import Codec, Page
+from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
 from karmada_vc_agent.kube.errors import (
     ApiError,
     ExpiredError,
@@ -20,6 +24,7 @@ from karmada_vc_agent.kube.errors import (
     KubeError,
     NotFoundError,
     UnreachableError,
+    UnreadableError,
     error_from_answer,
 )
 from karmada_vc_agent.kube.store import Store
@@ -54,9 +59,18 @@ class Reflector(Generic[T]):
         self._answered = asyncio.Event()
         self._version: str | None = None
         self._complaint = ""
+        self._source = f"{path}?{urlencode(self._query)}"
+        self._named: dict[str, str] = {}
 
     async def run(self) -> None:
         """List and watch until cancelled."""
+        self.store.on_fault = lambda part: self._client.instrument.failed(self.path, part)
+        try:
+            await self._follow()
+        finally:
+            self._client.instrument.unreadable(self._source, self.path, {})
+
+    async def _follow(self) -> None:
         failures = 0
         while True:
             try:
@@ -68,10 +82,14 @@ class Reflector(Generic[T]):
             except KubeError as error:
                 if isinstance(error, ForbiddenError):
                     self._answered.set()
-                if isinstance(error, (ExpiredError, NotFoundError)):
+                if isinstance(error, (ExpiredError, NotFoundError, UnreadableError)):
                     self._version = None  # start over with a list
                 if not isinstance(error, ExpiredError):
                     self._complain(error)
+            except Exception as error:  # noqa: BLE001 - a resource must not cost the others
+                self._version = None
+                self._client.instrument.failed(self.path, "watch")
+                self._complain_of_a_bug(error)
             # A failure, or a watch that ended before it told anything.
             failures += 1
             low, high = BACKOFF_S
@@ -102,9 +120,20 @@ class Reflector(Generic[T]):
             extra={"server": self._client.name, "path": self.path, "reason": str(error)},
         )
 
+    def _complain_of_a_bug(self, error: Exception) -> None:
+        """Log a fault of our own once, with its traceback."""
+        if repr(error) != self._complaint:
+            self._complaint = repr(error)
+            _log.error(
+                "Failing to watch; listing again",
+                exc_info=error,
+                extra={"server": self._client.name, "path": self.path},
+            )
+
     async def _list(self) -> None:
         self._client.instrument.listed(self.path)
         objects: list[T] = []
+        unreadable: list[Unreadable] = []
         query = {**self._query, "limit": str(PAGE_SIZE)}
         while True:
             try:
@@ -115,13 +144,15 @@ class Reflector(Generic[T]):
                 self._synced.set()
                 raise
             objects += page.items
+            unreadable += page.unreadable
             if not page.continue_token:
                 break
             query["continue"] = page.continue_token
-        self._accept(objects, page)
+        self._accept(objects, unreadable, page)
 
-    def _accept(self, objects: list[T], page: Page[T]) -> None:
-        self.store.replace_all(objects, page.resource_version)
+    def _accept(self, objects: list[T], unreadable: list[Unreadable], page: Page[T]) -> None:
+        self.store.replace_all(objects, page.resource_version, unreadable)
+        self._name_unreadable()
         self._version = page.resource_version
         self._complaint = ""
         self._synced.set()
@@ -141,14 +172,38 @@ class Reflector(Generic[T]):
             has_told = has_told or event.type != "ERROR"
             if event.type == "ERROR":
                 raise _watch_error(event.error)
-            if event.obj is not None:
-                if event.type == "DELETED":
-                    self.store.remove(event.obj)
-                else:
-                    self.store.apply(event.obj)
+            self._take(event)
             if event.resource_version:
                 self._version = event.resource_version
         return has_told
+
+    def _take(self, event: WatchEvent[T]) -> None:
+        """Bring the store up to one change; what cannot be read of it is named."""
+        if event.obj is not None and event.type == "DELETED":
+            self.store.remove(event.obj)
+        elif event.obj is not None:
+            self.store.apply(event.obj)
+        elif event.unreadable is not None and event.type == "DELETED":
+            self.store.remove_unreadable(event.unreadable)
+        if event.unreadable is not None and event.type != "DELETED":
+            self.store.doubt(event.unreadable)
+        if self.store.unreadable or self._named:
+            self._name_unreadable()
+
+    def _name_unreadable(self) -> None:
+        """Tell which objects cannot be read now; log each once."""
+        found = {
+            "/".join(part for part in key or () if part) or "without a name": reason
+            for key, reason in self.store.unreadable.items()
+        }
+        if found == self._named:
+            return
+        for name, reason in found.items():
+            if self._named.get(name) != reason:
+                extra = {"server": self._client.name, "path": self.path, "object": name}
+                _log.warning("Cannot read an object", extra={**extra, "reason": reason})
+        self._named = found
+        self._client.instrument.unreadable(self._source, self.path, found)
 
 
 async def wait_all_synced(reflectors: Sequence[Reflector[Any]], timeout_s: float) -> None:

@@ -4,20 +4,26 @@ Fed by a reflector, and by whoever has just written an object and knows its answ
 (`observe`), so that the next reconcile does not plan against a stale copy. A change that
 is older than what is stored is dropped, and so is an answer about an object whose
 deletion was seen already.
+
+An object that cannot be read is not one that is gone: what was known of it stays. An index
+or a handler that fails costs that index or handler this one object, and nobody else.
 """
 
+import logging
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from karmada_vc_agent.kube.codec import Codec
+from karmada_vc_agent.kube.codec import Codec, Key, Unreadable
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Key = tuple[str, str]
 Handler = Callable[[T | None, T | None], None]
 """Called with old and new object after a change was stored; None = was or is not there."""
 
 _DELETED_REMEMBERED = 4096
+_FAULTS_LOGGED = 1000
 
 
 class Store(Generic[T]):
@@ -36,6 +42,9 @@ class Store(Generic[T]):
         self._deleted_uids: deque[str] = deque(maxlen=_DELETED_REMEMBERED)
         self._untold: set[Key] = set()
         self._listed_version = ""
+        self._faults: set[tuple[str, str]] = set()
+        self.on_fault: Callable[[str], None] = lambda _: None
+        self.unreadable: dict[Key | None, str] = {}
         self.is_synced = False
 
     def __len__(self) -> int:
@@ -58,11 +67,12 @@ class Store(Generic[T]):
         """Call `handler` for what is stored now and for every later change."""
         self._handlers.append(handler)
         for obj in list(self._objects.values()):
-            handler(None, obj)
+            self._tell(handler, None, obj)
 
     def apply(self, obj: T) -> None:
         """Store an object from the watch."""
         key = self._codec.key(obj)
+        self.unreadable.pop(key, None)
         old = self._objects.get(key)
         if old is not None and self._is_older(obj, old):
             return
@@ -91,25 +101,42 @@ class Store(Generic[T]):
 
     def remove(self, obj: T) -> None:
         """Forget an object whose deletion the watch has shown."""
-        key = self._codec.key(obj)
-        self._deleted_uids.append(self._codec.uid(obj))
+        self._remove(self._codec.key(obj), self._codec.uid(obj))
+
+    def remove_unreadable(self, found: Unreadable) -> None:
+        """Forget an object whose deletion the watch has shown, without the rest of it."""
+        if found.key is not None:
+            self._remove(found.key, found.uid)
+
+    def doubt(self, found: Unreadable) -> None:
+        """Note an object that cannot be read, or not whole; what was known of it stays."""
+        self.unreadable[found.key] = found.reason
+
+    def _remove(self, key: Key, uid: str) -> None:
+        self.unreadable.pop(key, None)
+        self._deleted_uids.append(uid)
         old = self._objects.get(key)
-        if old is not None and self._codec.uid(old) == self._codec.uid(obj):
+        if old is not None and self._codec.uid(old) == uid:
             self._drop(key, old)
             self._notify(old, None)
 
-    def replace_all(self, objects: Iterable[T], version: str = "") -> None:
+    def replace_all(
+        self, objects: Iterable[T], version: str = "", unreadable: Sequence[Unreadable] = ()
+    ) -> None:
         """Make the store equal to a fresh list; handlers see the differences only.
 
         version: resourceVersion of the list. What was observed and not yet told is told.
+        unreadable: what else is in the list. Where one has no name, it may be any of those
+        that are known and not listed: none of them is taken to be gone.
         """
         if _is_at_most(version, self._listed_version) and version != self._listed_version:
             # The server was restored from a backup: what is known is of another time.
             self._objects_of_another_time()
         self._listed_version = version
         listed = {self._codec.key(obj): obj for obj in objects}
+        there = {found.key for found in unreadable}
         for key, old in list(self._objects.items()):
-            if key not in listed:
+            if key not in listed and key not in there and None not in there:
                 self._deleted_uids.append(self._codec.uid(old))
                 self._drop(key, old)
                 self._notify(old, None)
@@ -118,6 +145,7 @@ class Store(Generic[T]):
             is_new = known is None or self._version(known) != self._version(obj)
             if is_new or key in self._untold:
                 self.apply(obj)
+        self.unreadable = {found.key: found.reason for found in unreadable}
         self.is_synced = True
 
     def _objects_of_another_time(self) -> None:
@@ -140,8 +168,8 @@ class Store(Generic[T]):
         if self._index_keys:
             if old is not None:
                 self._unindex(key, old)
-            for name, keys_of in self._index_keys.items():
-                for value in keys_of(obj):
+            for name in self._index_keys:
+                for value in self._values(name, obj):
                     self._indexed[name][value].add(key)
         self._objects[key] = obj
 
@@ -150,20 +178,42 @@ class Store(Generic[T]):
         del self._objects[key]
 
     def _unindex(self, key: Key, obj: T) -> None:
-        for name, keys_of in self._index_keys.items():
-            for value in keys_of(obj):
+        for name in self._index_keys:
+            for value in self._values(name, obj):
                 keys = self._indexed[name].get(value)
                 if keys:
                     keys.discard(key)
                     if not keys:
                         del self._indexed[name][value]
 
+    def _values(self, index: str, obj: T) -> set[str]:
+        """Return where an object appears in an index; nowhere where the index fails at it."""
+        try:
+            return set(self._index_keys[index](obj))
+        except Exception:  # noqa: BLE001 - one object must not cost the others
+            self._fault(f"index {index}", obj)
+            return set()
+
+    def _tell(self, handler: Handler[T], old: T | None, new: T | None) -> None:
+        try:
+            handler(old, new)
+        except Exception:  # noqa: BLE001 - one object must not cost the others
+            self._fault(f"handler {getattr(handler, '__qualname__', handler)}", new or old)
+
+    def _fault(self, part: str, obj: T | None) -> None:
+        """Count a fault of an index or handler; log its traceback once for each object."""
+        name = "/".join(self._codec.key(obj)) if obj is not None else ""
+        self.on_fault(part.partition(" ")[0])
+        if (part, name) not in self._faults and len(self._faults) < _FAULTS_LOGGED:
+            self._faults.add((part, name))
+            _log.exception("Failing at an object", extra={"part": part, "object": name})
+
     def _notify(self, old: T | None, new: T | None) -> None:
         told = new if new is not None else old
         if told is not None:
             self._untold.discard(self._codec.key(told))
         for handler in self._handlers:
-            handler(old, new)
+            self._tell(handler, old, new)
 
 
 def _is_at_most(version: str, other: str) -> bool:

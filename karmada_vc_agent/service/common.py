@@ -10,6 +10,7 @@ from karmada_vc_agent.fleet.divisions import Divisions
 from karmada_vc_agent.fleet.judgements import HubContact, Judgements
 from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.model.objects import GroupVersionKind
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.service.clients import Clients
@@ -57,6 +58,7 @@ class Common:
     judgements: Judgements
     contact: HubContact
     divisions: Divisions
+    supervisor: Supervisor
 
 
 def now() -> str:

@@ -26,7 +26,10 @@ class PlacementParts:
         config, stores, queues = common.config, common.stores, common.queues
         host, discovery = common.clients.host, common.discoveries.host
         self.policies = InformerSet(
-            host, {"labelSelector": f"{AGENT_LABEL}={config.agent_name}"}, triggers.policy_changed
+            host,
+            {"labelSelector": f"{AGENT_LABEL}={config.agent_name}"},
+            triggers.policy_changed,
+            supervisor=common.supervisor,
         )
         self.guard = PlacementGuard(
             host,

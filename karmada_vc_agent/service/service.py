@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from karmada_vc_agent.config.settings import AgentConfig
@@ -20,6 +21,7 @@ from karmada_vc_agent.fleet.resync import resync
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.reflector import unlisted, wait_all_synced
+from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.model.switches import CLUSTER_STATUS, enabled_controllers, feature_gates
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.service.clients import Clients
@@ -74,6 +76,7 @@ class Service:
             judgements=Judgements(),
             contact=HubContact(config.cluster_lease_duration),
             divisions=Divisions(),
+            supervisor=Supervisor(metrics.part_restarted),
         )
         if CLUSTER_STATUS in common.switches:
             stores.clusters.judge = common.judgements
@@ -110,6 +113,7 @@ class Service:
         for controller in self._controllers:
             meter = ControllerMeter(metrics, controller_label(controller))
             controller.instrument = controller.queue.instrument = meter
+            controller.supervisor = common.supervisor
         metrics.add_source(census.samples)
 
     def _new_census(self) -> Census:
@@ -157,6 +161,7 @@ class Service:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`, then let what is being done end."""
+        common = self._common
         async with asyncio.TaskGroup() as group:
             readers = self._start_reading(group)
             stopped = group.create_task(stop.wait(), name="stop")
@@ -166,11 +171,13 @@ class Service:
             workers: list[asyncio.Task[None]] = []
             if synced.done():
                 await self._report_unserved()
-                names = ",".join(self._common.virtual_clusters)
+                names = ",".join(common.virtual_clusters)
                 _log.info("Serving", extra={"virtual_clusters": names})
                 self._queue_first()
                 workers = [
-                    group.create_task(self._work(controller), name=controller.name)
+                    common.supervisor.start(
+                        group, "controller", partial(self._work, controller), controller.name
+                    )
                     for controller in self._controllers
                 ]
                 self._tasks += workers
@@ -185,22 +192,22 @@ class Service:
 
     def _start_reading(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start what reads and what tells; nothing here changes hub or host but events."""
-        works = self._works
-        running = [
-            (f"reflector {reflector.path}", reflector.run())
-            for reflector in self._common.stores.reflectors
-        ] + [
-            ("informers", works.informers.run()),
-            ("informers of shared objects", works.shared_informers.run()),
-            ("informers of node groups", works.group_informers.run()),
-            ("work watches", works.watches.run()),
-            ("events", works.recorder.run()),
-            ("policies", self._placement.policies.run()),
-            ("interpreter rules", works.interpreter_rules.run()),
-        ]
+        works, start = self._works, self._common.supervisor.start
+        running: dict[str, Callable[[], Awaitable[None]]] = {
+            "informers": works.informers.run,
+            "informers of shared objects": works.shared_informers.run,
+            "informers of node groups": works.group_informers.run,
+            "work watches": works.watches.run,
+            "events": works.recorder.run,
+            "policies": self._placement.policies.run,
+            "interpreter rules": works.interpreter_rules.run,
+        }
         if works.endpoint_slices is not None:
-            running.append(("slices", works.endpoint_slices.run()))
-        return [group.create_task(run, name=name) for name, run in running]
+            running["slices"] = works.endpoint_slices.run
+        return [
+            start(group, "reflector", reflector.run, f"reflector {reflector.path}")
+            for reflector in self._common.stores.reflectors
+        ] + [start(group, name, run) for name, run in running.items()]
 
     async def _wait_synced(self) -> None:
         timeout_s = self._common.config.cluster_cache_sync_timeout
@@ -222,13 +229,14 @@ class Service:
         common = self._common
         if not common.config.resync_period:
             return []
-        again = resync(
+        again = partial(
+            resync,
             common.config.resync_period,
             common.virtual_clusters,
             self._works.watches.works,
             common.queues.works.add,
         )
-        return [group.create_task(again, name="resync")]
+        return [common.supervisor.start(group, "resync", again)]
 
     async def _work(self, controller: Controller[Any]) -> None:
         if controller.queue is self._common.queues.works:

@@ -60,19 +60,25 @@ class WorkParts:
             common.virtual_clusters,
             triggers.work_changed,
             cluster_wide=common.config.works_cluster_wide,
+            supervisor=common.supervisor,
         )
         self.scripts = ScriptRunner(
             on_taken=common.metrics.interpreter_taken,
             on_given_back=common.metrics.interpreter_given_back,
         )
-        self.interpreter_rules = InterpreterRules(hub, self.scripts.run, triggers.meaning_changed)
+        self.interpreter_rules = InterpreterRules(
+            hub, self.scripts.run, triggers.meaning_changed, common.supervisor
+        )
         self.informers = InformerSet(
             host,
             {"labelSelector": CLUSTER_LABEL},
             triggers.host_object_changed,
             {**HOST_OBJECT_INDEXES, NAME_INDEX: index_keys},
+            common.supervisor,
         )
-        self.group_informers = InformerSet(host, {}, triggers.group_changed)
+        self.group_informers = InformerSet(
+            host, {}, triggers.group_changed, supervisor=common.supervisor
+        )
         node_groups = NodeGroups(
             common.discoveries.known, self.group_informers.store, common.stores.membership
         )
@@ -91,7 +97,10 @@ class WorkParts:
             clients.host, self._shared_store_of, triggers.enqueue_id, interpreter
         )
         self.shared_informers = InformerSet(
-            clients.host, {"labelSelector": SHARED_LABEL}, self._shared.follow
+            clients.host,
+            {"labelSelector": SHARED_LABEL},
+            self._shared.follow,
+            supervisor=common.supervisor,
         )
         self._host_objects = host_objects = HostObjects(clients.host, self.store_of, interpreter)
         self.shared_names = SharedNames(

@@ -9,7 +9,8 @@ Names, labels and buckets of Karmada: contract 9.6. Those of controllers, queues
 controller-runtime and client-go, as a real karmada-agent shows them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import collections
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from prometheus_client import (
@@ -113,6 +114,9 @@ ASKED: dict[str, Asked] = {
     "orphaned_objects": Asked("Host objects of it whose Work is gone.", (CLUSTER,)),
     # ours, for the agent
     "api_server_reachable": Asked("Whether hub and host answer.", ("server",)),
+    "unreadable_objects": Asked(
+        "Watched objects that cannot be read, or not whole.", ("server", "resource")
+    ),
     "events_dropped_total": Asked("Events that were not written.", is_counter=True),
     "karmada_vc_agent_build_info": Asked("Always 1.", ("version", "python_version", "platform")),
 }
@@ -231,6 +235,19 @@ class Metrics:
         self.watch_starts = _counter(
             registry, "watch_starts_total", "Watches opened.", "server", "resource"
         )
+        self._faults = _counter(
+            registry,
+            "object_faults_total",
+            "Faults of ours at one watched object.",
+            "server",
+            "resource",
+            "part",
+        )
+        self._restarts = _counter(
+            registry, "part_restarts_total", "Parts that failed and were started again.", "part"
+        )
+        self._unreadable: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = {}
+        self.add_source(self._count_unreadable)
         self._synced = {
             result: self._workload_sync.labels(result) for result in ("success", "error")
         }
@@ -242,6 +259,37 @@ class Metrics:
     def add_source(self, source: Source) -> None:
         """Ask `source` too whenever somebody looks."""
         self._sources.append(source)
+
+    def part_restarted(self, part: str) -> None:
+        """Count a part that failed and is started again."""
+        self._restarts.labels(part).inc()
+
+    def object_failed(self, server: str, resource: str, part: str) -> None:
+        """Count a fault of ours at one object; part: watch, index, handler."""
+        self._faults.labels(server, resource, part).inc()
+
+    def note_unreadable(
+        self, server: str, source: str, resource: str, found: Mapping[str, str]
+    ) -> None:
+        """Note which objects of one reflector cannot be read now; source: which reflector."""
+        self._unreadable.pop((server, source), None)
+        if found:
+            self._unreadable[server, source] = (resource, found)
+
+    def unreadable(self) -> list[str]:
+        """Return a line for each object that cannot be read now: where it is, and why."""
+        return [
+            f"{resource} {name} of the {server} ({reason})"
+            for (server, _), (resource, found) in self._unreadable.items()
+            for name, reason in found.items()
+        ]
+
+    def _count_unreadable(self) -> Iterator[Sample]:
+        counts: collections.Counter[tuple[str, str]] = collections.Counter()
+        for (server, _), (resource, found) in self._unreadable.items():
+            counts[server, resource] += len(found)
+        for labels, count in sorted(counts.items()):
+            yield Sample("unreadable_objects", labels, count)
 
     def work_synced(self, result: str, took_s: float) -> None:
         """Count one Work carried out; result: success or error."""
@@ -337,6 +385,14 @@ class ClientMeter:
         if times is None:
             times = self._times[method] = self._metrics.request_time.labels(method, self._host)
         times.observe(took_s)
+
+    def failed(self, path: str, part: str) -> None:
+        """Count a fault of ours at one object."""
+        self._metrics.object_failed(self._server, _resource(path), part)
+
+    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
+        """Note which objects of one reflector cannot be read now."""
+        self._metrics.note_unreadable(self._server, source, _resource(path), found)
 
     def listed(self, path: str) -> None:
         """Count a list that begins."""

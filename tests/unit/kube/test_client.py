@@ -1,6 +1,7 @@
 """ApiClient: answers become values or error classes; waiting, fencing, outages."""
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
@@ -328,6 +329,12 @@ class Listener:
 
     def watched(self, path: str) -> None:
         self.heard.append(("watch", path))
+
+    def failed(self, path: str, part: str) -> None:
+        self.heard.append(("failed", path, part))
+
+    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
+        self.heard.append(("unreadable", source, path, *found))
 
 
 async def test_client_tells_of_every_answer_and_of_none(

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.codec import RawCodec, Unreadable
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, labels_of
 
@@ -293,3 +293,53 @@ ServerWatchAndAnswers.TestCase.settings = settings(
     max_examples=60, stateful_step_count=20, deadline=None
 )
 test_store_ends_like_the_server = ServerWatchAndAnswers.TestCase
+
+
+def broken(thing: Object) -> Iterable[str]:
+    if "bad" in labels_of(thing):
+        raise TypeError("unhashable type: 'list'")
+    return ("all",)
+
+
+def test_index_that_fails_at_an_object_costs_only_its_entry() -> None:
+    faults: list[str] = []
+    store: Store[Object] = Store(RawCodec(), {"broken": broken, "team": teams})
+    store.on_fault = faults.append
+    store.apply(obj(1, bad="1", team="a"))
+    store.apply(obj(2, "db", "u2", team="a"))
+    assert len(store.by_index("team", "a")) == 2
+    assert store.by_index("broken", "all") == [obj(2, "db", "u2", team="a")]
+    store.apply(obj(3, team="a"))
+    assert len(store.by_index("broken", "all")) == 2
+    assert set(faults) == {"index"}
+
+
+def test_handler_that_fails_does_not_keep_a_change_from_the_others() -> None:
+    faults: list[str] = []
+    told: list[Change] = []
+    store: Store[Object] = Store(RawCodec())
+    store.on_fault = faults.append
+
+    def fails(old: Object | None, new: Object | None) -> None:
+        raise KeyError("a bug")
+
+    store.add_handler(fails)
+    store.add_handler(lambda old, new: told.append((version_of(old), version_of(new))))
+    store.apply(obj(1))
+    store.remove(obj(1))
+    assert told == [(None, 1), (1, None)]
+    assert faults == ["handler", "handler"]
+
+
+def test_object_that_cannot_be_read_is_not_taken_to_be_gone() -> None:
+    store, told = new_store()
+    store.replace_all([obj(1), obj(1, "db", "u2")], "1")
+    store.replace_all([], "2", [Unreadable(("edge", "web"), "odd")])
+    assert [thing["metadata"]["name"] for thing in store] == ["web"]
+    assert store.unreadable == {("edge", "web"): "odd"}
+    store.replace_all([], "3", [Unreadable(None, "no object")])
+    assert len(store) == 1
+    store.replace_all([], "4")
+    assert len(store) == 0
+    assert not store.unreadable
+    assert told[-1] == (1, None)

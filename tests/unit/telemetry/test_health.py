@@ -1,6 +1,6 @@
 """What /healthz and /readyz say."""
 
-from karmada_vc_agent.telemetry.health import answer
+from karmada_vc_agent.telemetry.health import Remark, answer
 
 WELL = {"hub": None, "host": None}
 ILL = {"hub": "does not answer", "host": None}
@@ -43,3 +43,10 @@ def test_unknown_check_is_not_found() -> None:
         404,
         "no such check: etcd; there are ping, hub, host\n",
     )
+
+
+def test_remark_is_shown_and_fails_nothing() -> None:
+    checks = {"objects": Remark("cannot read Work a")}
+    assert answer("readyz", checks) == (200, "ok")
+    text = "[+]ping ok\n[+]objects ok: cannot read Work a\nreadyz check passed\n"
+    assert answer("readyz", checks, verbose=True) == (200, text)

@@ -1,0 +1,76 @@
+"""Salvage: any depth is cut off, a list comes apart into its items, whatever is in its texts."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from karmada_vc_agent.kube import salvage
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text('ab[]{}",\\\n'),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text('ab"[{'), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+def nested(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+def depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    is_container = isinstance(value, dict | list)
+    return int(is_container) + max((depth(element) for element in inner), default=0)
+
+
+def pruned(value: Any, levels: int) -> Any:
+    if isinstance(value, dict | list) and levels == 0:
+        return None
+    if isinstance(value, dict):
+        return {key: pruned(element, levels - 1) for key, element in value.items()}
+    if isinstance(value, list):
+        return [pruned(element, levels - 1) for element in value]
+    return value
+
+
+@given(JSON, st.integers(0, 5))
+def test_cut_leaves_null_for_what_is_deeper_and_nothing_else_changed(
+    value: Any, levels: int
+) -> None:
+    assert orjson.loads(salvage.cut(orjson.dumps(value), levels)) == pruned(value, levels)
+
+
+@given(st.lists(st.dictionaries(st.text("ab"), JSON)), st.dictionaries(st.text("ab"), JSON))
+def test_list_comes_apart_into_its_items(items: list[Any], metadata: dict[str, Any]) -> None:
+    page = {"note": "items", "metadata": {**metadata, "items": [[]]}, "items": items, "z": [[1]]}
+    frame, found = salvage.split_list(orjson.dumps(page, option=orjson.OPT_INDENT_2))
+    assert [orjson.loads(item) for item in found] == items
+    assert orjson.loads(frame) == {**page, "items": []}
+
+
+@pytest.mark.parametrize("levels", [255, 300, 1024, 1100, 3000, 100_000])
+def test_what_is_nested_too_deep_is_read_to_a_depth_that_cannot_be_sent(levels: int) -> None:
+    value, is_cut = salvage.loads(nested(levels))
+    assert is_cut
+    assert depth(value) <= salvage.LEVELS
+    assert salvage.is_too_deep(value)
+
+
+def test_what_can_be_sent_is_read_whole() -> None:
+    value, is_cut = salvage.loads(nested(254))
+    assert not is_cut
+    assert depth(value) == 254
+
+
+@given(st.binary())
+def test_garbage_is_refused_in_one_way(content: bytes) -> None:
+    try:
+        salvage.loads(content)
+    except ValueError:
+        salvage.head_of(content)
+    salvage.split_list(content)
