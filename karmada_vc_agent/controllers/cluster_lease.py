@@ -1,5 +1,6 @@
 """Renews the Lease of each Cluster on the hub, in a lane of its own (contract 3.1, trap 10)."""
 
+import logging
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -9,9 +10,12 @@ from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.kube.renew_time import SKEW_S, renew_time, seconds_ahead
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
+
+_log = logging.getLogger(__name__)
 
 LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{karmada.LEASE_NAMESPACE}/leases"
 JITTER = 0.04
@@ -23,7 +27,8 @@ class ClusterLeaseController:
     Leases are renewed also while the lead is in doubt, since they must tell the hub of a host
     that is away. Each renewal notes which process made it: whoever is not certain to lead and
     meets the note of another knows that a standby has taken over, and is still.
-    on_renewed: told of each virtual cluster whose Lease was renewed.
+    on_renewed: told of each virtual cluster whose Lease was renewed. on_skew: told by how many
+    seconds a Lease that is taken over is ahead of our clock.
     """
 
     def __init__(
@@ -35,6 +40,7 @@ class ClusterLeaseController:
         lead: Lead,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         on_renewed: Callable[[str], None] = lambda _: None,
+        on_skew: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
         self._hub = hub
         self._clusters = clusters
@@ -42,6 +48,7 @@ class ClusterLeaseController:
         self._interval_s = duration_s * renew_fraction
         self._lead = lead
         self._on_renewed = on_renewed
+        self._on_skew = on_skew
         self._now = now
         self._leases: dict[str, Object] = {}
 
@@ -58,6 +65,7 @@ class ClusterLeaseController:
         try:
             if lease is None:
                 lease = await self._read_or_create(cluster)
+                self._tell_skew(name, lease)
             self._lead.meet(annotations_of(lease).get(LEASE_HOLDER_ANNOTATION))
             if not self._lead.may_report():
                 return Requeue(self._interval_s)
@@ -82,6 +90,17 @@ class ClusterLeaseController:
             }
             return await self._hub.create(LEASES_PATH, self._renewed(lease, cluster))
 
+    def _tell_skew(self, name: str, lease: Object) -> None:
+        """Warn of a clock that is behind the one by which a Lease was renewed before."""
+        ahead_s = seconds_ahead(lease, self._now())
+        self._on_skew(name, ahead_s)
+        if ahead_s > SKEW_S:
+            _log.warning(
+                "The clock of this machine is behind that of who renewed the Lease before; "
+                "check its time service. The Lease goes on from where it was",
+                extra={"virtual_cluster": name, "behind_s": round(ahead_s, 1)},
+            )
+
     def _renewed(self, lease: Object, cluster: Object) -> Object:
         """Return the Lease to write; an existing owner is left alone, even an outdated one."""
         name, uid = cluster["metadata"]["name"], cluster["metadata"]["uid"]
@@ -101,6 +120,6 @@ class ClusterLeaseController:
         spec = {
             "holderIdentity": name,
             "leaseDurationSeconds": int(self._duration_s),
-            "renewTime": self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "renewTime": renew_time(lease, self._now()),
         }
         return {**lease, "metadata": metadata, "spec": spec}

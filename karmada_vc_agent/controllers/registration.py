@@ -1,4 +1,8 @@
-"""Cluster objects exist on the hub and fit the settings; deleted ones stay deleted."""
+"""Cluster objects exist on the hub and fit the settings; deleted ones stay deleted.
+
+Deleted is what this agent saw marked and finalised. A Cluster that is simply not there any more,
+as after a restore of the hub, was lost: it is registered again.
+"""
 
 import dataclasses
 import logging
@@ -80,7 +84,7 @@ class RegistrationController:
         vc = self._virtual_clusters[name]
         cluster = self._clusters.ours(name)
         other = self._clusters.namesake_or_double(name)
-        record = self._state.cluster(name)
+        record = await self._note_deletion(name)
         settings = settings_digest(vc)
 
         if cluster is not None:
@@ -94,14 +98,28 @@ class RegistrationController:
         if self.stays_away(name):
             self._say(name, _LEFT if record and record.has_left else _DELETED, logging.WARNING)
             return None
+        if record is not None and not record.was_deleted:
+            _log.warning(
+                "Registering again a Cluster that vanished without being deleted",
+                extra={"virtual_cluster": name},
+            )
         return await self._register(vc, settings)
+
+    async def _note_deletion(self, name: str) -> ClusterRecord | None:
+        """Remember, beyond this process, that our Cluster was deleted; return what is known."""
+        record, marked = self._state.cluster(name), self._clusters.marked(name)
+        if marked and record is not None and record.uid == marked and not record.was_deleted:
+            record = dataclasses.replace(record, was_deleted=True)
+            await self._state.remember(name, record)
+        return record
 
     def stays_away(self, name: str) -> bool:
         """Whether a virtual cluster of the settings is not registered, and is not going to be."""
         record = self._state.cluster(name)
         if record is None or name in self._reregister or self._clusters.ours(name) is not None:
             return False
-        return record.has_left or record.settings == settings_digest(self._virtual_clusters[name])
+        is_same = record.settings == settings_digest(self._virtual_clusters[name])
+        return record.has_left or (record.was_deleted and is_same)
 
     async def _register(self, vc: VirtualCluster, settings: str) -> Requeue | None:
         _log.info("Registering", extra={"virtual_cluster": vc.name})
@@ -124,6 +142,8 @@ class RegistrationController:
         self, vc: VirtualCluster, cluster: Object, record: ClusterRecord | None, settings: str
     ) -> Requeue | None:
         if cluster["metadata"].get("deletionTimestamp"):
+            uid = cluster["metadata"]["uid"]
+            await self._state.remember(vc.name, ClusterRecord(uid, settings, was_deleted=True))
             return None
         self._said.pop(vc.name, None)
         self._reregister.discard(vc.name)  # it is there: what comes later is not meant

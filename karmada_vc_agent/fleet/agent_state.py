@@ -1,8 +1,9 @@
 """What the agent must remember beyond its process: a ConfigMap on the host.
 
 For each virtual cluster: the UID of the Cluster it registered and the settings it did so
-with. A Cluster that was deleted on the hub is not registered again while these settings
-stay (contract trap 5), not by a restart and not by a standby that takes over.
+with. A Cluster that was deleted on the hub, and finalised here, is not registered again while
+these settings stay (contract trap 5), not by a restart and not by a standby that takes over. One
+that vanished without that was lost, as by a backup of the hub, and is registered again.
 """
 
 import asyncio
@@ -27,11 +28,13 @@ class ClusterRecord:
     """What is remembered of one registration: UID of the Cluster, digest of the settings.
 
     has_left: `leave` removed it; whatever the settings say, it is not registered again.
+    was_deleted: this agent saw the deletion mark of that Cluster, and finalised it.
     """
 
     uid: str
     settings: str
     has_left: bool = False
+    was_deleted: bool = False
 
 
 class AgentState:

@@ -90,6 +90,7 @@ class Census:
         self._contacts: dict[tuple[str, str], float] = {}
         self._numbers: dict[str, dict[str, float]] = {}
         self._orphans: dict[str, int] = {}
+        self._leases_ahead: dict[str, float] = {}
 
     def contact(self, name: str, server: str) -> None:
         """Note that hub or host has just answered for a virtual cluster."""
@@ -103,10 +104,15 @@ class Census:
         """Note how many host objects of a virtual cluster have no Work any more."""
         self._orphans[name] = count
 
+    def lease_ahead(self, name: str, seconds: float) -> None:
+        """Note by how much the Lease of a virtual cluster was ahead of our clock."""
+        self._leases_ahead[name] = seconds
+
     def forget(self, name: str) -> None:
         """Drop what is remembered of a virtual cluster whose Cluster is gone."""
         self._numbers.pop(name, None)
         self._orphans.pop(name, None)
+        self._leases_ahead.pop(name, None)
         for server in (HUB, HOST):
             self._contacts.pop((name, server), None)
 
@@ -150,6 +156,8 @@ class Census:
             at = self._contacts.get((name, server))
             if at is not None:
                 yield Sample("virtual_cluster_last_contact_timestamp_seconds", (name, server), at)
+        if name in self._leases_ahead:
+            yield Sample("virtual_cluster_lease_ahead_seconds", (name,), self._leases_ahead[name])
         if name in self._orphans:
             yield Sample("orphaned_objects", (name,), self._orphans[name])
 

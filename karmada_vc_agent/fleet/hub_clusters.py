@@ -13,7 +13,7 @@ import orjson
 from karmada_vc_agent.fleet.judgements import Judgements
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import Object, dig, uid_of
 
 CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
 
@@ -47,6 +47,8 @@ class HubClusters:
         self.judge: Judgements | None = None
         """Who says which Clusters are Ready; None = another does, and the hub has it."""
         self._ids = {name: cluster_id(host_uid, name) for name in names}
+        self._marked: dict[str, str] = {}
+        store.add_handler(self._changed)
 
     def id_of(self, name: str) -> str:
         """Return the id of a virtual cluster."""
@@ -81,6 +83,20 @@ class HubClusters:
             return cluster is not None and self.judge.is_ready(name)
         conditions = dig(cluster, "status", "conditions") or []
         return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    def marked(self, name: str) -> str:
+        """Return the uid of our Cluster that was seen with a deletion mark last, or "".
+
+        Noted as it is told: the Cluster may be gone before anybody looks at it.
+        """
+        return self._marked.get(name, "")
+
+    def _changed(self, _old: Object | None, new: Object | None) -> None:
+        if new is None or not new["metadata"].get("deletionTimestamp"):
+            return
+        name = new["metadata"]["name"]
+        if dig(new, "spec", "id") == self._ids.get(name):
+            self._marked[name] = uid_of(new)
 
     def is_deleting(self, name: str) -> bool:
         """Whether our Cluster has a deletion mark."""

@@ -20,6 +20,7 @@ from karmada_vc_agent.kube.errors import (
     NotFoundError,
     UnreachableError,
 )
+from karmada_vc_agent.kube.renew_time import renew_time
 from karmada_vc_agent.model.objects import Object, dig
 
 _log = logging.getLogger(__name__)
@@ -135,7 +136,7 @@ class LeaderElection:
         holder = dig(lease, "spec", "holderIdentity") or ""
         if holder not in ("", self._identity) and not self._has_run_out(lease):
             return str(holder)
-        spec = self._spec(dig(lease, "spec", "leaseTransitions") or 0)
+        spec = self._spec(lease)
         if holder == self._identity:
             spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
         else:
@@ -149,20 +150,21 @@ class LeaderElection:
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": self._spec(0),
+            "spec": self._spec({}),
         }
         await self._client.create(self._path, lease)
         self._renewed_at = started
         return self._identity
 
-    def _spec(self, transitions: int) -> Object:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    def _spec(self, lease: Object) -> Object:
+        """Return the spec to write; the time of a Lease never goes back."""
+        now = renew_time(lease, datetime.now(UTC))
         return {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": max(1, int(self._times.lease_duration_s)),
             "acquireTime": now,
             "renewTime": now,
-            "leaseTransitions": transitions,
+            "leaseTransitions": dig(lease, "spec", "leaseTransitions") or 0,
         }
 
     def _has_run_out(self, lease: Object) -> bool:

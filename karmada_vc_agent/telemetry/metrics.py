@@ -111,6 +111,9 @@ ASKED: dict[str, Asked] = {
     "virtual_cluster_quota_stalled": Asked(
         "Whether the division of its quota stands still.", (CLUSTER,)
     ),
+    "virtual_cluster_lease_ahead_seconds": Asked(
+        "How far its Lease was ahead of this machine's clock when it was taken over.", (CLUSTER,)
+    ),
     "orphaned_objects": Asked("Host objects of it whose Work is gone.", (CLUSTER,)),
     # ours, for the agent
     "api_server_reachable": Asked("Whether hub and host answer.", ("server",)),

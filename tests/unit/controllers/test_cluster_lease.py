@@ -213,3 +213,33 @@ async def test_lead_that_is_certain_again_takes_the_lease_back(
     await other.reconcile("branch-a")
     holder = world.hub.live(LEASE)["metadata"]["annotations"][LEASE_HOLDER_ANNOTATION]
     assert holder == "second"
+
+
+async def test_standby_whose_clock_is_behind_goes_on_from_where_the_lease_was(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Karmada counts a renewal only if the time grew; else it calls the Cluster Unknown."""
+    world.register()
+    world.look()
+    ahead = Clock(START + 150)
+    await lease_controller(world, ahead, Lead("first", lambda: True)).reconcile("branch-a")
+    told: list[tuple[str, float]] = []
+    clock = Clock(START)
+    standby = ClusterLeaseController(
+        world.hub_client,
+        world.clusters,
+        40.0,
+        0.25,
+        Lead("second", lambda: True),
+        lambda: datetime.fromtimestamp(clock(), UTC),
+        on_skew=lambda name, ahead_s: told.append((name, ahead_s)),
+    )
+    times = [world.hub.live(LEASE)["spec"]["renewTime"]]
+    for _ in range(3):
+        await standby.reconcile("branch-a")
+        clock.advance(10)
+        times.append(world.hub.live(LEASE)["spec"]["renewTime"])
+    assert times == sorted(set(times))
+    assert told == [("branch-a", 150.0)]
+    warned = [r for r in caplog.records if "clock of this machine" in r.message]
+    assert [r.__dict__["behind_s"] for r in warned] == [150.0]

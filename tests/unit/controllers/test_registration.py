@@ -172,11 +172,68 @@ async def test_clusters_of_others_do_not_matter(world: World) -> None:
     assert world.hub.find(CLUSTER)
 
 
+async def deleted(world: World) -> None:
+    """Register a Cluster, and delete it on the hub while the agent looks."""
+    await register(world)
+    mark(world)
+    await register(world)
+    world.hub.remove(CLUSTER)
+
+
+def mark(world: World) -> None:
+    """Delete the Cluster, which its finalizer keeps."""
+    live = world.hub.live(CLUSTER)
+    world.hub.seed({**live, "metadata": {**live["metadata"], "finalizers": ["a.example/b"]}})
+    world.hub.mark_deleted(CLUSTER)
+
+
+async def test_cluster_that_vanished_is_registered_again(world: World) -> None:
+    """A hub that was restored to before the registration did not delete it."""
+    await register(world)
+    before = world.hub.live(CLUSTER)["metadata"]["uid"]
+    world.hub.remove(CLUSTER)
+    await register(world)
+    assert world.hub.live(CLUSTER)["metadata"]["uid"] != before
+    world.hub.remove(CLUSTER)
+    await register(world)
+    assert world.hub.find(CLUSTER)
+
+
+async def test_deletion_is_remembered_although_the_cluster_was_gone_before_it_was_looked_at(
+    world: World,
+) -> None:
+    await register(world)
+    made, state = await controller(world)
+    mark(world)
+    world.look()
+    world.hub.remove(CLUSTER)
+    world.look()
+    await made.reconcile("branch-a")
+    assert world.hub.find(CLUSTER) is None
+    record = state.cluster("branch-a")
+    assert record is not None
+    assert record.was_deleted
+
+
+async def test_deleted_cluster_that_a_restored_hub_has_again_is_served_again(world: World) -> None:
+    await register(world)
+    live = world.hub.live(CLUSTER)
+    mark(world)
+    await register(world)
+    world.hub.remove(CLUSTER)
+    world.hub.seed(live)
+    made, state = await controller(world)
+    await made.reconcile("branch-a")
+    record = state.cluster("branch-a")
+    assert record is not None
+    assert not record.was_deleted
+    assert not made.stays_away("branch-a")
+
+
 async def test_cluster_deleted_on_the_hub_stays_deleted_over_restarts(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await register(world)
-    world.hub.remove(CLUSTER)
+    await deleted(world)
     for _ in range(2):
         assert await register(world) is None
     assert world.hub.find(CLUSTER) is None
@@ -184,8 +241,7 @@ async def test_cluster_deleted_on_the_hub_stays_deleted_over_restarts(
 
 
 async def test_cluster_deleted_on_the_hub_comes_back_with_new_settings(world: World) -> None:
-    await register(world)
-    world.hub.remove(CLUSTER)
+    await deleted(world)
     world.virtual_clusters["branch-a"] = RICH
     await register(world)
     assert world.hub.live(CLUSTER)["spec"]["region"] == "south"
@@ -204,11 +260,12 @@ async def test_virtual_cluster_that_left_stays_away_even_with_new_settings(
 
 
 async def test_cluster_deleted_on_the_hub_comes_back_once_when_told_so(world: World) -> None:
-    await register(world)
-    world.hub.remove(CLUSTER)
+    await deleted(world)
     made, _ = await controller(world, reregister=("branch-a",))
     await made.reconcile("branch-a")
     assert world.hub.find(CLUSTER)
+    mark(world)
+    world.look()
     world.hub.remove(CLUSTER)
     world.look()
     await made.reconcile("branch-a")
