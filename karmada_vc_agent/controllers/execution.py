@@ -10,10 +10,11 @@ of one of its objects on the host, a retry. So each Work has one writer and one 
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from karmada_vc_agent.fleet.causes import READY, Cause
 from karmada_vc_agent.fleet.host_objects import Applied
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
 from karmada_vc_agent.fleet.manifests import Failure, Manifests
@@ -83,6 +84,7 @@ class _Outcome:
     results: list[tuple[Object, Applied | Failure]] = field(default_factory=list)
     entries: list[ManifestStatus] = field(default_factory=list)
     unreadable: str = ""
+    unreadable_for: set[Hashable | None] = field(default_factory=set)
     notices: list[Notice] = field(default_factory=list)
 
     @property
@@ -101,6 +103,17 @@ class _Outcome:
     def is_final(self) -> bool:
         """Whether no time helps: all that failed was refused by a rule."""
         return all(failure.code is not None for failure in self.failures)
+
+    @property
+    def blamed(self) -> list[Hashable | None]:
+        """For what it is tried again: causes, None for what is about this Work alone."""
+        failed = [failure.cause for failure in self.failures if failure.code is None]
+        return [*dict.fromkeys(failed), *self.unreadable_for]
+
+    def retry(self, text: str) -> RetryError:
+        """Return the error with which the Work backs off."""
+        shared = [cause for cause in self.blamed if cause is not None]
+        return RetryError(text, shared, is_own=None in self.blamed)
 
     @property
     def was_recreated(self) -> bool:
@@ -142,7 +155,7 @@ class ExecutionController:
         elif self._o.clusters.is_ready(cluster):
             await self._carry_out(vc, work)
         else:
-            raise NotReadyError(f"cluster({cluster}) not ready")
+            raise NotReadyError(f"cluster({cluster}) not ready", [Cause(cluster, READY, cluster)])
 
     def _forget(self, key: WorkKey) -> None:
         self._memory.forget(key)
@@ -188,9 +201,9 @@ class ExecutionController:
         is_refused = bool(outcome.errors) and outcome.is_final
         self._memory.note(work, outcome.codes, is_refused=is_refused)
         if outcome.errors and not is_refused:
-            raise RetryError(work_conditions.aggregate(outcome.errors))
+            raise outcome.retry(work_conditions.aggregate(outcome.errors))
         if outcome.unreadable and not is_refused:
-            raise RetryError(outcome.unreadable)
+            raise outcome.retry(outcome.unreadable)
 
     async def _left_by(
         self, vc: VirtualCluster, work: Object, manifest: Object, result: Applied | Failure
@@ -208,7 +221,9 @@ class ExecutionController:
         around = self._o.manifests.around(vc, _work_id(work))
         ordinal = first_ordinal(manifests_of(work), manifest)
         reflection = await self._o.work_status.reflect(work, ordinal, manifest, live, around)
-        outcome.unreadable = reflection.problem or outcome.unreadable
+        if reflection.problem:
+            outcome.unreadable = reflection.problem
+            outcome.unreadable_for.add(reflection.cause)
         if reflection.entry is not None:
             outcome.entries.append(reflection.entry)
 
@@ -255,7 +270,7 @@ class ExecutionController:
         self._tell_dispatching(work, condition)
         await self._write_status(work, [condition], outcome.entries)
         if outcome.unreadable:
-            raise RetryError(outcome.unreadable)
+            raise outcome.retry(outcome.unreadable)
 
     # --- status -------------------------------------------------------------------------
 

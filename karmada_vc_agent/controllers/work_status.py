@@ -6,6 +6,7 @@ then reconciles that Work: it repairs, and asks `reflect` for the entries it wri
 
 from collections.abc import Callable
 
+from karmada_vc_agent.fleet import causes
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.works import WorkKey
 from karmada_vc_agent.interpretation.errors import InterpretationError
@@ -76,18 +77,19 @@ class WorkStatus:
         except InterpretationError as error:
             problem = restore_text(str(error), names)
             self._events.reflected(work, manifest, problem)
-            return Reflection(None, problem)
-        problem = ""
+            return Reflection(None, problem, causes.of_interpretation(cluster, error))
+        problem, cause = "", None
         try:
             health: str = await self._interpreter.interpret_health(cluster, virtual)
         except InterpretationError as error:
             health, problem = UNKNOWN, restore_text(str(error), names)
+            cause = causes.of_interpretation(cluster, error)
         entry = manifest_status(ordinal, manifest, restore_texts(status, names), health)
         if entry != before:
             self._events.reflected(work, manifest, None)
             if self._interpreter.interprets_health(gvk_of(virtual)):
                 self._events.interpreted(work, manifest, health, problem or None)
-        return Reflection(entry, problem)
+        return Reflection(entry, problem, cause)
 
 
 def _entry(work: Object, ordinal: int) -> Object | None:

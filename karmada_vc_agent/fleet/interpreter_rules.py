@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from karmada_vc_agent.interpretation import customizations, webhook
 from karmada_vc_agent.interpretation.customizations import DeclarativeLevel, RunScript
-from karmada_vc_agent.interpretation.errors import HookError, OverrunError
+from karmada_vc_agent.interpretation.errors import AwayError, HookError, OverrunError
 from karmada_vc_agent.interpretation.hooks import HookLevel
 from karmada_vc_agent.interpretation.webhook import ServiceReference, Webhook, WebhookLevel
 from karmada_vc_agent.kube.client import ApiClient
@@ -21,6 +21,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.kube.webhook_client import (
     Endpoint,
+    WebhookAwayError,
     WebhookClient,
     WebhookError,
     WebhookTimeoutError,
@@ -110,6 +111,8 @@ class InterpreterRules:
             return await self._client.post(await self._endpoint(hook), body, hook.timeout_s)
         except WebhookTimeoutError as error:
             raise OverrunError(str(error)) from error
+        except WebhookAwayError as error:
+            raise AwayError(str(error)) from error
         except WebhookError as error:
             raise HookError(str(error)) from error
 
@@ -118,9 +121,13 @@ class InterpreterRules:
         if isinstance(target, str):
             return Endpoint(target, hook.ca_bundle)
         if not await self._service_reflector.wait_answered():
-            raise HookError("it names a Service, and Services of the hub may not be read")
+            raise AwayError("it names a Service, and Services of the hub may not be read")
         service = self._services.get(target.namespace, target.name)
-        return Endpoint(webhook.service_url(target, service), hook.ca_bundle, target.host)
+        try:
+            url = webhook.service_url(target, service)
+        except HookError as error:
+            raise AwayError(str(error)) from error
+        return Endpoint(url, hook.ca_bundle, target.host)
 
 
 def _store(on_change: Callable[[Object | None, Object | None], None]) -> Store[Object]:

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from karmada_vc_agent.fleet import causes
+from karmada_vc_agent.fleet.causes import Cause
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects, RecreationError
 from karmada_vc_agent.fleet.shared_names import SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
@@ -68,12 +70,14 @@ class NamespaceKeeper(Protocol):
 class Failure:
     """A manifest that could not be applied; code where a rule refused it for good.
 
-    is_recreation: its object was there and was deleted by somebody.
+    is_recreation: its object was there and was deleted by somebody. cause: what others fail for
+    as well, None where it is about this manifest.
     """
 
     text: str
     code: Code | None = None
     is_recreation: bool = False
+    cause: Cause | None = None
 
 
 class Manifests:
@@ -124,7 +128,8 @@ class Manifests:
         try:
             resource = await self._find_resource(gvk)
             if resource is None:
-                return Failure(f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"')
+                text = f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"'
+                return Failure(text, cause=Cause(vc.name, causes.KIND, gvk))
             return await self._apply(vc, manifest, resource, work)
         except RefusedError as error:
             return _refused(vc, manifest, error.refusal)
@@ -132,7 +137,11 @@ class Manifests:
             text = self._virtual_text(vc, manifest, resource, str(error))
             return Failure(text, is_recreation=True)
         except (ApiError, InterpretationError, RetryError) as error:
-            return Failure(self._virtual_text(vc, manifest, resource, str(error)))
+            namespace = manifest["metadata"].get("namespace") or ""
+            return Failure(
+                self._virtual_text(vc, manifest, resource, str(error)),
+                cause=causes.of_answer(vc.name, gvk, namespace, error),
+            )
 
     def _virtual_text(
         self, vc: VirtualCluster, manifest: Object, resource: Resource | None, text: str
@@ -190,7 +199,8 @@ class Manifests:
                 await self._host_objects.release(resource, translated.obj, _rights(vc, translated))
             except InterpretationError as error:
                 text = self._virtual_text(vc, manifest, resource, str(error))
-                raise RetryError(text) from error
+                cause = causes.of_interpretation(vc.name, error)
+                raise RetryError(text, [cause] if cause else ()) from error
         else:
             await self._host_objects.remove(resource, translated.obj, _rights(vc, translated))
 

@@ -5,14 +5,18 @@ The first level with a hook for the exact kind answers; its error ends the searc
 levels below are rules of ours: `_LEVELS` is their order, the functions of this module ask them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from karmada_vc_agent.interpretation import health, reflect, third_party
 from karmada_vc_agent.interpretation import retain as retention
-from karmada_vc_agent.interpretation.errors import HookError, InterpretationError, OverrunError
-from karmada_vc_agent.interpretation.hooks import HookLevel, Rests
+from karmada_vc_agent.interpretation.errors import (
+    HookError,
+    InterpretationError,
+    UnavailableError,
+)
+from karmada_vc_agent.interpretation.hooks import Breakers, Hook, HookLevel, Rest
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
@@ -101,13 +105,24 @@ def interpret_health(live: Object) -> Health:
 class Interpreter:
     """All levels in their order.
 
-    levels: those of the user's own. now: seconds of a clock that does not jump. Where no hook
-    is for a kind, nothing is waited for: the rules answer at once.
+    levels: those of the user's own. now: seconds of a clock that does not jump. on_rest: told of
+    a remote hook that does not answer and is not asked any more. Where no hook is for a kind,
+    nothing is waited for: the rules answer at once.
     """
 
-    def __init__(self, levels: Sequence[HookLevel], now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        levels: Sequence[HookLevel],
+        now: Callable[[], float],
+        on_rest: Callable[[Rest], None] = lambda _: None,
+    ) -> None:
         self._levels = levels
-        self._rests = Rests(now)
+        self._breakers = Breakers(now)
+        self._on_rest = on_rest
+
+    def answers_again(self, cluster: str, hook: Hashable) -> None:
+        """Ask a hook of a virtual cluster again: somebody saw that it answers."""
+        self._breakers.ended((cluster, hook))
 
     async def retain(self, cluster: str, desired: Object, live: Object) -> Object:
         """Return the desired object with the values that the host owns.
@@ -149,22 +164,47 @@ class Interpreter:
             hook = level.hook(kind, operation)
             if hook is None:
                 continue
-            key = (cluster, hook.key)
-            rest_s = self._rests.left_s(key)
-            if rest_s:
-                text = f"it did not end in time and is left alone for another {rest_s:.0f} s"
-                raise InterpretationError(level.name, operation, text)
-            try:
-                value = await hook.ask(cluster, objects)
-            except OverrunError as error:
-                self._rests.overran(key)
-                raise InterpretationError(level.name, operation, str(error)) from error
-            except HookError as error:
-                self._rests.ended(key)
-                raise InterpretationError(level.name, operation, str(error)) from error
-            self._rests.ended(key)
-            return _Answer(value)
+            return _Answer(await self._ask_hook(level, hook, cluster, operation, objects))
         return None
+
+    async def _ask_hook(
+        self,
+        level: HookLevel,
+        hook: Hook,
+        cluster: str,
+        operation: Operation,
+        objects: Sequence[Object],
+    ) -> Any:
+        key = (cluster, hook.key)
+        problem = self._breakers.problem(key)
+        if problem:
+            raise InterpretationError(level.name, operation, problem, hook.key)
+        try:
+            value = await hook.ask(cluster, objects)
+        except UnavailableError as error:
+            if self._breakers.failed(key, str(error)) and hook.is_remote:
+                self._on_rest(_rest(level, hook, cluster, operation, objects))
+            raise InterpretationError(level.name, operation, str(error), hook.key) from error
+        except HookError as error:
+            self._breakers.ended(key)
+            raise InterpretationError(level.name, operation, str(error)) from error
+        except BaseException:
+            self._breakers.abandoned(key)
+            raise
+        self._breakers.ended(key)
+        return value
+
+
+def _rest(
+    level: HookLevel, hook: Hook, cluster: str, operation: Operation, objects: Sequence[Object]
+) -> Rest:
+    kind = gvk_of(objects[0])
+
+    def is_current() -> bool:
+        now = level.hook(kind, operation)
+        return now is not None and now.key == hook.key
+
+    return Rest(cluster, hook, lambda: hook.ask(cluster, objects), is_current)
 
 
 @dataclass(frozen=True, slots=True)

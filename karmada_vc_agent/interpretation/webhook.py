@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.interpretation.errors import HookError, OverrunError
+from karmada_vc_agent.interpretation.errors import AwayError, HookError, OverrunError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
@@ -78,7 +78,7 @@ class Webhook:
 
 
 Call = Callable[[Webhook, bytes], Awaitable[bytes]]
-"""(hook, request body) -> answer body of a 2xx; raises HookError, OverrunError."""
+"""(hook, request body) -> answer body of a 2xx; raises HookError, OverrunError, AwayError."""
 
 
 def webhooks_of(configurations: Iterable[Object]) -> list[Webhook]:
@@ -182,7 +182,8 @@ class WebhookLevel:
         """Return the first hook for a kind and operation, if there is one."""
         for webhook in self.webhooks:
             if webhook.is_for(kind, operation):
-                return Hook(webhook.uid, self._asking(webhook, operation))
+                # By all that it is: one that was changed is not the one that did not answer.
+                return Hook(webhook, self._asking(webhook, operation), is_remote=True)
         return None
 
     def _asking(
@@ -197,6 +198,8 @@ class WebhookLevel:
                 return read_answer(uid, operation, objects, content)
             except OverrunError as error:
                 raise OverrunError(f'webhook "{webhook.uid}": {error}') from error
+            except AwayError as error:
+                raise AwayError(f'webhook "{webhook.uid}": {error}') from error
             except HookError as error:
                 raise HookError(f'webhook "{webhook.uid}": {error}') from error
 

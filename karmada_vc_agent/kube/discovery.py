@@ -53,10 +53,24 @@ class ServedApis:
     namespaced: frozenset[tuple[str, str]] = frozenset()
 
 
-class Discovery:
-    """Remembers what one API server serves."""
+UNKNOWN_FOR_S = 5.0
+"""What was not served is taken not to be for this long, unless `expire` says otherwise."""
 
-    def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
+
+class Discovery:
+    """Remembers what one API server serves.
+
+    unknown_for_s: how old an answer may be that does not know a kind. So whoever asks for kinds
+    that are not there, however many and however often, costs a request now and then.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        clock: Callable[[], float] = time.monotonic,
+        unknown_for_s: float = UNKNOWN_FOR_S,
+    ) -> None:
+        self._unknown_for_s = unknown_for_s
         self._client = client
         self._clock = clock
         self._refreshed_at = float("-inf")
@@ -83,10 +97,14 @@ class Discovery:
             return self.served
 
     async def find(self, gvk: GroupVersionKind) -> Resource | None:
-        """Return where a kind lives; asks again once for an unknown one."""
+        """Return where a kind lives; asks again for an unknown one where that was long ago."""
         if gvk not in self.served.by_kind:
-            await self.refresh()
+            await self.refresh(self._unknown_for_s)
         return self.served.by_kind.get(gvk)
+
+    def expire(self) -> None:
+        """Ask again for the next kind that is unknown: something may be served since."""
+        self._refreshed_at = float("-inf")
 
     async def _refresh_root(self, root: str) -> None:
         answer = await self._client.get_if_changed(root, self._etags.get(root), DISCOVERY)

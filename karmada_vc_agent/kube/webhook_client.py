@@ -18,6 +18,10 @@ class WebhookTimeoutError(WebhookError):
     """No answer came in time."""
 
 
+class WebhookAwayError(WebhookError):
+    """There was no answer at all: no connection, or one that broke off."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a webhook is, and who it has to be.
@@ -67,7 +71,7 @@ class WebhookClient:
         except TimeoutError as error:
             raise WebhookTimeoutError(f"no answer within {timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise WebhookError(f"{endpoint.url}: {error or type(error).__name__}") from error
+            raise WebhookAwayError(f"{endpoint.url}: {error or type(error).__name__}") from error
         if not 200 <= status < 300:
             raise WebhookError(f"{endpoint.url}: it answered {status}")
         return bytes(answer)

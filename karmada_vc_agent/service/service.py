@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 FINISH_S = 3.0
 """What is being done may end within this time when the agent is told to stop."""
 LAST_EVENTS_S = 0.5
+UNKNOWN_ON_HUB_FOR_S = 30.0
+"""It only says more of kinds that the host does not serve, and it is far away."""
 
 
 class Service:
@@ -71,7 +73,8 @@ class Service:
             stores=stores,
             queues=Queues(config, stores.claims),
             discoveries=Discoveries(
-                hub=Discovery(clients.hub), host=Discovery(clients.host_urgent)
+                hub=Discovery(clients.hub, unknown_for_s=UNKNOWN_ON_HUB_FOR_S),
+                host=Discovery(clients.host_urgent),
             ),
             judgements=Judgements(),
             contact=HubContact(config.cluster_lease_duration),
@@ -201,6 +204,8 @@ class Service:
             "events": works.recorder.run,
             "policies": self._placement.policies.run,
             "interpreter rules": works.interpreter_rules.run,
+            "hook probes": works.hook_probes.run,
+            "served kinds": works.served_kinds.run,
         }
         if works.endpoint_slices is not None:
             running["slices"] = works.endpoint_slices.run

@@ -1,18 +1,21 @@
 """What carries Works from the hub to the host and their status back."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from karmada_vc_agent.controllers.endpoint_slices import Collaborators as SliceCollaborators
 from karmada_vc_agent.controllers.endpoint_slices import EndpointSliceController
 from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
 from karmada_vc_agent.controllers.namespaces import NAMESPACES, NamespaceController
 from karmada_vc_agent.controllers.work_status import WorkStatus
+from karmada_vc_agent.fleet import causes
 from karmada_vc_agent.fleet.default_objects import DefaultObjects
+from karmada_vc_agent.fleet.hook_probes import HookProbes
 from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.interpreter_rules import InterpreterRules
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.node_groups import NodeGroups
+from karmada_vc_agent.fleet.served_kinds import ServedKinds
 from karmada_vc_agent.fleet.shared_names import NAME_INDEX, NameHolders, SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.fleet.work_events import WorkEvents
@@ -92,7 +95,15 @@ class WorkParts:
         clusters = common.stores.clusters
         self.recorder = EventRecorder(clients.hub_events, lambda: len(queues.works) > BUSY_WORKS)
         self.events = WorkEvents(self.recorder)
-        interpreter = Interpreter(self.interpreter_rules.levels, time.monotonic)
+        self.hook_probes = HookProbes(self._hook_answers)
+        self._interpreter = interpreter = Interpreter(
+            self.interpreter_rules.levels, time.monotonic, self.hook_probes.probe
+        )
+        self.served_kinds = ServedKinds(
+            clients.host,
+            common.discoveries.host,
+            lambda served: queues.works.healed(causes.served_now(served.by_kind)),
+        )
         self._shared = SharedObjects(
             clients.host, self._shared_store_of, triggers.enqueue_id, interpreter
         )
@@ -149,6 +160,11 @@ class WorkParts:
             ),
         )
         self.endpoint_slices = self._endpoint_slice_controller()
+
+    def _hook_answers(self, cluster: str, hook: Hashable) -> None:
+        """Have all Works look again that waited for a webhook."""
+        self._interpreter.answers_again(cluster, hook)
+        self._common.queues.works.healed(causes.answering(cluster, hook))
 
     def _endpoint_slice_controller(self) -> EndpointSliceController | None:
         common = self._common

@@ -1,6 +1,6 @@
 """Entries of a Work's status.manifestStatuses, one for each manifest (contract 6.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 
@@ -31,11 +31,13 @@ class ManifestStatus(TypedDict):
 class Reflection:
     """What was read of one manifest: its entry, None where its status cannot be read.
 
-    problem: what failed and is to be tried again; empty where nothing did.
+    problem: what failed and is to be tried again; empty where nothing did. cause: what others
+    fail for as well, None where it is about this object.
     """
 
     entry: ManifestStatus | None
     problem: str = ""
+    cause: Hashable | None = None
 
 
 # Without a status the quota controller of the control plane panics (contract 6.3, trap 22).

@@ -7,8 +7,13 @@ import pytest
 
 from karmada_vc_agent.interpretation import customizations
 from karmada_vc_agent.interpretation.customizations import DeclarativeLevel, index_scripts
-from karmada_vc_agent.interpretation.errors import HookError, InterpretationError, OverrunError
-from karmada_vc_agent.interpretation.hooks import Hook
+from karmada_vc_agent.interpretation.errors import (
+    AwayError,
+    HookError,
+    InterpretationError,
+    OverrunError,
+)
+from karmada_vc_agent.interpretation.hooks import REMEMBERED, Breakers, Hook, Rest
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
@@ -36,6 +41,7 @@ class FakeLevel:
         self.name = name
         self._answers = answers
         self.asked: list[tuple[str, Operation]] = []
+        self.is_remote = False
 
     def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None:
         if kind != SERVICE or operation not in self._answers:
@@ -48,7 +54,7 @@ class FakeLevel:
                 raise answer
             return answer
 
-        return Hook((self.name, operation), ask)
+        return Hook((self.name, operation), ask, self.is_remote)
 
 
 class Clock:
@@ -87,18 +93,80 @@ async def test_an_error_ends_the_search(name: str) -> None:
     assert below.asked == []
 
 
-async def test_a_hook_that_overruns_again_and_again_must_rest() -> None:
-    level, clock = FakeLevel("webhook", InterpretHealth=OverrunError("too slow")), Clock()
+@pytest.mark.parametrize("failure", [OverrunError("too slow"), AwayError("too slow")])
+async def test_a_hook_that_is_not_there_again_and_again_must_rest(failure: HookError) -> None:
+    level, clock = FakeLevel("webhook", InterpretHealth=failure), Clock()
     interpreter = Interpreter((level,), clock)
     for _ in range(5):
-        with pytest.raises(InterpretationError):
+        with pytest.raises(InterpretationError, match="too slow") as caught:
             await interpreter.interpret_health("branch-a", LIVE)
+        assert caught.value.hook == ("webhook", INTERPRET_HEALTH)
     assert len(level.asked) == 3
-    with pytest.raises(InterpretationError, match="left alone for another 10 s"):
-        await interpreter.interpret_health("branch-a", LIVE)
     with pytest.raises(InterpretationError, match="too slow"):
         await interpreter.interpret_health("branch-b", LIVE)  # of another virtual cluster
     clock.now = 10.5
+    level._answers[INTERPRET_HEALTH] = True
+    assert await interpreter.interpret_health("branch-a", LIVE) == "Healthy"
+
+
+def test_after_its_rest_one_question_at_a_time_tries_a_hook() -> None:
+    clock = Clock()
+    breakers = Breakers(clock)
+    for _ in range(3):
+        assert breakers.problem("hook") == ""
+        breakers.failed("hook", "too slow")
+    clock.now = 10.0
+    assert [breakers.problem("hook") for _ in range(3)] == ["", "too slow", "too slow"]
+    breakers.abandoned("hook")
+    assert [breakers.problem("hook") for _ in range(2)] == ["", "too slow"]
+    assert breakers.failed("hook", "too slow")
+    assert breakers.problem("hook") == "too slow"
+    clock.now = 20.0
+    assert breakers.problem("hook") == ""
+    breakers.ended("hook")
+    assert [breakers.problem("hook") for _ in range(3)] == ["", "", ""]
+
+
+def test_only_so_many_hooks_are_remembered() -> None:
+    breakers = Breakers(Clock())
+    for number in range(2 * REMEMBERED):
+        for _ in range(3):
+            breakers.failed(number, "too slow")
+    assert breakers.problem(0) == ""
+    assert breakers.problem(2 * REMEMBERED - 1) == "too slow"
+
+
+@pytest.mark.parametrize("is_remote", [True, False])
+async def test_a_remote_hook_that_rests_is_told(is_remote: bool) -> None:
+    level, told = FakeLevel("webhook", InterpretHealth=OverrunError("too slow")), list[Rest]()
+    level.is_remote = is_remote
+    interpreter = Interpreter((level,), Clock(), told.append)
+    for _ in range(3):
+        with pytest.raises(InterpretationError):
+            await interpreter.interpret_health("branch-a", LIVE)
+    assert len(told) == is_remote
+    for rest in told:
+        with pytest.raises(OverrunError):
+            await rest.ask_again()
+        level._answers[INTERPRET_HEALTH] = True
+        assert await rest.ask_again()
+        assert rest.is_current()
+        interpreter.answers_again(rest.cluster, rest.hook.key)
+        assert await interpreter.interpret_health("branch-a", LIVE) == "Healthy"
+        del level._answers[INTERPRET_HEALTH]
+        assert not rest.is_current()
+
+
+async def test_a_question_that_is_given_up_lets_another_one_try() -> None:
+    level, clock = FakeLevel("webhook", InterpretHealth=OverrunError("too slow")), Clock()
+    interpreter = Interpreter((level,), clock)
+    for _ in range(3):
+        with pytest.raises(InterpretationError):
+            await interpreter.interpret_health("branch-a", LIVE)
+    clock.now = 10.0
+    level._answers[INTERPRET_HEALTH] = KeyError("a bug")
+    with pytest.raises(KeyError):
+        await interpreter.interpret_health("branch-a", LIVE)
     level._answers[INTERPRET_HEALTH] = True
     assert await interpreter.interpret_health("branch-a", LIVE) == "Healthy"
 

@@ -3,11 +3,12 @@
 import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.discovery import UNKNOWN_FOR_S, Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, UnreachableError
 from karmada_vc_agent.model.objects import GroupVersionKind
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served
+from tests.fakes.virtual_time import Clock
 
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")
@@ -61,12 +62,33 @@ async def test_unchanged_documents_are_not_read_again(
 
 
 async def test_unknown_kind_is_looked_for_once_more(host: FakeApiServer, client: ApiClient) -> None:
-    discovery = Discovery(client)
+    clock = Clock()
+    discovery = Discovery(client, clock)
     assert await discovery.find(WIDGET) is None
     host.storage.served.append(Served("example.com/v1", "gadgets", "Gadget", namespaced=False))
+    clock.advance(UNKNOWN_FOR_S)
     widget = await discovery.find(WIDGET)
     assert widget is not None
     assert widget.path(name="w") == "/apis/example.com/v1/gadgets/w"
+
+
+async def test_unknown_kinds_cost_no_request_each(host: FakeApiServer, client: ApiClient) -> None:
+    clock = Clock()
+    discovery = Discovery(client, clock)
+    for number in range(200):
+        assert await discovery.find(GroupVersionKind("example.com", "v1", f"K{number}")) is None
+        clock.advance(UNKNOWN_FOR_S / 100)
+    assert len(host.requests) == 2 * 2
+
+
+async def test_unknown_kind_is_asked_for_at_once_where_something_changed(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    discovery = Discovery(client, Clock())
+    assert await discovery.find(WIDGET) is None
+    host.storage.served.append(Served("example.com/v1", "gadgets", "Gadget", namespaced=False))
+    discovery.expire()
+    assert await discovery.find(WIDGET) is not None
 
 
 async def test_known_kind_costs_no_request(host: FakeApiServer, client: ApiClient) -> None:
@@ -115,6 +137,7 @@ async def test_change_seen_before_a_failure_is_not_lost(
     host.fail(503, path="/apis")
     with pytest.raises(ApiError):
         await discovery.refresh()
+    discovery.expire()
     assert await discovery.find(GroupVersionKind("", "v1", "Gadget")) is not None
 
 

@@ -1,0 +1,190 @@
+"""Works that fail for one cause: they try together, and come back together when it is over."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.fleet import causes
+from karmada_vc_agent.fleet.causes import HOOK, KIND, READY, RIGHT, Cause
+from karmada_vc_agent.interpretation.errors import OverrunError
+from karmada_vc_agent.interpretation.hooks import Hook
+from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, Operation
+from karmada_vc_agent.kube.controller import Controller, RetryError
+from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from tests.fakes import objects
+from tests.fakes.served import Served
+from tests.fakes.world import World
+
+GADGET = GroupVersionKind("example.com", "v1", "Gadget")
+WORKS = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works"
+CONFIG_MAPS = "/api/v1/namespaces/edge-v-branch-a/configmaps"
+Queue = WorkQueue[tuple[str, str]]
+
+
+def gadget(name: str = "g") -> Object:
+    metadata = {"name": name, "namespace": "edge"}
+    return {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": metadata}
+
+
+def config_map(name: str) -> Object:
+    metadata = {"name": name, "namespace": "edge"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
+
+
+def given(world: World, *manifests: Object, name: str = "web-1", vc: str = "branch-a") -> None:
+    if world.hub.find(f"/apis/cluster.karmada.io/v1alpha1/clusters/{vc}") is None:
+        world.register(vc)
+    world.hub.seed(objects.work(*manifests, name=name, vc=vc))
+
+
+def applied(world: World, name: str = "web-1") -> Object | None:
+    conditions = (world.hub.live(f"{WORKS}/{name}").get("status") or {}).get("conditions") or ()
+    return next((c for c in conditions if c["type"] == "Applied"), None)
+
+
+async def blamed(world: World) -> RetryError:
+    world.look()
+    with pytest.raises(RetryError) as caught:
+        await world.execution.reconcile(("branch-a", "web-1"))
+    return caught.value
+
+
+async def test_kind_that_is_not_served_is_a_cause(world: World) -> None:
+    given(world, gadget(), gadget("h"))
+    error = await blamed(world)
+    assert error.causes == (Cause("branch-a", KIND, GADGET),)
+    assert not error.is_own
+
+
+async def test_what_is_about_one_work_is_no_cause(world: World) -> None:
+    given(world, gadget(), config_map("c"))
+    world.host.fail(422, method="POST", path=CONFIG_MAPS)
+    error = await blamed(world)
+    assert error.causes == (Cause("branch-a", KIND, GADGET),)
+    assert error.is_own
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            'configmaps is forbidden: User "x" cannot create resource "configmaps" in API group ""',
+            (Cause("branch-a", RIGHT, (GroupVersionKind("", "v1", "ConfigMap"), "edge")),),
+        ),
+        ('configmaps "c" is forbidden: exceeded quota: q', ()),
+    ],
+)
+async def test_missing_right_is_a_cause_but_a_quota_is_not(
+    world: World, message: str, expected: tuple[Cause, ...]
+) -> None:
+    given(world, config_map("c"))
+    world.host.fail(403, method="POST", path=CONFIG_MAPS, message=message)
+    error = await blamed(world)
+    assert error.causes == expected
+    assert error.is_own == (not expected)
+
+
+async def test_cluster_that_is_not_ready_is_a_cause(world: World) -> None:
+    world.register(ready="False")
+    given(world, config_map("c"))
+    error = await blamed(world)
+    assert error.causes == (Cause("branch-a", READY, "branch-a"),)
+
+
+class Silent:
+    """A webhook for ConfigMaps that is silent for 10 s, until it answers."""
+
+    name = "webhook"
+
+    def __init__(self) -> None:
+        self.answers = False
+        self.asked = 0
+
+    def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None:
+        if kind.kind != "ConfigMap" or operation != INTERPRET_HEALTH:
+            return None
+
+        async def ask(_cluster: str, _objects: Sequence[Object]) -> Any:
+            self.asked += 1
+            if not self.answers:
+                await asyncio.sleep(10.0)
+                raise OverrunError("no answer within 10 s")
+            return True
+
+        return Hook("silent", ask, is_remote=True)
+
+
+@asynccontextmanager
+async def working(world: World, count: int) -> AsyncIterator[Queue]:
+    queue: Queue = WorkQueue(lambda key: key[0], 0.005, 1000.0, at_once=4)
+    world.look()
+    task = asyncio.ensure_future(Controller("test", queue, world.execution.reconcile, 8).run())
+    for number in range(count):
+        queue.add(("branch-a", f"web-{number}"))
+    yield queue
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_200_works_of_an_unknown_kind_ask_discovery_seldom_and_heal_at_once(
+    world: World,
+) -> None:
+    loop = asyncio.get_running_loop()
+    world.host_discovery = Discovery(world.host_client, loop.time)
+    world.hub_discovery = Discovery(world.hub_client, loop.time, 30.0)
+    for number in range(200):
+        given(world, gadget(f"g-{number}"), name=f"web-{number}")
+    async with working(world, 200) as queue:
+        await asyncio.sleep(100.0)
+        asked = [r.path for s in (world.host, world.hub) for r in s.requests]
+        assert asked.count("/apis") <= 100 / 5 + 100 / 30 + 4
+        assert len(world.hub.writes()) == 200  # one status each, and nothing again
+        world.host.storage.served.append(Served("example.com/v1", "gadgets", "Gadget"))
+        world.host_discovery.expire()
+        served = await world.host_discovery.refresh()
+        queue.healed(causes.served_now(served.by_kind))
+        await asyncio.sleep(1.0)
+        for number in range(200):
+            condition = applied(world, f"web-{number}")
+            assert condition is not None
+            assert condition["status"] == "True"
+
+
+async def test_works_of_a_silent_webhook_are_parked_and_heal_together(world: World) -> None:
+    silent = Silent()
+    world.levels.append(silent)
+    for number in range(50):
+        given(world, config_map(f"c-{number}"), name=f"web-{number}")
+    given(world, {**gadget(), "apiVersion": "v1", "kind": "Secret"}, name="quick", vc="branch-b")
+    async with working(world, 50) as queue:
+        await asyncio.sleep(5.0)
+        queue.add(("branch-b", "quick"))
+        await asyncio.sleep(0.5)
+        assert world.host.listed("/api/v1/namespaces/edge-v-branch-b/secrets")
+        await asyncio.sleep(300.0)
+        assert silent.asked <= 4 + 2 + 300 / 10
+        assert len(queue) == 0
+        silent.answers = True
+        world.interpreter.answers_again("branch-a", "silent")
+        queue.healed(causes.answering("branch-a", "silent"))
+        await asyncio.sleep(1.0)
+        healthy = [
+            entry["health"]
+            for number in range(50)
+            for entry in world.hub.live(f"{WORKS}/web-{number}")["status"]["manifestStatuses"]
+        ]
+        assert healthy == ["Healthy"] * 50
+
+
+async def test_hook_that_does_not_answer_is_a_cause(world: World) -> None:
+    silent = Silent()
+    world.levels.append(silent)
+    given(world, config_map("c"))
+    error = await blamed(world)
+    assert error.causes == (Cause("branch-a", HOOK, "silent"),)
+    assert not error.is_own
