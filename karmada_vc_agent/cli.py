@@ -152,7 +152,7 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     """
     try:
         config = load_config(config_path, flags, _variables())
-        _check_beyond_config(config, reregister)
+        check_beyond_config(config, reregister)
         namespace = config.agent_namespace or pod_namespace() or config.agent_name
         config = replace(config, agent_namespace=namespace)
         hub = find_credentials(config.karmada_kubeconfig, config.karmada_context)
@@ -174,7 +174,7 @@ def _variables() -> dict[str, str]:
     }
 
 
-def _check_beyond_config(config: AgentConfig, reregister: tuple[str, ...]) -> None:
+def check_beyond_config(config: AgentConfig, reregister: tuple[str, ...]) -> None:
     """Check what config cannot, since it knows no rules. Raises ConfigError."""
     try:
         NamespaceTemplate.parse(config.namespace_template)

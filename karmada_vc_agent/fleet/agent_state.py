@@ -7,13 +7,18 @@ that vanished without that was lost, as by a backup of the hub, and is registere
 """
 
 import asyncio
+import logging
 from dataclasses import asdict, dataclass
 
+import msgspec
 import orjson
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.texts import one_line
+
+_log = logging.getLogger(__name__)
 
 _CLUSTER_PREFIX = "cluster."
 _TEMPLATE_KEY = "namespaceTemplate"
@@ -55,7 +60,15 @@ class AgentState:
             state = await self._client.get(self._path)
         except NotFoundError:
             state = await self._create()
-        self._values = dict(state.get("data") or {})
+        data = state.get("data")
+        pairs = data.items() if isinstance(data, dict) else ()
+        self._values = {key: value for key, value in pairs if isinstance(value, str)}
+        for key, value in self._values.items():
+            if key.startswith(_CLUSTER_PREFIX) and _record(value) is None:
+                _log.warning(
+                    "Going on without a record that cannot be read; it is written anew",
+                    extra={"config_map": f"{self._namespace}/{self._name}", "key": one_line(key)},
+                )
 
     async def check_template(self, template: str) -> None:
         """Fix the namespace template at its first use. Raises StateError where it changed."""
@@ -71,15 +84,15 @@ class AgentState:
     def clusters(self) -> dict[str, ClusterRecord]:
         """Return all records by virtual cluster, also of those no longer in the settings."""
         return {
-            key.removeprefix(_CLUSTER_PREFIX): ClusterRecord(**orjson.loads(value))
+            key.removeprefix(_CLUSTER_PREFIX): record
             for key, value in self._values.items()
-            if key.startswith(_CLUSTER_PREFIX)
+            if key.startswith(_CLUSTER_PREFIX) and (record := _record(value)) is not None
         }
 
     def cluster(self, name: str) -> ClusterRecord | None:
         """Return the record of one virtual cluster."""
         value = self._values.get(_CLUSTER_PREFIX + name)
-        return ClusterRecord(**orjson.loads(value)) if value else None
+        return _record(value) if value else None
 
     async def remember(self, name: str, record: ClusterRecord) -> None:
         """Store a record; no request where it is stored already."""
@@ -122,3 +135,11 @@ class AgentState:
             return await self._client.create(self._collection, body)
         except AlreadyExistsError:
             return await self._client.get(self._path)
+
+
+def _record(value: str) -> ClusterRecord | None:
+    """Return a record, None where somebody made it unreadable: it then counts as not there."""
+    try:
+        return msgspec.json.decode(value, type=ClusterRecord)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None

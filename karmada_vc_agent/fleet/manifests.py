@@ -24,6 +24,7 @@ from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
     gvk_of,
+    key_of,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.planning import node_ports
@@ -385,14 +386,8 @@ def _rights(vc: VirtualCluster, translated: HostObject) -> str:
 
 
 def _refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
-    metadata = manifest.get("metadata") or {}
-    text = refusal.text(
-        vc.name,
-        str(manifest.get("kind") or ""),
-        metadata.get("namespace") or "",
-        metadata.get("name") or "",
-    )
-    return Failure(text, refusal.code)
+    key = key_of(manifest)
+    return Failure(refusal.text(vc.name, key.gvk.kind, key.namespace, key.name), refusal.code)
 
 
 def _bare(manifest: Object) -> Object:

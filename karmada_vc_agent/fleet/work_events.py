@@ -2,7 +2,7 @@
 
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.objects import Object, annotations_of, namespaced_name
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, namespaced_name
 from karmada_vc_agent.translation.notices import Notice
 
 EXECUTION = "execution-controller"
@@ -93,7 +93,7 @@ class WorkEvents:
     ) -> None:
         uid = annotations_of(manifest).get(karmada.TEMPLATE_UID_ANNOTATION)
         metadata = _metadata(manifest)
-        if not uid or not metadata.get("name"):
+        if not isinstance(uid, str) or not uid or not metadata.get("name"):
             return
         template = {**manifest, "metadata": {**metadata, "uid": uid}}
         self._recorder.record(source, template, kind, reason, text)
@@ -101,7 +101,7 @@ class WorkEvents:
 
 def _metadata(obj: Object) -> Object:
     """Return the metadata; of a manifest that is refused for having none it is empty."""
-    metadata = obj.get("metadata")
+    metadata = dig(obj, "metadata")
     return metadata if isinstance(metadata, dict) else {}
 
 

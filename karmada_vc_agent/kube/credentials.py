@@ -45,12 +45,19 @@ class TokenFile:
         """Return the token, read again at most once a minute; the last good one if unreadable."""
         if time.monotonic() - self._read_at > TOKEN_REREAD_S:
             try:
-                self._token = self._path.read_text().strip()
+                self._token = self._read()
             except OSError:
                 if not self._token:
                     raise
             self._read_at = time.monotonic()
         return self._token
+
+    def _read(self) -> str:
+        """Return what is in the file. Raises OSError, also where that cannot be a token."""
+        token = self._path.read_bytes().strip()
+        if not token.isascii() or not token.decode().isprintable():
+            raise OSError(f"{self._path} holds no token")
+        return token.decode()
 
 
 def make_ssl_context(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yarl import URL
 
 from karmada_vc_agent.kube.credentials import (
     Credentials,
@@ -19,12 +20,16 @@ from karmada_vc_agent.kube.credentials import (
     decode_base64,
     make_ssl_context,
 )
+from karmada_vc_agent.model.texts import one_line
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class KubeconfigError(Exception):
     """A kubeconfig that cannot be used: says which file, where in it, and what is wrong."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(one_line(text))
 
 
 def find_credentials(
@@ -61,7 +66,7 @@ def pod_namespace() -> str | None:
     """Return the namespace of the Pod this runs in, or None outside of a cluster."""
     try:
         return (SERVICE_ACCOUNT / "namespace").read_text().strip() or None
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 
@@ -73,7 +78,7 @@ def in_cluster_credentials() -> Credentials:
     try:
         ca_pem = (SERVICE_ACCOUNT / "ca.crt").read_text()
         context = make_ssl_context(ca_pem, None, verify=True)
-    except (OSError, ssl.SSLError) as error:
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise KubeconfigError(f"{SERVICE_ACCOUNT}/ca.crt: {error}") from error
     token = TokenFile(SERVICE_ACCOUNT / "token")
     return Credentials(f"https://{host}:{port}", context, "the Pod's service account", token)
@@ -108,8 +113,8 @@ def load_kubeconfig(text: bytes, path: Path) -> dict[str, Any]:
     """Return the content of a kubeconfig; path is for messages. Raises KubeconfigError."""
     try:
         content = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        raise KubeconfigError(f"{path}: not valid YAML: {_one_line(error)}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise KubeconfigError(f"{path}: not valid YAML: {error}") from error
     if not isinstance(content, dict):
         raise KubeconfigError(f"{path}: not a kubeconfig")
     return content
@@ -125,7 +130,7 @@ def client_certificate(text: bytes, path: Path, context_name: str = "") -> tuple
     try:
         certificate = _material(path, user, "client-certificate")
     except (OSError, ValueError) as error:
-        raise KubeconfigError(f"{path}: certificate material: {_one_line(error)}") from error
+        raise KubeconfigError(f"{path}: certificate material: {error}") from error
     return (context.get("user") or "", certificate) if certificate else None
 
 
@@ -150,10 +155,10 @@ def files_of(path: Path) -> list[Path]:
         content = load_kubeconfig(path.read_bytes(), path)
     except (OSError, KubeconfigError):
         return [path]
-    entries = [*(content.get("clusters") or ()), *(content.get("users") or ())]
-    parts = [part for entry in entries if isinstance(entry, dict) for part in entry.values()]
-    names = [p[f] for p in parts if isinstance(p, dict) for f in _FILE_FIELDS if p.get(f)]
-    return [path, *(path.parent / str(name) for name in names)]
+    entries = [*_entries(content, "clusters"), *_entries(content, "users")]
+    parts = [part for entry in entries for part in entry.values() if isinstance(part, dict)]
+    names = [part[field] for part in parts for field in _FILE_FIELDS if part.get(field)]
+    return [path, *(path.parent / name for name in names if _is_line(name))]
 
 
 _FILE_FIELDS = ("certificate-authority", "client-certificate", "client-key")
@@ -182,7 +187,7 @@ def read_server(path: Path, context_name: str = "") -> dict[str, Any]:
         cluster = dict(_named(path, content, "clusters", "cluster", name))
         authority = _material(path, cluster, "certificate-authority")
     except (OSError, ValueError) as error:
-        raise KubeconfigError(f"{path}: {_one_line(error)}") from error
+        raise KubeconfigError(f"{path}: {error}") from error
     cluster.pop("certificate-authority", None)
     if authority:
         cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
@@ -201,13 +206,8 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The safe loader, in C where the package has it."""
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
 def _named(path: Path, content: dict[str, Any], section: str, kind: str, name: str) -> Any:
-    listed = content.get(section) or []
-    entries = [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
+    entries = _entries(content, section)
     for entry in entries:
         found = entry.get(kind) or {}
         if entry.get("name") == name and isinstance(found, dict):
@@ -216,32 +216,60 @@ def _named(path: Path, content: dict[str, Any], section: str, kind: str, name: s
     raise KubeconfigError(f'{path}: {section} has no "{name}" (there are: {known})')
 
 
+def _entries(content: dict[str, Any], section: str) -> list[dict[str, Any]]:
+    listed = content.get(section)
+    return [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
+
+
 def _credentials(
     path: Path, cluster: dict[str, Any], user: dict[str, Any], source: str
 ) -> Credentials:
-    server = str(cluster.get("server") or "").rstrip("/")
-    if not server.startswith(("https://", "http://")):
+    server = (_text(path, cluster, "server") or "").rstrip("/")
+    if not _is_http_url(server):
         raise KubeconfigError(f'{path}: server "{server}" is no http(s) URL')
+    proxy = _text(path, cluster, "proxy-url")
+    if proxy and not _is_http_url(proxy):
+        raise KubeconfigError(f'{path}: proxy-url "{proxy}" is no http(s) URL')
     try:
         ssl_context = _ssl_context(path, cluster, user) if server.startswith("https") else None
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise KubeconfigError(f"{path}: certificate material: {_one_line(error)}") from error
-    basic = (str(user["username"]), str(user.get("password", ""))) if "username" in user else None
-    return Credentials(
-        server,
-        ssl_context,
-        source,
-        _token(path, user),
-        basic,
-        cluster.get("tls-server-name"),
-        cluster.get("proxy-url"),
-    )
+        raise KubeconfigError(f"{path}: certificate material: {error}") from error
+    name = _text(path, user, "username")
+    basic = (name, _text(path, user, "password") or "") if name is not None else None
+    hostname = _text(path, cluster, "tls-server-name")
+    token = _token(path, user)
+    return Credentials(server, ssl_context, source, token, basic, hostname or None, proxy or None)
+
+
+def _text(path: Path, section: dict[str, Any], field: str) -> str | None:
+    """Return a field that is a text on one line, None where it is not set."""
+    value = section.get(field)
+    if value is None:
+        return None
+    if not _is_line(value):
+        raise KubeconfigError(f"{path}: {field} is no text on one line")
+    return str(value)
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_http_url(text: str) -> bool:
+    try:
+        url = URL(text)
+    except ValueError:
+        return False
+    return url.scheme in ("http", "https") and bool(url.host) and url.port != 0
 
 
 def _token(path: Path, user: dict[str, Any]) -> Any:
-    if user.get("tokenFile"):
-        return TokenFile(path.parent / user["tokenFile"])
-    token = user.get("token")
+    file = _text(path, user, "tokenFile")
+    if file:
+        return TokenFile(path.parent / file)
+    token = _text(path, user, "token")
+    if token and not token.isascii():
+        raise KubeconfigError(f"{path}: token has signs that no token has")
     return lambda: token
 
 
@@ -257,11 +285,11 @@ def _ssl_context(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> s
 
 
 def _material(path: Path, section: dict[str, Any], field: str) -> bytes | None:
-    if section.get(f"{field}-data"):
-        return decode_base64(section[f"{field}-data"])
-    if section.get(field):
-        return Path(path.parent, section[field]).read_bytes()
-    return None
+    data = _text(path, section, f"{field}-data")
+    if data:
+        return decode_base64(data)
+    file = _text(path, section, field)
+    return Path(path.parent, file).read_bytes() if file else None
 
 
 def _with_plugin(path: Path, context: str, cluster: dict[str, Any], source: str) -> Credentials:
@@ -274,16 +302,22 @@ def _with_plugin(path: Path, context: str, cluster: dict[str, Any], source: str)
         ) from error
     settings = client.Configuration()
     load: Any = config.load_kube_config
-    load(str(path), context, client_configuration=settings)
+    try:
+        load(str(path), context, client_configuration=settings)
+    except Exception as error:  # what a plugin or that package raises, nobody documents
+        raise KubeconfigError(f"{path}: the user of context {context}: {error}") from error
 
     def token() -> str | None:
         header = settings.get_api_key_with_prefix("authorization") or ""
         return header.removeprefix("Bearer ") or None
 
     plain = _credentials(path, cluster, {}, source)
-    certificate = None
-    if settings.cert_file and settings.key_file:
-        certificate = (Path(settings.cert_file).read_bytes(), Path(settings.key_file).read_bytes())
-    ca = Path(settings.ssl_ca_cert).read_text() if settings.ssl_ca_cert else None
-    context_ = make_ssl_context(ca, certificate, verify=bool(settings.verify_ssl))
+    files = (settings.cert_file, settings.key_file)
+    try:
+        material = tuple(Path(file).read_bytes() for file in files if file)
+        certificate = (material[0], material[1]) if all(files) else None
+        ca = Path(settings.ssl_ca_cert).read_text() if settings.ssl_ca_cert else None
+        context_ = make_ssl_context(ca, certificate, verify=bool(settings.verify_ssl))
+    except (OSError, ValueError) as error:
+        raise KubeconfigError(f"{path}: certificate material: {error}") from error
     return Credentials(plain.server, context_, source, token, None, plain.server_hostname)

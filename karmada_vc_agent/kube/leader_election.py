@@ -29,6 +29,9 @@ _PASSING = (ConflictError, UnreachableError)
 """Lost a race (another try follows), or an outage (the client logs it once)."""
 
 
+_MAX_INT32 = 2**31 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class ElectionTimes:
     """Seconds, as in Kubernetes: how long a Lease holds, and how often it is tried."""
@@ -133,9 +136,9 @@ class LeaderElection:
             lease = await self._client.get(f"{self._path}/{self._name}")
         except NotFoundError:
             return await self._create(started)
-        holder = dig(lease, "spec", "holderIdentity") or ""
+        holder = str(dig(lease, "spec", "holderIdentity") or "")
         if holder not in ("", self._identity) and not self._has_run_out(lease):
-            return str(holder)
+            return holder
         spec = self._spec(lease)
         if holder == self._identity:
             spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
@@ -164,7 +167,7 @@ class LeaderElection:
             "leaseDurationSeconds": max(1, int(self._times.lease_duration_s)),
             "acquireTime": now,
             "renewTime": now,
-            "leaseTransitions": dig(lease, "spec", "leaseTransitions") or 0,
+            "leaseTransitions": _transitions(lease),
         }
 
     def _has_run_out(self, lease: Object) -> bool:
@@ -173,5 +176,13 @@ class LeaderElection:
         if self._seen is None or self._seen[0] != renewed:
             self._seen = (renewed, self._clock())
             return False
-        duration_s = float(dig(lease, "spec", "leaseDurationSeconds") or 0)
-        return self._clock() - self._seen[1] >= duration_s
+        duration_s = dig(lease, "spec", "leaseDurationSeconds")
+        if not isinstance(duration_s, int | float):
+            duration_s = self._times.lease_duration_s
+        return self._clock() - self._seen[1] >= float(duration_s)
+
+
+def _transitions(lease: Object) -> int:
+    """Return how often the Lease changed hands; where the server can count no further, from 0."""
+    count = dig(lease, "spec", "leaseTransitions")
+    return count if isinstance(count, int) and 0 <= count < _MAX_INT32 else 0

@@ -47,14 +47,19 @@ def parse_api_version(api_version: str, kind: str) -> GroupVersionKind:
 
 
 def gvk_of(obj: Object) -> GroupVersionKind:
-    """Return group, version and kind; missing fields become empty."""
-    return parse_api_version(str(obj.get("apiVersion") or ""), str(obj.get("kind") or ""))
+    """Return group, version and kind; missing fields become empty, as do those that are no text."""
+    return parse_api_version(_text_at(obj, "apiVersion"), _text_at(obj, "kind"))
 
 
 def key_of(obj: Object) -> ObjectKey:
-    """Return the key of an object; missing fields become empty."""
-    metadata = obj.get("metadata") or {}
-    return ObjectKey(gvk_of(obj), metadata.get("namespace") or "", metadata.get("name") or "")
+    """Return the key of an object; missing fields become empty, as do those that are no text."""
+    metadata = dig(obj, "metadata")
+    return ObjectKey(gvk_of(obj), _text_at(metadata, "namespace"), _text_at(metadata, "name"))
+
+
+def _text_at(obj: Any, field: str) -> str:
+    value = obj.get(field) if isinstance(obj, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 def uid_of(obj: Object | None) -> str:
@@ -64,12 +69,14 @@ def uid_of(obj: Object | None) -> str:
 
 def labels_of(obj: Object) -> dict[str, str]:
     """Return the labels for reading; an empty dict where there are none."""
-    return dig(obj, "metadata", "labels") or {}
+    labels = dig(obj, "metadata", "labels")
+    return labels if isinstance(labels, dict) else {}
 
 
 def annotations_of(obj: Object) -> dict[str, str]:
     """Return the annotations for reading; an empty dict where there are none."""
-    return dig(obj, "metadata", "annotations") or {}
+    annotations = dig(obj, "metadata", "annotations")
+    return annotations if isinstance(annotations, dict) else {}
 
 
 def metadata_map(obj: Object, name: str) -> Object:

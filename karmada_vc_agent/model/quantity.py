@@ -90,6 +90,14 @@ def parse(raw: Raw) -> Quantity:
     return Quantity(-magnitude if match["sign"] == "-" else magnitude, notation)
 
 
+def read(raw: Raw) -> Quantity | None:
+    """Parse a quantity, None where it is none: one odd amount must not hide all others."""
+    try:
+        return parse(raw)
+    except ValueError:
+        return None
+
+
 @lru_cache(maxsize=8192, typed=True)
 def whole_units(raw: Raw) -> int:
     """Parse a quantity and return whole units, rounded away from zero."""

@@ -30,6 +30,6 @@ def cluster_numbers(status: Object) -> dict[str, float]:
         for part in ("allocatable", "allocated"):
             resources = dig(status, "resourceSummary", part) or {}
             for resource, name in _RESOURCES.items():
-                amount = quantity.parse(resources.get(resource, 0)).nano / _NANO
-                numbers[name.format(part)] = amount
+                amount = quantity.read(resources.get(resource, 0))
+                numbers[name.format(part)] = amount.nano / _NANO if amount is not None else 0.0
     return numbers

@@ -61,7 +61,8 @@ def _grade_index(minimums: dict[str, list[int]], node: Node, pods: list[Pod]) ->
     """Return the index of the best grade that every resource reaches, -1 for none."""
     allocatable = node.status.allocatable
     requested = resource_summary.sum_requests(pods) if pods else {}
-    if pods and quantity.whole_units(allocatable.get(PODS, "0")) <= requested[PODS]:
+    slots = resource_summary.in_unit(PODS, allocatable.get(PODS, "0"))
+    if pods and slots <= requested[PODS]:
         return -1
     return min(
         bisect_right(steps, _available(name, allocatable.get(name), requested)) - 1
@@ -71,8 +72,9 @@ def _grade_index(minimums: dict[str, list[int]], node: Node, pods: list[Pod]) ->
 
 def _available(name: str, allocatable: str | None, requested: Totals) -> int:
     """Return what a node has left of a resource, in nano units; negative where overbooked."""
-    if allocatable is None:
+    offered = quantity.read(allocatable or "")
+    if offered is None:
         return 0
     amount = requested.get(name, 0)
     taken = quantity.of_milli(amount) if name == CPU else quantity.of_whole(amount)
-    return quantity.parse(allocatable).nano - taken.nano
+    return offered.nano - taken.nano

@@ -48,8 +48,9 @@ def sum_allocatable(nodes: Iterable[Node]) -> dict[str, str]:
     sums: dict[str, Quantity] = {}
     for node in sorted(nodes, key=lambda node: node.metadata.name):
         for name, raw in node.status.allocatable.items():
-            amount = quantity.parse(raw)
-            sums[name] = sums[name] + amount if name in sums else amount
+            amount = quantity.read(raw)
+            if amount is not None:
+                sums[name] = sums[name] + amount if name in sums else amount
     return {name: str(sums[name]) for name in sorted(sums)}
 
 
@@ -99,8 +100,11 @@ def resource_list(totals: Totals) -> dict[str, str]:
 
 
 def in_unit(name: str, raw: Raw) -> int:
-    """Return a quantity in the unit of `Totals`, rounded up."""
-    return quantity.milli_units(raw) if name == CPU else quantity.whole_units(raw)
+    """Return a quantity in the unit of `Totals`, rounded up; 0 for what is none."""
+    try:
+        return quantity.milli_units(raw) if name == CPU else quantity.whole_units(raw)
+    except ValueError:
+        return 0
 
 
 @lru_cache(maxsize=1024)

@@ -160,9 +160,9 @@ def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -
 
 
 def _virtual_subject(subject: Any, cluster: str, direction: Direction) -> Any:
-    kind, name = dig(subject, "kind"), dig(subject, "name")
-    if kind == "ServiceAccount" and dig(subject, "namespace"):
-        return {**subject, "namespace": direction.namespace(subject["namespace"], "subjects")}
+    kind, name, namespace = (dig(subject, field) for field in ("kind", "name", "namespace"))
+    if kind == "ServiceAccount" and namespace and isinstance(namespace, str):
+        return {**subject, "namespace": direction.namespace(namespace, "subjects")}
     if kind not in ("User", "Group") or not isinstance(name, str):
         return subject
     if kind == "Group" and name == everyone(cluster):

@@ -2,20 +2,23 @@
 
 from typing import Any
 
-from karmada_vc_agent.model.objects import Object, dig
-
 _PATH_BREAKERS = ("/", "%", "?", "#")
 
 
-def malformed(manifest: Object) -> str | None:
+def malformed(manifest: Any) -> str | None:
     """Say what is wrong with the frame of a manifest, or None; its content is not looked at.
 
     A name must be one segment of a URL path: "../x" would reach objects elsewhere on the host.
     """
+    if not isinstance(manifest, dict):
+        return "it is no object"
     for field in ("apiVersion", "kind"):
         if not isinstance(manifest.get(field), str) or not manifest[field]:
             return f"{field} is not set"
-    metadata = manifest.get("metadata")
+    return _odd_metadata(manifest.get("metadata"))
+
+
+def _odd_metadata(metadata: Any) -> str | None:
     if not isinstance(metadata, dict):
         return "metadata is not set"
     if not metadata.get("name"):
@@ -24,7 +27,7 @@ def malformed(manifest: Object) -> str | None:
         if not _is_path_segment(metadata.get(field) or "x"):
             return f"metadata.{field} {metadata[field]!r} is no name"
     for field in ("labels", "annotations"):
-        pairs = dig(manifest, "metadata", field)
+        pairs = metadata.get(field)
         if pairs is not None and not _is_text_map(pairs):
             return f"metadata.{field} is no map of texts"
     return None

@@ -468,3 +468,27 @@ def test_duration_that_is_none_is_refused(text: str) -> None:
 def test_duration_is_written_as_people_do_and_read_back(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
     assert parse_duration_s(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a\\nb: 1",
+        '"\\x07": 1',
+        "virtualClusters: &all [*all]",
+        "&all {virtualClusters: *all}",
+        "[" * 5000,
+        '{"virtualClusters": ' + "[" * 500 + "]" * 500 + "}",
+        "? [a, b]\n: 1",
+        "1: 2",
+        "!!binary aGk=",
+        '"\\ud800": 1',
+        "kubeApiQPS: .nan",
+        "clusterLeaseDuration: 1e400",
+        "concurrentWorkSyncs: 0x7fffffffffffffffffff",
+    ],
+)
+def test_settings_of_any_shape_are_told_on_one_line(file: File, content: str) -> None:
+    text = file.text(content)
+    assert text.startswith(f"{file.path}: ")
+    assert text.isprintable()

@@ -262,9 +262,12 @@ async def test_manifest_without_a_name_is_refused_and_told(world: World) -> None
     manifest = objects.config_map()
     manifest["metadata"] = {"generateName": "settings-", "namespace": "edge"}
     manifest["metadata"]["annotations"] = {"resourcetemplate.karmada.io/uid": "uid-1"}
-    given(world, manifest, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": None})
+    nameless: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": None}
+    odd: list[Any] = [[], "x", None, {**objects.config_map(), "metadata": {"annotations": ["x"]}}]
+    given(world, manifest, nameless, *odd)
     await world.execution.reconcile(KEY)
     assert "ManifestInvalid: metadata.name is not set" in applied(world)["message"]
+    assert "ManifestInvalid: it is no object" in applied(world)["message"]
     assert {reason for _, reason, _ in await world.events()} >= {"SyncFailed", "ManifestInvalid"}
 
 

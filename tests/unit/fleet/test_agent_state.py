@@ -106,3 +106,22 @@ async def test_template_is_fixed_at_its_first_use(client: ApiClient, state: Agen
 async def test_template_is_no_record_of_a_cluster(state: AgentState) -> None:
     await state.check_template("{namespace}-v-{cluster}")
     assert state.clusters() == {}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "no json", "[]", "7", "{}", '{"uid": 7, "settings": "s"}', "[" * 3000, r'"\ud83d"'],
+)
+async def test_record_that_somebody_spoiled_counts_as_absent_and_is_told(
+    host: FakeApiServer, client: ApiClient, caplog: pytest.LogCaptureFixture, value: str
+) -> None:
+    host.seed(objects.namespace("agents"))
+    data = {"cluster.branch-a": value, "cluster.branch-b": '{"uid":"u1","settings":"s1"}'}
+    metadata = {"name": "agent-state", "namespace": "agents"}
+    host.seed({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    state = await after_restart(client)
+    assert state.cluster("branch-a") is None
+    assert state.clusters() == {"branch-b": RECORD}
+    assert [r.__dict__["key"] for r in caplog.records] == ["cluster.branch-a"]
+    await state.remember("branch-a", RECORD)
+    assert (await after_restart(client)).cluster("branch-a") == RECORD

@@ -96,6 +96,10 @@ def test_answer_without_a_body_still_has_a_message() -> None:
     assert str(error_from_answer(500, b"")) == "the server answered 500 without a message"
 
 
+def test_refusal_that_is_no_text_is_an_error_all_the_same() -> None:
+    assert isinstance(error_from_answer(404, b'{"message": "\xff"}'), NotFoundError)
+
+
 @pytest.mark.parametrize(("header", "expected"), [("3", 3.0), (None, 1.0), ("tomorrow", 1.0)])
 def test_patience_is_what_the_server_asks_for(header: str | None, expected: float) -> None:
     error = error_from_answer(429, b"{}", header)

@@ -14,8 +14,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, read_kubeconfig
+from karmada_vc_agent.kube.credentials import Credentials, TokenFile
+from karmada_vc_agent.kube.kubeconfig import (
+    KubeconfigError,
+    files_of,
+    find_credentials,
+    parse_kubeconfig,
+    read_kubeconfig,
+)
 
 
 @pytest.fixture(scope="module")
@@ -285,3 +291,78 @@ def test_nothing_found_says_where_was_looked(no_environment: pytest.MonkeyPatch)
     no_environment.setenv("KUBECONFIG", "/absent")
     with pytest.raises(KubeconfigError, match=r"\(/absent\), and not inside a Pod"):
         find_credentials("")
+
+
+# --- files of any shape --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("server", ["https://hub.example"]),
+        ("server", "https://hub.example:no"),
+        ("server", "https://"),
+        ("server", "https://hub.example\nX: y"),
+        ("certificate-authority-data", ["x"]),
+        ("certificate-authority-data", False),
+        ("certificate-authority", {"a": "b"}),
+        ("certificate-authority", "a\0b"),
+        ("tls-server-name", 7),
+        ("proxy-url", "nowhere"),
+        ("proxy-url", []),
+    ],
+)
+def test_odd_field_of_a_cluster_is_told_on_one_line(
+    config: Kubeconfig, field: str, value: Any
+) -> None:
+    config.cluster[field] = value
+    assert config.problem().isprintable()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("token", False),
+        ("token", "a\nb"),
+        ("token", "é"),
+        ("tokenFile", ["x"]),
+        ("username", {"a": "b"}),
+        ("client-certificate-data", ["x"]),
+        ("client-key", 7),
+    ],
+)
+def test_odd_field_of_a_user_is_told_on_one_line(
+    config: Kubeconfig, field: str, value: Any
+) -> None:
+    config.user[field] = value
+    assert config.problem().isprintable()
+
+
+@pytest.mark.parametrize("section", ["clusters", "users", "contexts"])
+@pytest.mark.parametrize("value", [7, "x", {"a": "b"}, [7], [{"name": ["x"]}], None])
+def test_odd_section_is_told_and_names_no_files(
+    config: Kubeconfig, section: str, value: Any
+) -> None:
+    config.read()
+    content = yaml.safe_load(config.path.read_bytes())
+    config.path.write_text(yaml.safe_dump({**content, section: value}))
+    with pytest.raises(KubeconfigError, match=f"{section} has no"):
+        read_kubeconfig(config.path)
+    assert config.path in files_of(config.path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe\xff", b"[" * 5000, b"&a [*a]", b"&a {users: *a, contexts: *a}", b""]
+)
+def test_kubeconfig_of_any_bytes_is_told_on_one_line(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(KubeconfigError) as raised:
+        parse_kubeconfig(content, tmp_path / "config")
+    assert str(raised.value).isprintable()
+
+
+def test_token_file_without_a_token_is_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(b"\xff\xfe")
+    token = TokenFile(path)
+    with pytest.raises(OSError, match="holds no token"):
+        token()

@@ -256,3 +256,35 @@ async def test_slow_answer_counts_from_when_it_was_asked(
     await asyncio.sleep(0.5)
     assert not me.is_leading()
     await stop(task)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"leaseTransitions": 2**31 - 1},
+        {"leaseTransitions": -5},
+        {"leaseTransitions": None},
+        {"leaseTransitions": "many"},
+        {"leaseDurationSeconds": None},
+        {"leaseDurationSeconds": "long"},
+        {"renewTime": None},
+        {"renewTime": ["x"]},
+        {"acquireTime": 7},
+    ],
+)
+async def test_lease_that_somebody_edited_is_taken_over_when_it_ran_out(
+    host: FakeApiServer, me: LeaderElection, spec: Object
+) -> None:
+    host.seed(lease_of("other", **spec))
+    await me.acquire()
+    assert holder(host) == "me"
+    assert 0 <= host.live(LEASE)["spec"]["leaseTransitions"] < 2**31
+
+
+@pytest.mark.parametrize("holder_", [["x"], {"a": "b"}, 7])
+async def test_holder_of_any_shape_is_somebody_else(
+    host: FakeApiServer, me: LeaderElection, holder_: Any
+) -> None:
+    host.seed(lease_of("", holderIdentity=holder_))
+    await me.acquire()
+    assert holder(host) == "me"

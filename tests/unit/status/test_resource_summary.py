@@ -164,3 +164,11 @@ def test_input_is_not_modified() -> None:
     before = copy.deepcopy((nodes, pods))
     summary.summarize_resources(nodes, pods, pods)
     assert (nodes, pods) == before
+
+
+def test_amount_that_is_none_does_not_hide_the_others() -> None:
+    nodes = [_node("a", cpu="much", memory="1Gi"), _node("b", cpu="2", memory="1Gi")]
+    pods = [_pod("a", {"cpu": "much"}), _pod("b", {"cpu": "1"})]
+    found = summary.summarize_resources(nodes, pods, [])
+    assert found["allocatable"] == {"cpu": "2", "memory": "2Gi"}
+    assert found["allocated"]["cpu"] == "1"

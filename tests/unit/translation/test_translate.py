@@ -131,6 +131,11 @@ def test_frame_that_is_none_is_refused(change: dict[str, Any], detail: str) -> N
     assert refusal.detail.startswith(detail)
 
 
+@pytest.mark.parametrize("manifest", [None, [], "x", 7, True, {}, [{"kind": "ConfigMap"}]])
+def test_manifest_that_is_no_object_is_refused(manifest: Any) -> None:
+    assert given.refusal(manifest).code is Code.MANIFEST_INVALID
+
+
 class TestClaimedNamespace:
     def test_carries_claim_and_selector(self) -> None:
         settings = TranslationSettings(agent_name="agent-1")
