@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.fleet.agent_state import AgentState
+from karmada_vc_agent.fleet.api_servers import KUBE_SYSTEM_PATH, check_apart, check_karmada
 from karmada_vc_agent.fleet.census import HOST, HUB
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.fleet.lead import Lead
@@ -100,6 +101,8 @@ class Agent:
         )
         unreadable = self._metrics.unreadable()
         checks["objects"] = Remark(f"cannot read {'; '.join(unreadable)}") if unreadable else None
+        stepped_back = self._service.stepped_back() if self._service is not None else []
+        checks["agents"] = "; ".join(stepped_back) or None
         checks["rights"] = self._clients.missing_rights() if self._clients is not None else None
         return checks
 
@@ -128,7 +131,7 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Lead and serve until `stop`.
 
-        Raises LeadLostError, StateError (both end the process) and bugs.
+        Raises ConfigError, LeadLostError, StateError (all end the process) and bugs.
         """
         clients = self._clients = self._connect()
         self._measure(clients)
@@ -199,11 +202,12 @@ class Agent:
         config = self._config
         kube_system = await _insist(
             "read namespace kube-system on the host",
-            lambda: clients.host_urgent.get("/api/v1/namespaces/kube-system"),
+            lambda: clients.host_urgent.get(KUBE_SYSTEM_PATH),
         )
+        await _insist("list Clusters on the hub", lambda: check_karmada(clients.hub_urgent))
         await _insist(
-            "list Clusters on the hub",
-            lambda: clients.hub_urgent.get(CLUSTERS_PATH, {"limit": "1"}),
+            "read namespace kube-system on the hub",
+            lambda: check_apart(clients.hub_urgent, kube_system["metadata"]["uid"]),
         )
         state = AgentState(clients.host, config.agent_namespace, config.agent_name)
         await _insist("prepare the agent's namespace on the host", state.ensure_namespace)

@@ -81,6 +81,8 @@ def named_clusters(role: Object) -> list[str]:
     """Return the virtual clusters that a ClusterRole made here names."""
     names: dict[str, None] = {}
     for rule in role.get("rules") or []:
+        if "namespaces" in (rule.get("resources") or ()):
+            continue  # kube-system, by which API servers are told apart
         names |= dict.fromkeys(rule.get("resourceNames") or ())
     return list(names)
 

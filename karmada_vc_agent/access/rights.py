@@ -25,7 +25,7 @@ class Where(Enum):
 class Right:
     """One right. named: only for objects named after the virtual clusters.
 
-    controllers: granted while one of these runs; empty = always.
+    controllers: granted while one of these runs; empty = always. names: only for these objects.
     """
 
     where: Where
@@ -35,10 +35,11 @@ class Right:
     why: str
     named: bool = False
     controllers: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     def rule(self, clusters: Sequence[str]) -> Rule:
         """Return the RBAC rule for an agent of these virtual clusters."""
-        names = tuple(clusters) if self.named else ()
+        names = tuple(clusters) if self.named else self.names
         return Rule((self.group,), self.resources, self.verbs, names)
 
 
@@ -70,6 +71,14 @@ RIGHTS = (
         ("patch",),
         "report Ready, nodes, resources and APIs",
         named=True,
+    ),
+    Right(
+        Where.EVERYWHERE,
+        "",
+        ("namespaces",),
+        ("get",),
+        "see that the hub is not the API server of the host",
+        names=("kube-system",),
     ),
     Right(
         Where.EVERYWHERE,

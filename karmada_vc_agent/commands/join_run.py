@@ -13,6 +13,7 @@ from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, reasons
 from karmada_vc_agent.access.manifest_text import manifest_text
 from karmada_vc_agent.commands import bootstrap, joining, leaving, preflight
 from karmada_vc_agent.commands.bootstrap import BootstrapToken
+from karmada_vc_agent.fleet.api_servers import check_apart, check_karmada
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig, read_server
@@ -86,7 +87,10 @@ class _Hub:
 
 
 async def run_join(plan: JoinPlan) -> None:
-    """Do it. Raises KubeError, BootstrapError, CertificateError, PreflightError, OSError."""
+    """Do it.
+
+    Raises KubeError, BootstrapError, CertificateError, ConfigError, PreflightError, OSError.
+    """
     async with AsyncExitStack() as stack:
         host = None
         if plan.kubeconfig or (plan.output.applies and HOST in plan.sides):
@@ -136,16 +140,20 @@ async def _check_hub(plan: JoinPlan, hub: _Hub, administrator: ApiClient, uid: s
     if hub.is_admin and HOST in plan.sides:
         needs += preflight.needs_for_certificate()
     await preflight.check_rights(administrator, needs)
-    await preflight.check_names(administrator, plan.access, uid)
+    await check_karmada(administrator)
+    await check_apart(administrator, uid)
+    await preflight.check_names(administrator, plan.access, plan.namespace, uid)
 
 
 async def _write(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: str) -> None:
     folder = plan.output.directory
     kubeconfig = ""
     if hub is not None:
+        await check_karmada(hub.client)
         if hub.is_admin:
+            await check_apart(hub.client, uid)
             await preflight.check_rights(hub.client, preflight.needs_for_certificate())
-            await preflight.check_names(hub.client, plan.access, uid)
+            await preflight.check_names(hub.client, plan.access, plan.namespace, uid)
         path = folder / KUBECONFIG_FILE if folder else None
         known = path.read_text() if path and path.exists() else ""
         if host is not None and not known:

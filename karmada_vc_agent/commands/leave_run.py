@@ -9,7 +9,9 @@ import click
 
 from karmada_vc_agent.commands import joining, leaving, protected_claims
 from karmada_vc_agent.commands.host_cleaning import HostCleaner, claimed_clusters, describe
+from karmada_vc_agent.commands.leave_checks import check_known, check_ours
 from karmada_vc_agent.commands.leaving import SHOWN, HubFacts, LeaveError, Leaving
+from karmada_vc_agent.fleet.api_servers import check_apart, check_karmada
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
@@ -33,7 +35,7 @@ class LeavePlan:
 
 
 async def run_leave(plan: LeavePlan) -> None:
-    """Do it. Raises LeaveError, PreflightError, KubeError."""
+    """Do it. Raises ConfigError, LeaveError, PreflightError, KubeError."""
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(_client("hub", plan.hub))
         host = await stack.enter_async_context(_client("host", plan.host))
@@ -44,11 +46,16 @@ async def run_leave(plan: LeavePlan) -> None:
         if has_host:
             plan = await _as_agent(plan, host)
         if not has_hub:
+            await check_known(plan.what, leaving.NOTHING, None, host)
             _confirm(plan, f"Remove virtual cluster {plan.what.cluster} from the host only?")
             await _leave_host(plan, host)
             return
+        await check_karmada(hub)
+        if has_host:
+            await check_apart(hub, uid)
         facts = await leaving.look_at_hub(hub, plan.what.cluster)
-        leaving.check_ours(facts.cluster, plan.what.cluster, uid)
+        check_ours(facts.cluster, plan.what, uid)
+        await check_known(plan.what, facts, hub, host if has_host else None)
         _warn(plan, facts)
         _confirm(plan, f"Remove virtual cluster {plan.what.cluster}?")
         if has_host:
@@ -172,7 +179,8 @@ async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str)
     if facts.cluster is None or facts.cluster["metadata"].get("deletionTimestamp"):
         _say(f"{cluster} is not on the hub: karmada-vc-agent leave {cluster} removes all it has")
         return 0
-    leaving.check_ours(facts.cluster, cluster, await joining.host_uid(host))
+    what = replace(plan.what, cluster=cluster)
+    check_ours(facts.cluster, what, await joining.host_uid(host))
     user = await protected_claims.claims_user(host, plan.what.agent) if plan.is_sure else ""
     cleaner = HostCleaner(host, plan.what.agent, cluster, _say, user)
     return await _prune_objects(plan, hub, cleaner) + await _prune_namespaces(plan, hub, cleaner)

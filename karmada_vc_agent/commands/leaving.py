@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from karmada_vc_agent.access.hub_objects import RBAC_GROUP, HubAccess, named_clusters
 from karmada_vc_agent.commands.applying import find
 from karmada_vc_agent.commands.host_cleaning import HostCleaner
-from karmada_vc_agent.commands.preflight import CLUSTER_ROLES_PATH, PreflightError
+from karmada_vc_agent.commands.preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH
 from karmada_vc_agent.fleet.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, cluster_id
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.fleet.works import work_path
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -77,6 +77,9 @@ class HubFacts:
     served_by: str
 
 
+NOTHING = HubFacts(None, (), "")
+
+
 # --- what there is ----------------------------------------------------------------------
 
 
@@ -130,24 +133,6 @@ async def _agent_lease(host: ApiClient, leaving: Leaving) -> Object | None:
 def _held(lease: Object | None) -> tuple[str, str]:
     spec = dig(lease, "spec") or {}
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
-
-
-def check_ours(found: Object | None, name: str, host_uid: str) -> None:
-    """Refuse a Cluster that this host did not register. Raises PreflightError.
-
-    host_uid: empty = the host is away; then only a Push Cluster is told apart.
-    """
-    if found is None:
-        return
-    own_id = dig(found, "spec", "id")
-    if dig(found, "spec", "syncMode") != "Pull" or (
-        host_uid and own_id != cluster_id(host_uid, name)
-    ):
-        problem = (
-            f'Cluster "{name}" on the hub is not a virtual cluster of this host (its spec.id is '
-            f"{own_id}); nothing is touched"
-        )
-        raise PreflightError([problem])
 
 
 # --- the lead ---------------------------------------------------------------------------

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Sequence
 
 from karmada_vc_agent.access.hub_objects import RBAC_GROUP, HubAccess
 from karmada_vc_agent.commands.applying import find
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, cluster_id
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, agent_id, agent_of, cluster_id
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import HOST_ANNOTATION
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE, execution_namespace
 from karmada_vc_agent.model.objects import annotations_of, dig
+from karmada_vc_agent.status.cluster_registration import served_by_another
 
 REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 CLUSTER_ROLES_PATH = f"/apis/{RBAC_GROUP}/v1/clusterroles"
@@ -24,11 +25,11 @@ class PreflightError(Exception):
         self.problems = tuple(problems)
 
 
-async def check_names(hub: ApiClient, access: HubAccess, host_uid: str) -> None:
+async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_uid: str) -> None:
     """Refuse names that somebody else has on the hub.
 
-    host_uid: UID of the host's kube-system; empty = not known, then only Push Clusters are
-    told apart. Raises PreflightError, KubeError.
+    namespace: the agent's on the host. host_uid: UID of the host's kube-system; empty = not
+    known, then only Push Clusters are told apart. Raises PreflightError, KubeError.
     """
     clusters = await hub.get(CLUSTERS_PATH)
     ids = {name: cluster_id(host_uid, name) if host_uid else "" for name in access.clusters}
@@ -43,6 +44,8 @@ async def check_names(hub: ApiClient, access: HubAccess, host_uid: str) -> None:
         elif name not in ids and found in ids.values() and found:
             mine = next(key for key, value in ids.items() if value == found)
             problems.append(f'Cluster "{name}" on the hub has the id of "{mine}"; remove it first')
+        elif name in ids and agent_of(cluster) not in ("", agent_id(namespace, access.agent)):
+            problems.append(served_by_another(name, agent_of(cluster)))
         if name == access.agent and name not in ids:
             problems.append(
                 f'the agent would have the user name of Cluster "{name}"; give it another agentName'
@@ -65,6 +68,7 @@ def needs_on_hub(access: HubAccess) -> list[Need]:
     writes = ("get", "create", "patch")
     return [
         Need("list", "cluster.karmada.io", "clusters"),
+        Need("get", "", "namespaces", name="kube-system"),
         *(Need(verb, "", "namespaces") for verb in writes),
         *(Need(verb, RBAC_GROUP, kind) for kind in roles for verb in writes),
         *(Need(verb, RBAC_GROUP, kind, LEASE_NAMESPACE) for kind in local for verb in writes),

@@ -1,7 +1,7 @@
 """Keeps the membership label on nodes of virtual clusters chosen by expressions or names."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.kube.client import ApiClient
@@ -15,7 +15,10 @@ _log = logging.getLogger(__name__)
 
 
 class MembershipController:
-    """Writes one label, on Nodes; pods can select by equality only (rewriting-rules 3.1)."""
+    """Writes one label, on Nodes; pods can select by equality only (rewriting-rules 3.1).
+
+    is_anothers: whether another agent serves a virtual cluster; then the label is that one's.
+    """
 
     def __init__(
         self,
@@ -23,11 +26,13 @@ class MembershipController:
         nodes: Store[Node],
         membership: Membership,
         virtual_clusters: Mapping[str, VirtualCluster],
+        is_anothers: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._host = host
         self._nodes = nodes
         self._membership = membership
         self._virtual_clusters = virtual_clusters
+        self._is_anothers = is_anothers
 
     async def reconcile(self, node_name: str) -> None:
         """Set the label of one node, or take it away where it belongs to nobody who needs it."""
@@ -41,6 +46,8 @@ class MembershipController:
             return
         if wanted is None and found not in self._virtual_clusters:
             return  # another agent's
+        if any(name and self._is_anothers(name) for name in (wanted, found)):
+            return
         _log.info(
             "Labelling node", extra={"node": node_name, "label": MEMBERSHIP_LABEL, "value": wanted}
         )

@@ -15,7 +15,11 @@ from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import AlreadyExistsError, InvalidError, NotFoundError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.status.cluster_registration import cluster_changes, new_cluster
+from karmada_vc_agent.status.cluster_registration import (
+    cluster_changes,
+    new_cluster,
+    served_by_another,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +90,10 @@ class RegistrationController:
         other = self._clusters.namesake_or_double(name)
         record = await self._note_deletion(name)
         settings = settings_digest(vc)
+        rival = self._clusters.other_agent(name)
 
+        if rival is not None:
+            return self._refused(name, served_by_another(name, rival))
         if cluster is not None:
             return await self._maintain(vc, cluster, record, settings)
         if other is not None:
@@ -125,7 +132,8 @@ class RegistrationController:
         _log.info("Registering", extra={"virtual_cluster": vc.name})
         try:
             created = await self._hub.create(
-                CLUSTERS_PATH, new_cluster(vc, self._clusters.id_of(vc.name))
+                CLUSTERS_PATH,
+                new_cluster(vc, self._clusters.id_of(vc.name), self._clusters.agent),
             )
         except InvalidError as error:
             return self._refused(vc.name, str(error))
@@ -148,7 +156,9 @@ class RegistrationController:
         self._said.pop(vc.name, None)
         self._reregister.discard(vc.name)  # it is there: what comes later is not meant
         settings_changed = record is None or record.settings != settings
-        changes = cluster_changes(cluster, vc, settings_changed=settings_changed)
+        changes = cluster_changes(
+            cluster, vc, self._clusters.agent, settings_changed=settings_changed
+        )
         if changes:
             version = {"resourceVersion": cluster["metadata"]["resourceVersion"]}
             changes["metadata"] = {**changes.get("metadata", {}), **version}

@@ -1,7 +1,9 @@
 """The Cluster objects of the hub, and which of them are ours.
 
 Ours is a Cluster that has the name of a virtual cluster *and* its id, a UUIDv5 of the
-host's kube-system UID and that name: stable, distinct, never the raw host UID.
+host's kube-system UID and that name: stable, distinct, never the raw host UID. Of two agents
+of one host that have the same virtual cluster in their settings it is the one's that the
+Cluster names: whoever wrote that first.
 """
 
 import hashlib
@@ -13,7 +15,8 @@ import orjson
 from karmada_vc_agent.fleet.judgements import Judgements
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.objects import Object, dig, uid_of
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 
 CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
 
@@ -21,6 +24,16 @@ CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
 def cluster_id(host_uid: str, name: str) -> str:
     """Return the `spec.id` of a virtual cluster."""
     return str(uuid.uuid5(uuid.UUID(host_uid), name))
+
+
+def agent_id(namespace: str, name: str) -> str:
+    """Return what tells an agent from others of the same host."""
+    return f"{namespace}/{name}"
+
+
+def agent_of(cluster: Object | None) -> str:
+    """Return the agent that serves a Cluster, or "" where it does not say."""
+    return annotations_of(cluster or {}).get(AGENT_ANNOTATION, "")
 
 
 def digest(value: object) -> str:
@@ -42,8 +55,11 @@ class ClusterCodec(RawCodec):
 class HubClusters:
     """Reads the watched Clusters of the hub."""
 
-    def __init__(self, store: Store[Object], host_uid: str, names: Iterable[str]) -> None:
+    def __init__(
+        self, store: Store[Object], host_uid: str, names: Iterable[str], agent: str = ""
+    ) -> None:
         self.store = store
+        self.agent = agent
         self.judge: Judgements | None = None
         """Who says which Clusters are Ready; None = another does, and the hub has it."""
         self._ids = {name: cluster_id(host_uid, name) for name in names}
@@ -56,6 +72,15 @@ class HubClusters:
 
     def ours(self, name: str) -> Object | None:
         """Return the Cluster of a virtual cluster, or None where it is absent or another's."""
+        cluster = self._of_this_host(name)
+        return None if cluster is None or self.other_agent(name) else cluster
+
+    def other_agent(self, name: str) -> str | None:
+        """Return the other agent of this host that serves a virtual cluster, if one does."""
+        found = agent_of(self._of_this_host(name))
+        return found if found and self.agent and found != self.agent else None
+
+    def _of_this_host(self, name: str) -> Object | None:
         cluster = self.store.get("", name)
         if cluster is None or dig(cluster, "spec", "id") != self._ids.get(name):
             return None

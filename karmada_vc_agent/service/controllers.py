@@ -171,7 +171,13 @@ class Controllers:
             config.dns_namespace,
             config.cluster_domain,
         )
-        membership = MembershipController(host, stores.nodes, stores.membership, vcs)
+        membership = MembershipController(
+            host,
+            stores.nodes,
+            stores.membership,
+            vcs,
+            lambda name: stores.clusters.other_agent(name) is not None,
+        )
         taints = NodeTaintsController(stores.taints, self._works.watches.works, queues.works.add)
         admin_role = AdminRoleController(host, common.discoveries.host)
         guard, escapes = self._placement.guard, self._placement.escapes

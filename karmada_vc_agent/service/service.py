@@ -143,6 +143,15 @@ class Service:
         """Return the paths whose first list has not come yet."""
         return unlisted(self._common.stores.reflectors)
 
+    def stepped_back(self) -> list[str]:
+        """Return which virtual clusters are not served here since another agent does."""
+        clusters = self._common.stores.clusters
+        return [
+            f"Cluster {name} is served by agent {other}"
+            for name in self._common.virtual_clusters
+            if (other := clusters.other_agent(name))
+        ]
+
     def not_accepted(self) -> str | None:
         """Return what the hub has not accepted for as long as it waits for a Lease, or None."""
         return self._common.contact.trouble()

@@ -6,7 +6,12 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.controllers.cluster_status import pod_indexes
 from karmada_vc_agent.fleet.census import HOST_OBJECT_INDEX, cluster_label
 from karmada_vc_agent.fleet.claims import Claims
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
+from karmada_vc_agent.fleet.hub_clusters import (
+    CLUSTERS_PATH,
+    ClusterCodec,
+    HubClusters,
+    agent_id,
+)
 from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.fleet.node_taints import NodeTaints
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
@@ -32,7 +37,8 @@ class Stores:
         self.pods: Store[Pod] = Store(pod_codec, pod_indexes())
         self.namespaces: Store[Object] = Store(raw, HOST_OBJECT_INDEXES)
         names = [vc.name for vc in config.virtual_clusters]
-        self.clusters = HubClusters(clusters, host_uid, names)
+        agent = agent_id(config.agent_namespace, config.agent_name)
+        self.clusters = HubClusters(clusters, host_uid, names, agent)
         self.membership = Membership(config.virtual_clusters, self.nodes, self.clusters.created_at)
         self.taints = NodeTaints(self.membership, {vc.name: vc for vc in config.virtual_clusters})
         self.claims = Claims(self.namespaces, config.agent_name)

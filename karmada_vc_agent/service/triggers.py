@@ -13,6 +13,7 @@ from karmada_vc_agent.controllers.quotas import WORKLOADS
 from karmada_vc_agent.controllers.work_status import WorkStatus
 from karmada_vc_agent.fleet.claims import Claim, claim_of
 from karmada_vc_agent.fleet.default_objects import QUOTAS, RESOURCES
+from karmada_vc_agent.fleet.hub_clusters import agent_of
 from karmada_vc_agent.fleet.interpreter_rules import Concerns
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.shared_names import SharedNames
@@ -115,6 +116,9 @@ class Triggers:
         if name not in self._virtual_clusters:
             return
         self._queues.registration.add(name)
+        if agent_of(old) != agent_of(new):
+            for node in self._stores.nodes:
+                self._queues.nodes.add(node.metadata.name)
         watches = self._told.watches
         if self._stores.clusters.ours(name) is None:
             watches.stop(name)

@@ -3,15 +3,21 @@
 from typing import Any
 
 from karmada_vc_agent.model import karmada, quantity
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of, dig
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 _MAX_INT64 = "9223372036854775807"
 
 
-def new_cluster(vc: VirtualCluster, cluster_id: str) -> Object:
-    """Return the Cluster to create. Source: contract 1.1."""
+def new_cluster(vc: VirtualCluster, cluster_id: str, agent: str = "") -> Object:
+    """Return the Cluster to create. Source: contract 1.1.
+
+    agent: who serves it, `<namespace>/<name>`; empty = not told.
+    """
     metadata: Object = {"name": vc.name}
+    if agent:
+        metadata["annotations"] = {AGENT_ANNOTATION: agent}
     if vc.cluster_labels:
         metadata["labels"] = dict(vc.cluster_labels)
     spec: Object = {"id": cluster_id, "syncMode": "Pull", **_described(vc)}
@@ -27,7 +33,9 @@ def new_cluster(vc: VirtualCluster, cluster_id: str) -> Object:
     }
 
 
-def cluster_changes(cluster: Object, vc: VirtualCluster, *, settings_changed: bool) -> Object:
+def cluster_changes(
+    cluster: Object, vc: VirtualCluster, agent: str = "", *, settings_changed: bool
+) -> Object:
     """Return the merge patch that makes an existing Cluster fit the settings; empty = fits.
 
     Labels, provider, region and zones are overlaid and never cleared; taints are added only
@@ -39,6 +47,8 @@ def cluster_changes(cluster: Object, vc: VirtualCluster, *, settings_changed: bo
     labels = dig(cluster, "metadata", "labels") or {}
     if any(labels.get(key) != value for key, value in vc.cluster_labels.items()):
         patch["metadata"] = {"labels": dict(vc.cluster_labels)}
+    if agent and not annotations_of(cluster).get(AGENT_ANNOTATION):
+        patch.setdefault("metadata", {})["annotations"] = {AGENT_ANNOTATION: agent}
     spec = cluster.get("spec") or {}
     changes = {key: value for key, value in _described(vc).items() if spec.get(key) != value}
     if (spec.get("resourceModels") or []) != standard_models(vc):
@@ -52,6 +62,15 @@ def cluster_changes(cluster: Object, vc: VirtualCluster, *, settings_changed: bo
     if changes:
         patch["spec"] = changes
     return patch
+
+
+def served_by_another(name: str, agent: str) -> str:
+    """Return what to say of a Cluster that another agent of this host serves."""
+    return (
+        f"Cluster {name} is served by agent {agent} (namespace/name); give the virtual cluster "
+        "another name, or stop that agent for good and on the hub run "
+        f"kubectl annotate cluster {name} {AGENT_ANNOTATION}-"
+    )
 
 
 def standard_models(vc: VirtualCluster) -> list[Object]:

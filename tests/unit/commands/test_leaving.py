@@ -1,15 +1,13 @@
-"""Rights that are taken back, and Clusters that are not ours."""
+"""Rights that are taken back, and what is left on the host."""
 
 import pytest
 
-from karmada_vc_agent.commands.leaving import Leaving, check_ours, clean_host
+from karmada_vc_agent.commands.leaving import Leaving, clean_host
 from karmada_vc_agent.commands.leaving import _without as without
-from karmada_vc_agent.commands.preflight import PreflightError
-from karmada_vc_agent.fleet.hub_clusters import cluster_id
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
-from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer
+from tests.fakes.api_server import FakeApiServer
 
 LEAVING = Leaving("branch-a", "agent", "agents", preserve=False, timeout_s=1.0)
 
@@ -23,24 +21,6 @@ def test_a_rule_that_named_nobody_else_goes_and_never_becomes_one_for_all() -> N
     assert without([rule(), rule("branch-a")], "branch-a") == [rule()]
     assert without([rule("branch-a", "branch-b")], "branch-a") == [rule("branch-b")]
     assert without([rule("branch-b")], "branch-a") == [rule("branch-b")]
-
-
-def cluster(own_id: str, mode: str = "Pull") -> Object:
-    return {"metadata": {"name": "branch-a"}, "spec": {"id": own_id, "syncMode": mode}}
-
-
-def test_only_the_cluster_that_this_host_registered_is_ours() -> None:
-    ours = cluster(cluster_id(KUBE_SYSTEM_UID, "branch-a"))
-    check_ours(ours, "branch-a", KUBE_SYSTEM_UID)
-    check_ours(None, "branch-a", KUBE_SYSTEM_UID)
-    with pytest.raises(PreflightError, match="not a virtual cluster of this host"):
-        check_ours(cluster("another"), "branch-a", KUBE_SYSTEM_UID)
-
-
-def test_with_the_host_away_a_push_cluster_is_still_refused() -> None:
-    check_ours(cluster("unknown"), "branch-a", "")
-    with pytest.raises(PreflightError):
-        check_ours(cluster("unknown", "Push"), "branch-a", "")
 
 
 @pytest.fixture

@@ -27,10 +27,25 @@ async def label_after(node: str, **labels: str) -> str | None:
         return labels_of(world.host.live(f"/api/v1/nodes/{node}")).get(MEMBERSHIP_LABEL)
 
 
-def controller(world: World) -> MembershipController:
+def controller(world: World, *anothers: str) -> MembershipController:
     return MembershipController(
-        world.host_client, world.nodes, world.membership, world.virtual_clusters
+        world.host_client,
+        world.nodes,
+        world.membership,
+        world.virtual_clusters,
+        lambda name: name in anothers,
     )
+
+
+@pytest.mark.parametrize("label", [None, "named", "expressed"])
+async def test_node_of_a_cluster_that_another_agent_serves_is_left_alone(label: str | None) -> None:
+    async with new_world(BY_NAME, BY_EXPRESSION) as world:
+        labels = {MEMBERSHIP_LABEL: label} if label else {}
+        world.host.seed(objects.node("n1", labels), objects.node("n2", labels))
+        world.look()
+        for node in ("n1", "n2"):
+            await controller(world, "named", "expressed").reconcile(node)
+        assert world.host.writes() == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from karmada_vc_agent.fleet.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, cluster_id
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION
+from karmada_vc_agent.model.objects import annotations_of
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
 from tests.fakes import objects
 from tests.fakes.world import AGENT, HOST_UID, World
@@ -348,3 +350,38 @@ def test_digest_of_settings_changes_with_any_of_them_and_not_with_their_order() 
     ]
     assert digests[0] == digests[1] != digests[2]
     assert settings_digest(RICH) != settings_digest(objects.virtual_cluster("branch-a"))
+
+
+async def test_cluster_tells_which_agent_serves_it(world: World) -> None:
+    world.clusters.agent = "agents/one"
+    await register(world)
+    assert annotations_of(world.hub.live(CLUSTER)) == {AGENT_ANNOTATION: "agents/one"}
+
+
+async def test_cluster_of_an_older_version_is_taken_over_by_its_agent(world: World) -> None:
+    world.register()
+    world.clusters.agent = "agents/one"
+    await register(world)
+    assert annotations_of(world.hub.live(CLUSTER))[AGENT_ANNOTATION] == "agents/one"
+    world.look()
+    await register(world)
+    assert world.hub.writes() == []
+
+
+async def test_the_younger_of_two_agents_steps_back_until_the_cluster_is_given_up(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.register(annotations={AGENT_ANNOTATION: "agents/one"})
+    world.clusters.agent = "agents/two"
+    assert await register(world) == REFUSED_RETRY
+    assert world.hub.writes() == []
+    assert world.clusters.ours("branch-a") is None
+    assert world.clusters.other_agent("branch-a") == "agents/one"
+    assert not world.clusters.is_ready("branch-a")
+    text = caplog.records[-1].__dict__["reason"]
+    assert "Cluster branch-a is served by agent agents/one" in text
+    assert "kubectl annotate cluster branch-a virtualcluster.kubeedge.io/served-by-" in text
+    given_up = {**world.hub.live(CLUSTER)["metadata"], "annotations": {}}
+    world.hub.change(CLUSTER, metadata=given_up)
+    assert await register(world) is None
+    assert annotations_of(world.hub.live(CLUSTER))[AGENT_ANNOTATION] == "agents/two"

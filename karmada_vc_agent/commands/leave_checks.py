@@ -1,0 +1,87 @@
+"""What keeps a `leave` from beginning: another's Cluster, or nothing of that name."""
+
+from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
+from karmada_vc_agent.commands.applying import find
+from karmada_vc_agent.commands.leaving import HubFacts, LeaveError, Leaving
+from karmada_vc_agent.commands.preflight import CLUSTER_ROLES_PATH, PreflightError
+from karmada_vc_agent.fleet.agent_state import AgentState
+from karmada_vc_agent.fleet.claims import claim_of
+from karmada_vc_agent.fleet.hub_clusters import agent_id, agent_of, cluster_id
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.objects import Object, dig
+
+
+def check_ours(found: Object | None, leaving: Leaving, host_uid: str) -> None:
+    """Refuse a Cluster that this host did not register, or that another agent serves.
+
+    host_uid: empty = the host is away; then only a Push Cluster is told apart. Raises
+    PreflightError.
+    """
+    if found is None:
+        return
+    name = leaving.cluster
+    own_id = dig(found, "spec", "id")
+    if dig(found, "spec", "syncMode") != "Pull" or (
+        host_uid and own_id != cluster_id(host_uid, name)
+    ):
+        problem = (
+            f'Cluster "{name}" on the hub is not a virtual cluster of this host (its spec.id is '
+            f"{own_id}); nothing is touched"
+        )
+        raise PreflightError([problem])
+    agent, given = agent_of(found), agent_id(leaving.namespace, leaving.agent)
+    if agent not in ("", given):
+        problem = (
+            f'Cluster "{name}" on the hub is served by agent {agent} (namespace/name), and you '
+            f"named {given}; give --agent-namespace and --agent-name, or that agent's --config. "
+            "Nothing is touched"
+        )
+        raise PreflightError([problem])
+
+
+async def check_known(
+    leaving: Leaving, facts: HubFacts, hub: ApiClient | None, host: ApiClient | None
+) -> None:
+    """Refuse a name of which there is nothing, and one whose namespaces another agent claims.
+
+    hub, host: None = it is away. Raises LeaveError, PreflightError, KubeError.
+    """
+    claimants = await _claimants(host, leaving.cluster) if host is not None else set()
+    if others := claimants - {leaving.agent}:
+        problem = (
+            f'namespaces of virtual cluster "{leaving.cluster}" on the host are claimed by agent '
+            f'"{min(others)}", and you named "{leaving.agent}"; nothing is touched'
+        )
+        raise PreflightError([problem])
+    if facts.cluster is not None or claimants:
+        return
+    if hub is not None and leaving.cluster in await _named_by_role(hub, leaving):
+        return
+    known = await _remembered(host, leaving) if host is not None else []
+    if leaving.cluster in known:
+        return
+    of_agent = f"agent {agent_id(leaving.namespace, leaving.agent)}"
+    text = f'nothing is known of a virtual cluster "{leaving.cluster}" of {of_agent}'
+    raise LeaveError(f"{text}; it knows {', '.join(sorted(known))}" if known else text)
+
+
+async def _claimants(host: ApiClient, cluster: str) -> set[str]:
+    """Return the agents that claim host namespaces for a virtual cluster."""
+    answer = await host.get("/api/v1/namespaces", {"labelSelector": f"{CLUSTER_LABEL}={cluster}"})
+    claims = (claim_of(namespace) for namespace in answer.get("items") or [])
+    return {claim.agent for claim in claims if claim is not None}
+
+
+async def _named_by_role(hub: ApiClient, leaving: Leaving) -> list[str]:
+    role = HubAccess(leaving.agent, ()).role
+    return named_clusters(await find(hub, f"{CLUSTER_ROLES_PATH}/{role}") or {})
+
+
+async def _remembered(host: ApiClient, leaving: Leaving) -> list[str]:
+    path = f"/api/v1/namespaces/{leaving.namespace}/configmaps/{leaving.agent}-state"
+    if await find(host, path) is None:
+        return []
+    state = AgentState(host, leaving.namespace, leaving.agent)
+    await state.load()
+    return list(state.clusters())
