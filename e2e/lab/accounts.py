@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from e2e.lab.api import Api, Object, collection
+from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.wait import eventually
 
 RBAC = "rbac.authorization.k8s.io"
@@ -105,3 +105,36 @@ def may(host: Api, who: Who, verb: str, resource: str, namespace: str = "", name
         },
     }
     return bool(host.create(review)["status"]["allowed"])
+
+
+class HubAccount:
+    """A ServiceAccount of the hub with all rights, which can be revoked and given again.
+
+    From then on the hub answers its requests by 401; what it watches already goes on.
+    """
+
+    def __init__(self, hub: Api, namespace: str, directory: Path) -> None:
+        self._hub = hub
+        self._namespace = namespace
+        self._directory = directory
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._binding = hub.create(
+            {
+                **cluster_role_binding(f"{namespace}-agent", subject(namespace, "agent")),
+                "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
+            }
+        )
+        self.kubeconfig = self.renew()
+
+    def renew(self) -> Path:
+        """Make it, and put a token of it into its kubeconfig."""
+        account = service_account(self._hub, self._namespace, "agent", self._directory)
+        return account.kubeconfig
+
+    def revoke(self) -> None:
+        """Remove it, and with it the worth of its token."""
+        self._hub.delete(f"{collection('v1', 'ServiceAccount', self._namespace)}/agent")
+
+    def remove(self) -> None:
+        """Remove what is left of it beside its namespace."""
+        self._hub.delete(path_of(self._binding))

@@ -15,7 +15,7 @@ from karmada_vc_agent.fleet.api_servers import check_apart, check_karmada
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.kube.errors import NotFoundError, UnreachableError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.planning.orphans import is_orphan, namespaces_needed
@@ -253,6 +253,8 @@ async def _answers(plan: LeavePlan, client: ApiClient) -> bool:
     try:
         async with asyncio.timeout(PROBE_S):
             await client.get(path, {"limit": "1"} if client.name == "hub" else None)
+    except NotFoundError:
+        return True  # it is no Karmada, which is said later
     except (UnreachableError, TimeoutError) as error:
         if not plan.is_forced:
             raise LeaveError(

@@ -142,6 +142,7 @@ class Reflector(Generic[T]):
                 # The resource is not served (any more): nothing exists, ask again later.
                 self.store.replace_all([])
                 self._synced.set()
+                self._answered.set()
                 raise
             objects += page.items
             unreadable += page.unreadable

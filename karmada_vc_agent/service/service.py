@@ -226,7 +226,11 @@ class Service:
     async def _wait_synced(self) -> None:
         timeout_s = self._common.config.cluster_cache_sync_timeout
         await wait_all_synced(self._common.stores.reflectors, timeout_s)
-        await self._works.interpreter_rules.wait_answered()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._works.interpreter_rules.wait_answered()
+        except TimeoutError:
+            _log.warning("Going on without the interpreter rules of the hub, which do not come")
 
     def _queue_first(self) -> None:
         """Queue what no change of anything would bring up."""
@@ -260,13 +264,10 @@ class Service:
 
     async def _report_unserved(self) -> None:
         """Warn of virtual clusters that left the settings; forget those that left the hub too."""
-        common = self._common
-        for name in common.state.clusters():
-            if name in common.virtual_clusters:
-                continue
-            if common.stores.clusters.store.get("", name) is None:
-                await common.state.forget(name)
-                continue
+        common, clusters = self._common, self._common.stores.clusters.store
+        for name in await common.state.unserved(
+            common.virtual_clusters, lambda name: clusters.get("", name) is not None
+        ):
             _log.warning(
                 "Not serving a virtual cluster that is no longer in the settings; nothing of it is "
                 "deleted. To remove it run karmada-vc-agent leave",

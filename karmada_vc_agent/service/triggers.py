@@ -116,9 +116,7 @@ class Triggers:
         if name not in self._virtual_clusters:
             return
         self._queues.registration.add(name)
-        if agent_of(old) != agent_of(new):
-            for node in self._stores.nodes:
-                self._queues.nodes.add(node.metadata.name)
+        self._look_whose(old, new)
         watches = self._told.watches
         if self._stores.clusters.ours(name) is None:
             watches.stop(name)
@@ -144,6 +142,12 @@ class Triggers:
         if self._ready.get(name) != _ready_status(new):
             self._ready[name] = _ready_status(new)
             self._retry_cluster(name)
+
+    def _look_whose(self, old: Object | None, new: Object | None) -> None:
+        """Look at the labels of nodes where another agent begins or ends to serve a Cluster."""
+        if agent_of(old) != agent_of(new):
+            for node in self._stores.nodes:
+                self._queues.nodes.add(node.metadata.name)
 
     # --- objects of the host ------------------------------------------------------------
 

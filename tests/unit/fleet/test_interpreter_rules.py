@@ -153,3 +153,26 @@ async def test_services_that_may_not_be_read_are_said(
             await until(lambda: any(hasattr(record, "rule") for record in caplog.records))
     told = [record.rule for record in caplog.records if hasattr(record, "rule")]
     assert told == ['{apiGroups: [""], resources: [services], verbs: [list, watch]}']
+
+
+async def test_hub_without_the_kinds_is_no_reason_to_wait_and_they_count_once_they_come(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    told: list[Concerns] = []
+    async with FakeApiServer((Served("v1", "services", "Service"),)) as hub:
+        async with asyncio.timeout(5.0), watching(hub, told) as rules:
+            assert caplog.text.count("Waiting to watch") == 2
+            hub.storage.served = [
+                Served(
+                    API,
+                    "resourceinterpretercustomizations",
+                    "ResourceInterpreterCustomization",
+                    namespaced=False,
+                )
+            ]
+            hub.seed(customization("Widget", "late"))
+            async with asyncio.timeout(60.0):
+                await until(lambda: told)
+            assert rules.levels
+        assert "it may not be read" not in caplog.text

@@ -1,0 +1,159 @@
+"""Whose a Cluster is: not two agents' at once, and never one of the hub's own API server."""
+
+import subprocess
+import sys
+import time
+
+import yaml
+
+from e2e.lab.agent import ROOT, Agent, clean_environment, settings_file
+from e2e.lab.api import Api, collection
+from e2e.lab.endpoints import Endpoints
+from e2e.lab.lab import CLUSTERS, FAST, NODES, QUICK_LEASE, Group, Lab
+from e2e.lab.leave import leave
+from e2e.lab.wait import eventually
+
+SERVED_BY = "virtualcluster.kubeedge.io/served-by"
+MEMBERSHIP = "node-restriction.kubernetes.io/virtual-cluster"
+RETRIED_WITHIN_S = 60.0
+"""A Cluster that is another's is looked at now and then."""
+
+
+def test_the_younger_of_two_agents_steps_back_and_can_take_over(lab: Lab) -> None:
+    group = lab.group("a", nodes=3)
+    older = lab.serve({"name": group.name, "nodeNames": group.nodes[:2]})
+    eventually(lambda: _labelled(lab, group, group.nodes[:2]))
+    before = _versions(lab, group)
+    cluster = lab.cluster(group.name)
+    assert cluster["metadata"]["annotations"][SERVED_BY] == f"{older.namespace}/{older.name}"
+
+    endpoints = Endpoints.new()
+    younger = lab.new_agent(
+        {"name": group.name, "nodeNames": group.nodes[1:]},
+        flags=(*FAST, *endpoints.flags()),
+        agentName=f"{lab.id}-2",
+        agentNamespace=f"{lab.id}-agent-2",
+    ).start()
+    said = f"Cluster {group.name} is served by agent {older.namespace}/{older.name}"
+    eventually(lambda: _says(younger, said))
+    eventually(lambda: _stepped_back(endpoints, said))
+    time.sleep(3)
+    assert _versions(lab, group) == before, "a node was written"
+    assert lab.cluster(group.name)["metadata"]["generation"] == cluster["metadata"]["generation"]
+
+    older.terminate()
+    lab.hub.patch(f"{CLUSTERS}/{group.name}", {"metadata": {"annotations": {SERVED_BY: None}}})
+    eventually(lambda: _labelled(lab, group, group.nodes[1:]))
+    assert _served_by(lab, group) == f"{younger.namespace}/{younger.name}"
+    eventually(lambda: _ready(endpoints))
+    assert younger.is_running()
+
+
+def test_the_same_agent_goes_on_after_it_is_installed_anew(lab: Lab) -> None:
+    group = lab.group("a")
+    agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE))
+    agent.kill()
+    lab.host.delete(f"/api/v1/namespaces/{agent.namespace}/configmaps/{agent.name}-state")
+    again = lab.new_agent(group, flags=(*FAST, *QUICK_LEASE)).start()
+    eventually(lambda: _says(again, "Serving"))
+    assert _served_by(lab, group) == f"{again.namespace}/{again.name}"
+    assert "Not registered" not in again.log()
+
+
+def test_leave_touches_neither_what_is_unknown_nor_what_is_anothers(lab: Lab) -> None:
+    group = lab.group("a")
+    agent = lab.serve(group)
+    done = leave(lab, f"{group.name}x", "--yes")
+    assert done.returncode == 1
+    assert f'nothing is known of a virtual cluster "{group.name}x"' in done.stderr
+    assert f"it knows {group.name}" in done.stderr
+    done = leave(lab, group.name, "--yes", agent_name="another")
+    assert done.returncode == 1
+    assert f"is served by agent {agent.namespace}/{agent.name}" in done.stderr
+    # Served by an agent of an older version, which does not say so.
+    agent.kill()
+    lab.hub.patch(f"{CLUSTERS}/{group.name}", {"metadata": {"annotations": {SERVED_BY: None}}})
+    done = leave(lab, group.name, "--yes", agent_name="another")
+    assert done.returncode == 1
+    assert f'are claimed by agent "{agent.name}"' in done.stderr
+    assert not lab.cluster(group.name)["metadata"].get("deletionTimestamp")
+    assert lab.host.get(f"/api/v1/namespaces/{group.host_namespace('default')}")
+
+
+def test_one_api_server_is_not_hub_and_host(lab: Lab) -> None:
+    group = lab.group("a")
+    text = "is the API server of the host, too"
+    agent = lab.new_agent(group, host=lab.hub.kubeconfig, is_admin=True).start()
+    assert agent.wait_exit() == 2
+    assert text in agent.log()
+    assert lab.hub.find(f"/api/v1/namespaces/{agent.namespace}") is None
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
+    done = _join(lab, agent, hub=lab.hub, host=lab.hub)
+    assert (done.returncode, text in done.stderr) == (2, True), done.stderr
+    _assert_no_role(lab)
+    done = leave(lab, group.name, "--yes", host=lab.hub.kubeconfig)
+    assert (done.returncode, text in done.stderr) == (2, True), done.stderr
+
+
+def test_an_api_server_without_clusters_is_no_hub(lab: Lab) -> None:
+    group = lab.group("a")
+    text = "is no Karmada: it does not serve cluster.karmada.io"
+    agent = lab.new_agent(group, hub=lab.host.kubeconfig, is_admin=True).start()
+    assert agent.wait_exit() == 2
+    assert text in agent.log()
+    assert lab.host.find(f"/api/v1/namespaces/{agent.namespace}") is None
+    done = _join(lab, agent, hub=lab.host, host=lab.host)
+    assert (done.returncode, text in done.stderr) == (2, True), done.stderr
+    done = leave(lab, group.name, "--yes", hub=lab.host.kubeconfig)
+    assert (done.returncode, text in done.stderr) == (2, True), done.stderr
+
+
+def _join(lab: Lab, agent: Agent, *, hub: Api, host: Api) -> subprocess.CompletedProcess[str]:
+
+    file = lab.directory / "join.yaml"
+    file.write_text(yaml.safe_dump(settings_file(agent.settings)))
+    command = [sys.executable, "-m", "karmada_vc_agent", "join", "--config", str(file), "--apply"]
+    command += ["--karmada-kubeconfig", str(hub.kubeconfig), "--kubeconfig", str(host.kubeconfig)]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, env=clean_environment()
+    )
+
+
+def _assert_no_role(lab: Lab) -> None:
+    roles = collection("rbac.authorization.k8s.io/v1", "ClusterRole")
+    assert lab.hub.find(f"{roles}/vc-agent:{lab.id}") is None
+    assert lab.hub.find(f"{roles}/{lab.id}") is None
+
+
+def _served_by(lab: Lab, group: Group) -> str:
+    annotations = lab.cluster(group.name)["metadata"].get("annotations") or {}
+    return str(annotations.get(SERVED_BY, ""))
+
+
+def _labelled(lab: Lab, group: Group, nodes: list[str]) -> None:
+    found = [
+        name
+        for name in group.nodes
+        if lab.host.get(f"{NODES}/{name}")["metadata"]["labels"].get(MEMBERSHIP) == group.name
+    ]
+    assert found == nodes
+
+
+def _versions(lab: Lab, group: Group) -> list[object]:
+    """Return the labels of all nodes of a group and who wrote them last."""
+    return [lab.host.get(f"{NODES}/{name}")["metadata"]["labels"] for name in group.nodes]
+
+
+def _says(agent: Agent, text: str) -> None:
+    assert text in agent.log()
+
+
+def _stepped_back(endpoints: Endpoints, said: str) -> None:
+    status, text = endpoints.ask("/readyz")
+    assert status == 500, text
+    assert f"[-]agents failed: {said}" in text
+
+
+def _ready(endpoints: Endpoints) -> None:
+    status, text = endpoints.ask("/readyz")
+    assert status == 200, text
