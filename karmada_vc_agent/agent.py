@@ -102,7 +102,10 @@ class Agent:
         unreadable = self._metrics.unreadable()
         checks["objects"] = Remark(f"cannot read {'; '.join(unreadable)}") if unreadable else None
         stepped_back = self._service.stepped_back() if self._service is not None else []
-        checks["agents"] = "; ".join(stepped_back) or None
+        told = "; ".join(stepped_back)
+        # One that has others to serve is well.
+        is_idle = len(stepped_back) == len(self._virtual_clusters)
+        checks["agents"] = (told if is_idle else Remark(told)) or None
         checks["rights"] = self._clients.missing_rights() if self._clients is not None else None
         return checks
 
