@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import orjson
 
 from karmada_vc_agent.fleet.judgements import Judgements
+from karmada_vc_agent.fleet.shapes import ClusterShape
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION
@@ -44,6 +45,9 @@ def digest(value: object) -> str:
 
 class ClusterCodec(RawCodec):
     """Clusters with `status.apiEnablements` as a digest: the list is large and only compared."""
+
+    def __init__(self) -> None:
+        super().__init__(ClusterShape)
 
     def _trim(self, obj: Object) -> None:
         super()._trim(obj)

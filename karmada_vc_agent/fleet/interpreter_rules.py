@@ -9,6 +9,7 @@ import logging
 import uuid
 from collections.abc import Callable
 
+from karmada_vc_agent.fleet.shapes import ServiceShape, WebhooksShape
 from karmada_vc_agent.interpretation import customizations, webhook
 from karmada_vc_agent.interpretation.customizations import DeclarativeLevel, RunScript
 from karmada_vc_agent.interpretation.errors import AwayError, HookError, OverrunError
@@ -56,15 +57,17 @@ class InterpreterRules:
         self._on_change = on_change
         self._declarative = DeclarativeLevel(run_script)
         self._webhooks = WebhookLevel(self._call, lambda: str(uuid.uuid4()))
-        self._customizations = _store(self._customizations_changed)
-        self._configurations = _store(self._configurations_changed)
+        plain, hooks = RawCodec(), RawCodec(WebhooksShape)
+        self._customizations = _store(plain, self._customizations_changed)
+        self._configurations = _store(hooks, self._configurations_changed)
         self._reflectors = [
-            _reflector(hub, _CUSTOMIZATIONS, self._customizations),
-            _reflector(hub, _WEBHOOKS, self._configurations),
+            _reflector(hub, _CUSTOMIZATIONS, plain, self._customizations),
+            _reflector(hub, _WEBHOOKS, hooks, self._configurations),
         ]
         self._client = WebhookClient()
-        self._services: Store[Object] = Store(RawCodec())
-        self._service_reflector = Reflector(hub, "/api/v1/services", RawCodec(), self._services)
+        codec = RawCodec(ServiceShape)
+        self._services: Store[Object] = Store(codec)
+        self._service_reflector = Reflector(hub, "/api/v1/services", codec, self._services)
         self._wants_services = asyncio.Event()
         self.levels: tuple[HookLevel, ...] = (self._declarative, self._webhooks)
 
@@ -130,14 +133,18 @@ class InterpreterRules:
         return Endpoint(url, hook.ca_bundle, target.host)
 
 
-def _store(on_change: Callable[[Object | None, Object | None], None]) -> Store[Object]:
-    store: Store[Object] = Store(RawCodec())
+def _store(
+    codec: RawCodec, on_change: Callable[[Object | None, Object | None], None]
+) -> Store[Object]:
+    store: Store[Object] = Store(codec)
     store.add_handler(on_change)
     return store
 
 
-def _reflector(hub: ApiClient, resource: str, store: Store[Object]) -> Reflector[Object]:
-    return Reflector(hub, f"/apis/{_GROUP}/v1alpha1/{resource}", RawCodec(), store)
+def _reflector(
+    hub: ApiClient, resource: str, codec: RawCodec, store: Store[Object]
+) -> Reflector[Object]:
+    return Reflector(hub, f"/apis/{_GROUP}/v1alpha1/{resource}", codec, store)
 
 
 def _warn_of_missing_right(group: str, resource: str, verbs: tuple[str, ...]) -> None:

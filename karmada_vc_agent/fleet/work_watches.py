@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
+from karmada_vc_agent.fleet.shapes import WorkShape
 from karmada_vc_agent.fleet.works import Works, namespaces_used, work_path
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
@@ -83,12 +84,12 @@ class WorkWatches:
 
     def _watch(self, group: asyncio.TaskGroup, cluster: str, store: Store[Object]) -> None:
         path = work_path(execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
-        reflector = Reflector(self._hub, path, RawCodec(), store)
+        reflector = Reflector(self._hub, path, RawCodec(WorkShape), store)
         name = f"reflector {path}"
         self._running[cluster] = self._supervisor.start(group, "reflector", reflector.run, name)
 
     def _new_store(self) -> Store[Object]:
-        store: Store[Object] = Store(RawCodec(), {Works.NAMESPACE_INDEX: namespaces_used})
+        store: Store[Object] = Store(RawCodec(WorkShape), {Works.NAMESPACE_INDEX: namespaces_used})
         store.add_handler(self._changed)
         return store
 

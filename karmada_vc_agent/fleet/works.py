@@ -9,7 +9,7 @@ from karmada_vc_agent.model.karmada import (
     cluster_of_execution_namespace,
     execution_namespace,
 )
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, key_of, labels_of
 
 _BINDING_LABELS = (BINDING_PERMANENT_ID_LABEL, CLUSTER_BINDING_PERMANENT_ID_LABEL)
 
@@ -61,7 +61,7 @@ def is_preserved(work: Object) -> bool:
 
 def namespaces_used(work: Object) -> Iterable[str]:
     """Return the virtual namespaces that manifests of a Work lie in; an index of the store."""
-    return {dig(m, "metadata", "namespace") or "" for m in manifests_of(work)} - {""}
+    return {key_of(manifest).namespace for manifest in manifests_of(work)} - {""}
 
 
 class Works:

@@ -15,7 +15,7 @@ from karmada_vc_agent.interpretation.operations import (
     RETAIN,
     Operation,
 )
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, parse_api_version
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
 
 RunScript = Callable[[Hashable, str, Operation, Sequence[Object]], Awaitable[Any]]
 """(whose turn it is, script, operation, objects) -> what the script answers."""
@@ -43,8 +43,7 @@ def index_scripts(customizations: Iterable[Object]) -> Scripts:
     """Return the script of each kind and operation: by name, the first that is not empty."""
     scripts: Scripts = {}
     for customization in sorted(customizations, key=lambda obj: str(obj["metadata"]["name"])):
-        target = dig(customization, "spec", "target") or {}
-        kind = parse_api_version(str(target.get("apiVersion") or ""), str(target.get("kind") or ""))
+        kind = gvk_of(dig(customization, "spec", "target"))
         for operation, field in _FIELDS.items():
             text = dig(customization, "spec", "customizations", field, "luaScript")
             if text and isinstance(text, str):

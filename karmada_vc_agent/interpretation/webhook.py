@@ -227,11 +227,23 @@ def _webhook(configuration: str, hook: Object) -> Webhook:
     return Webhook(
         uid=f"{configuration}/{hook.get('name') or ''}",
         target=target,
-        ca_bundle=base64.b64decode(client.get("caBundle") or ""),
-        timeout_s=hook.get("timeoutSeconds") or LONGEST_TIMEOUT_S,
+        ca_bundle=_ca_bundle(client.get("caBundle") or ""),
+        timeout_s=_timeout_s(hook.get("timeoutSeconds") or LONGEST_TIMEOUT_S),
         rules=rules,
         versions=tuple(hook.get("interpreterContextVersions") or ()),
     )
+
+
+def _ca_bundle(text: str) -> bytes:
+    """Return certificates in PEM; what is no base64 is none, as the one who calls will say."""
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        return text.encode(errors="replace")
+
+
+def _timeout_s(seconds: int) -> int:
+    return seconds if 0 < seconds <= LONGEST_TIMEOUT_S else LONGEST_TIMEOUT_S
 
 
 def _retained(response: Object, desired: Object) -> Object:

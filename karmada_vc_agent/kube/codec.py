@@ -103,7 +103,13 @@ _ILLEGIBLE = "it is no valid JSON"
 
 
 class RawCodec:
-    """Objects as dicts, without managedFields, with apiVersion and kind also from lists."""
+    """Objects as dicts, without managedFields, with apiVersion and kind also from lists.
+
+    shape: a Struct of what is taken for granted of them; what does not fit cannot be read.
+    """
+
+    def __init__(self, shape: type[msgspec.Struct] | None = None) -> None:
+        self._shape = shape
 
     def page(self, content: bytes) -> Page[Object]:
         """Decode one page, item by item where it cannot be read as a whole."""
@@ -117,7 +123,7 @@ class RawCodec:
         items: list[Object] = []
         unreadable: list[Unreadable] = []
         for item, cause in parts:
-            reason = odd_metadata(item)
+            reason = self._oddness(item)
             if reason or cause:
                 unreadable.append(_unreadable(item, cause or reason or ""))
             if reason or cause == _ILLEGIBLE:
@@ -144,7 +150,7 @@ class RawCodec:
         version = _text(dig(obj, "metadata", "resourceVersion"))
         if kind == "BOOKMARK":
             return WatchEvent(kind, None, version)
-        reason = odd_metadata(obj)
+        reason = self._oddness(obj)
         unreadable = _unreadable(obj, cause or reason or "") if reason or cause else None
         if reason or cause == _ILLEGIBLE:
             return WatchEvent(kind, None, version, unreadable=unreadable)
@@ -155,6 +161,17 @@ class RawCodec:
         """Make an object that was read elsewhere equal to what a watch would have stored."""
         self._trim(obj)
         return obj
+
+    def _oddness(self, obj: Any) -> str | None:
+        """Say why something cannot be kept as an object, or None."""
+        reason = odd_metadata(obj)
+        if reason is not None or self._shape is None:
+            return reason
+        try:
+            msgspec.convert(obj, self._shape)
+        except msgspec.ValidationError as error:
+            return str(error)
+        return None
 
     def _trim(self, obj: Object) -> None:
         metadata = obj.get("metadata")
@@ -273,6 +290,9 @@ def odd_metadata(obj: Any) -> str | None:
         return "metadata is no map"
     if not isinstance(metadata.get("name"), str) or not metadata["name"]:
         return "metadata.name is no text"
+    for name in ("apiVersion", "kind"):
+        if not isinstance(obj.get(name, ""), str):
+            return f"{name} is no text"
     for name, is_right in _METADATA:
         value = metadata.get(name)
         if value is not None and not is_right(value):

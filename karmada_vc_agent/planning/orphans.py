@@ -14,7 +14,7 @@ from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
     dig,
-    gvk_of,
+    key_of,
     labels_of,
 )
 
@@ -48,8 +48,8 @@ def namespaces_needed(works: Iterable[Object]) -> set[str]:
     needed = set()
     for work in works:
         for manifest in dig(work, "spec", "workload", "manifests") or ():
-            named = "name" if gvk_of(manifest) == NAMESPACE else "namespace"
-            needed.add(dig(manifest, "metadata", named) or "")
+            key = key_of(manifest)
+            needed.add(key.name if key.gvk == NAMESPACE else key.namespace)
     return needed - {""}
 
 

@@ -1,0 +1,531 @@
+"""Every way into the process as a rule sees it: what is spoiled, who reads it, what it may raise.
+
+A way reads one input and comes back, or raises what it documents. Where objects come from a
+server they pass its decoder first: what that refuses reaches no rule.
+"""
+
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from karmada_vc_agent.cli import check_beyond_config
+from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.controllers.work_status import owning_work
+from karmada_vc_agent.fleet.agent_state import AgentState
+from karmada_vc_agent.fleet.claims import Claims, claim_of, is_made_by_agent, unclaim
+from karmada_vc_agent.fleet.hub_clusters import ClusterCodec, HubClusters
+from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.fleet.node_taints import NodeTaints
+from karmada_vc_agent.fleet.shapes import ServiceShape, WebhooksShape, WorkShape
+from karmada_vc_agent.fleet.works import manifests_of, namespaces_used
+from karmada_vc_agent.interpretation import customizations, interpreter, webhook
+from karmada_vc_agent.interpretation.errors import HookError, InterpretationError
+from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, INTERPRET_STATUS, RETAIN
+from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.errors import ApiError, UnreadableError, error_from_answer
+from karmada_vc_agent.kube.kubeconfig import (
+    KubeconfigError,
+    client_certificate,
+    files_of,
+    parse_kubeconfig,
+    read_server,
+)
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node, Pod
+from karmada_vc_agent.model.json_patch import JsonPatchError, apply_json_patch
+from karmada_vc_agent.model.objects import Object, copy_object, dig, gvk_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.planning import node_ports, ownership, share_plan
+from karmada_vc_agent.planning.metadata import without_claims
+from karmada_vc_agent.planning.orphans import is_orphan, namespaces_needed
+from karmada_vc_agent.status import cluster_status
+from karmada_vc_agent.status.cluster_registration import cluster_changes
+from karmada_vc_agent.status.conditions import find_condition
+from karmada_vc_agent.status.manifest_status import first_ordinal
+from karmada_vc_agent.status.readiness import READY
+from karmada_vc_agent.status.work_status import applied_of, compose_work_status, dispatching_of
+from karmada_vc_agent.translation.names import Names
+from karmada_vc_agent.translation.restore import names_of, restore, restore_text, restore_texts
+from karmada_vc_agent.translation.shape import malformed
+from karmada_vc_agent.translation.shared_names import index_keys
+from karmada_vc_agent.translation.translate import (
+    Absorbed,
+    Converted,
+    HostObject,
+    translate,
+)
+from tests.fakes import objects
+from tests.fakes.planned import at_once, plan_apply, plan_release
+from tests.fuzz import hostile, samples
+from tests.unit.translation import given
+
+NOW = "2026-02-02T00:00:00Z"
+HOST_UID = "3f2d9c1e-8a47-4c55-9a0b-6b1f0c2d7e11"
+
+
+class RefusedHereError(Exception):
+    """The decoder took the input for no object."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way in.
+
+    made: good inputs. read: reads one. allowed: what it documents to raise. as_bytes: the form
+    in which the input is torn apart, None where its values alone are spoiled.
+    """
+
+    name: str
+    made: Callable[[], Sequence[Any]]
+    read: Callable[[Any], object]
+    allowed: tuple[type[Exception], ...] = ()
+    read_bytes: Callable[[bytes], object] | None = None
+    as_bytes: Callable[[Any], bytes] = hostile.encoded
+
+    def spoiled(self, rng: random.Random) -> Any:
+        """Return an input; bytes or a value."""
+        sample = rng.choice(self.samples())
+        if self.read_bytes is not None and rng.random() < 0.5:
+            content = self.as_bytes(sample)
+            if rng.random() < 0.3:
+                content = self.as_bytes(hostile.mutated(rng, sample))
+            return hostile.torn(rng, content)
+        return hostile.mutated(rng, sample)
+
+    def samples(self) -> Sequence[Any]:
+        """Return the good inputs, made once."""
+        if self.name not in _SAMPLES:
+            _SAMPLES[self.name] = self.made()
+        return _SAMPLES[self.name]
+
+    def take(self, value: Any) -> bool:
+        """Read an input; return whether it was refused as documented, raise what was not."""
+        try:
+            if isinstance(value, bytes) and self.read_bytes is not None:
+                self.read_bytes(value)
+            else:
+                self.read(value)
+        except RefusedHereError:
+            return True
+        except self.allowed:
+            return True
+        return False
+
+
+_SAMPLES: dict[str, Sequence[Any]] = {}
+
+
+def through(codec: Codec[Any], value: Any) -> Any:
+    """Return an object as the watch would store it. Raises RefusedHereError."""
+    line = orjson.dumps({"type": "MODIFIED", "object": value})
+    return decoded(codec, line)
+
+
+def decoded(codec: Codec[Any], line: bytes) -> Any:
+    """Return the object of a watch event. Raises RefusedHereError."""
+    try:
+        event = codec.event(line)
+    except UnreadableError as error:
+        raise RefusedHereError from error
+    if event.obj is None:
+        unreadable = event.unreadable
+        assert event.type in ("BOOKMARK", "ERROR") or unreadable is not None, "nothing is told"
+        raise RefusedHereError
+    return event.obj
+
+
+# --- Works ------------------------------------------------------------------------------
+
+
+AROUND = given.surroundings()
+
+
+def _read_manifest(manifest: Any) -> None:
+    for namespaced in (True, False):
+        before = copy_object(manifest)
+        result = translate(manifest, namespaced, AROUND)
+        assert manifest == before, "translate() changed its input"
+        for made in _made(result):
+            orjson.dumps(made.obj)
+            restore(made.obj, AROUND)
+
+
+def _made(result: object) -> Iterable[HostObject]:
+    match result:
+        case HostObject():
+            return (result,)
+        case Converted(objects=converted):
+            return converted
+        case Absorbed():
+            return ()
+    text = result.text("branch-a", "Kind", "edge", "name")  # type: ignore[attr-defined]
+    assert text
+    return ()
+
+
+def _read_work(value: Any) -> None:
+    work = through(RawCodec(WorkShape), value)
+    list(namespaces_used(work))
+    found = manifests_of(work)
+    namespaces_needed([work])
+    applied_of(work.get("status"))
+    dispatching_of(work.get("status"))
+    for manifest in found:
+        gvk_of(manifest)
+        if not malformed(manifest):
+            first_ordinal(found, manifest)
+    compose_work_status(work.get("status"), [], [], found, NOW)
+
+
+# --- objects of the host ----------------------------------------------------------------
+
+
+def _read_host_object(value: Any) -> None:
+    live = through(RawCodec(), value)
+    virtual = restore(live, AROUND)
+    names = names_of(live, AROUND)
+    owning_work(live)
+    list(index_keys(live))
+    is_orphan(live, ())
+    ownership.is_managed(live)
+    node_ports.reassigned(live)
+    share_plan.plan_leave(live, "branch-a")
+    for ask in (interpreter.reflect_status, interpreter.interpret_health):
+        try:
+            answer = ask(virtual)
+        except InterpretationError:
+            continue
+        restore_texts(answer, names)
+    _plan(live)
+
+
+_DESIRED = samples.host_objects()[0]
+
+
+def _plan(live: Object) -> None:
+    desired = _DESIRED
+    for plan in (plan_apply, plan_release):
+        try:
+            plan(desired, live, interpreter.retain)
+            plan(live, desired, interpreter.retain)
+        except InterpretationError:
+            continue
+    shared = share_plan.plan_share(desired, live, "branch-a", _as_wanted)
+    at_once(shared)
+    without_claims(live)
+
+
+async def _as_wanted(merged: Object, _live: Object) -> Object:
+    return merged
+
+
+def _read_text(value: Any) -> None:
+    text = dig(value, "text")
+    if not isinstance(text, str):
+        raise RefusedHereError
+    names: Names = AROUND.names({"edge-v-branch-a": "edge"})
+    restore_text(text, names)
+    node_ports.taken_ports(text)
+
+
+# --- nodes, pods, namespaces ------------------------------------------------------------
+
+VIRTUAL_CLUSTERS = {
+    "branch-a": VirtualCluster("branch-a", given.virtual_cluster().node_selector),
+    "branch-b": objects.virtual_cluster("branch-b"),
+}
+
+
+def _read_node(value: Any) -> None:
+    _summed(through(StructCodec(Node), value))
+
+
+def _summed(node: Node) -> None:
+    store: Store[Node] = Store(StructCodec(Node))
+    membership = Membership(VIRTUAL_CLUSTERS.values(), store, lambda _: "")
+    store.apply(node)
+    membership.nodes_of("branch-a")
+    NodeTaints(membership, VIRTUAL_CLUSTERS).of("branch-a")
+    _summary([node], [])
+
+
+def _read_pod(value: Any) -> None:
+    _summary([], [through(StructCodec(Pod), value)])
+
+
+def _summary(nodes: list[Node], pods: list[Pod]) -> None:
+    good = [StructCodec(Node).event(_event(node)).obj for node in samples.nodes()]
+    known = [node for node in good if node is not None]
+    found = cluster_status.resource_summary([*known, *nodes], pods, pods, _MODELS, {"cpu": "1"})
+    assert found["allocatable"]["cpu"]
+    found = cluster_status.resource_summary([*known, *nodes], pods, pods, _MODELS)
+    orjson.dumps(found)
+    assert found["allocatable"]["memory"], "a neighbour's node is not counted"
+
+
+_MODELS = [{"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "9"}]}]
+
+
+def _event(obj: Object) -> bytes:
+    return orjson.dumps({"type": "ADDED", "object": obj})
+
+
+def _read_namespace(value: Any) -> None:
+    live = through(RawCodec(), value)
+    store: Store[Object] = Store(RawCodec())
+    claims = Claims(store, "karmada-vc-agent")
+    neighbour = objects.claimed("branch-b", "shop")
+    store.apply(neighbour)
+    store.apply(live)
+    claim_of(live)
+    is_made_by_agent(live)
+    unclaim(live)
+    store.remove(live)
+    if live["metadata"]["name"] != neighbour["metadata"]["name"]:
+        assert "shop" in claims.of("branch-b"), "the claim of a neighbour is gone"
+
+
+# --- Clusters ---------------------------------------------------------------------------
+
+
+def _read_cluster(value: Any) -> None:
+    cluster = through(ClusterCodec(), value)
+    store: Store[Object] = Store(ClusterCodec())
+    clusters = HubClusters(store, HOST_UID, ["branch-a", "branch-b"])
+    cluster.get("spec")
+    if isinstance(cluster.get("spec"), dict):
+        cluster["spec"]["id"] = clusters.id_of("branch-a")
+    store.apply(objects.cluster("branch-b", clusters.id_of("branch-b")))
+    store.apply(cluster)
+    for name in VIRTUAL_CLUSTERS:
+        clusters.namesake_or_double(name)
+        clusters.created_at(name)
+        clusters.is_ready(name)
+        clusters.is_deleting(name)
+    find_condition(dig(cluster, "status", "conditions"), READY)
+    cluster_changes(cluster, VIRTUAL_CLUSTERS["branch-a"], settings_changed=True)
+    observed = cluster_status.ObservedStatus("v1", [], {}, {}, [])
+    cluster_status.compose_cluster_status(cluster.get("status"), observed, NOW)
+
+
+# --- the interpreter --------------------------------------------------------------------
+
+
+def _read_customization(value: Any) -> None:
+    live = through(RawCodec(), value)
+    good = samples.customizations()[0]
+    good["metadata"]["name"] = "a-neighbour"
+    good["spec"]["target"]["kind"] = "Gadget"
+    scripts = customizations.index_scripts([live, good])
+    assert any(kind.kind == "Gadget" for kind, _ in scripts)
+    customizations.changed_kinds(scripts, {})
+
+
+def _read_webhooks(value: Any) -> None:
+    live = through(RawCodec(WebhooksShape), value)
+    good = samples.webhook_configurations()[0]
+    good["metadata"]["name"] = "a-neighbour"
+    hooks = webhook.webhooks_of([live, good])
+    assert [hook for hook in hooks if hook.uid == "a-neighbour/by-url"]
+    webhook.changed(hooks, [])
+    for hook in hooks:
+        hook.concerns(gvk_of({"apiVersion": "example.com/v1", "kind": "Widget"}))
+        assert isinstance(hook.timeout_s, int | float)
+        assert 0 < hook.timeout_s <= webhook.LONGEST_TIMEOUT_S
+
+
+def _read_answer(value: Any) -> None:
+    _read_answer_bytes(orjson.dumps(value))
+
+
+def _read_answer_bytes(content: bytes) -> None:
+    refused = 0
+    for operation in (RETAIN, INTERPRET_STATUS, INTERPRET_HEALTH):
+        try:
+            answer = webhook.read_answer("asked", operation, [objects.config_map()], content)
+            orjson.dumps(answer)
+        except HookError:
+            refused += 1
+    if refused == 3:
+        raise RefusedHereError
+
+
+def _read_service(value: Any) -> None:
+    service = through(RawCodec(ServiceShape), value)
+    reference = webhook.ServiceReference("ns", "hook", 443, "/interpret")
+    assert webhook.service_url(reference, service).startswith("https://")
+
+
+def _read_patch(value: Any) -> None:
+    apply_json_patch(objects.config_map(), value)
+
+
+# --- what the agent keeps, and what starts it ---------------------------------------------
+
+
+class _Answers:
+    """Stands for the client of the host: it has one ConfigMap."""
+
+    def __init__(self, state: Object) -> None:
+        self._state = state
+
+    async def get(self, _path: str) -> Object:
+        return self._state
+
+
+def _read_state(value: Any) -> None:
+    stored = through(RawCodec(), value)
+    state = AgentState(_Answers(stored), "ns", "agent")  # type: ignore[arg-type]  # reads only
+    at_once(state.load())
+    for name in state.clusters():
+        assert isinstance(name, str)
+    for name in VIRTUAL_CLUSTERS:
+        record = state.cluster(name)
+        assert record is None or isinstance(record.settings, str)
+
+
+def _read_settings(value: Any) -> None:
+    _read_settings_bytes(_as_yaml(value))
+
+
+def _read_settings_bytes(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "agent.yaml")
+        path.write_bytes(content)
+        try:
+            check_beyond_config(load_config(path, {}), ())
+        except ConfigError as error:
+            text = str(error)
+            assert len(text.splitlines()) == 1, f"more than one line: {text!r}"
+            assert text.isprintable(), f"not printable: {text!r}"
+            raise
+
+
+def _read_kubeconfig(value: Any) -> None:
+    _read_kubeconfig_bytes(_as_yaml(value))
+
+
+def _read_kubeconfig_bytes(content: bytes) -> None:
+    refused = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "config")
+        path.write_bytes(content)
+        files_of(path)
+        contexts = ("", "by-authority", "by-data")
+        reads: tuple[Callable[[str], object], ...] = (
+            lambda name: _token_of(parse_kubeconfig(content, path, name)),
+            lambda name: client_certificate(content, path, name),
+            lambda name: read_server(path, name),
+        )
+        for name in contexts:
+            for read in reads:
+                try:
+                    read(name)
+                except KubeconfigError as error:
+                    text = str(error)
+                    assert text.startswith(str(path)), f"names no file: {text!r}"
+                    assert len(text.splitlines()) == 1, f"more than one line: {text!r}"
+                    refused += 1
+    if refused == len(contexts) * len(reads):
+        raise RefusedHereError
+
+
+def _token_of(credentials: Credentials) -> None:
+    assert isinstance(credentials.server, str)
+    assert credentials.proxy is None or isinstance(credentials.proxy, str)
+    assert credentials.server_hostname is None or isinstance(credentials.server_hostname, str)
+    if credentials.token is not None:
+        try:
+            token = credentials.token()
+        except OSError:  # which the client takes for no answer
+            return
+        assert token is None or isinstance(token, str), f"a token is {token!r}"
+
+
+def _as_yaml(value: Any) -> bytes:
+    return yaml.safe_dump(value, allow_unicode=True).encode(errors="replace")
+
+
+def _read_refusal(value: Any) -> None:
+    _read_refusal_bytes(orjson.dumps(value))
+
+
+def _read_refusal_bytes(content: bytes) -> None:
+    for status in (400, 404, 409, 429, 500):
+        error = error_from_answer(status, content, content[:8].decode(errors="replace"))
+        assert isinstance(error, ApiError)
+        assert str(error)
+
+
+def _statuses() -> list[Object]:
+    return [
+        {
+            "kind": "Status",
+            "message": "no",
+            "reason": "Forbidden",
+            "code": 403,
+            "details": {"retryAfterSeconds": 1},
+        }
+    ]
+
+
+def _texts() -> list[Object]:
+    told = "admission webhook denied: namespace edge-v-branch-a, port 30080: provided port is"
+    return [{"text": told}, {"text": "spec.ports[0].nodePort: Invalid value: 30080: taken"}]
+
+
+WAYS: dict[str, Way] = {
+    way.name: way
+    for way in (
+        Way("manifests", samples.manifests, _read_manifest),
+        Way("works", samples.works, _read_work),
+        Way("host-objects", samples.host_objects, _read_host_object),
+        Way("answers-in-words", _texts, _read_text),
+        Way("nodes", samples.nodes, _read_node),
+        Way("pods", samples.pods, _read_pod),
+        Way("namespaces", samples.namespaces, _read_namespace),
+        Way("clusters", samples.clusters, _read_cluster),
+        Way("customizations", samples.customizations, _read_customization),
+        Way("webhook-configurations", samples.webhook_configurations, _read_webhooks),
+        Way(
+            "webhook-answers",
+            samples.webhook_answers,
+            _read_answer,
+            read_bytes=_read_answer_bytes,
+        ),
+        Way("webhook-services", samples.services, _read_service, (HookError,)),
+        Way(
+            "json-patches",
+            lambda: [[{"op": "replace", "path": "/data/value", "value": 1}]],
+            _read_patch,
+            (JsonPatchError,),
+        ),
+        Way("agent-state", samples.states, _read_state),
+        Way(
+            "settings",
+            lambda: [samples.settings()],
+            _read_settings,
+            (ConfigError,),
+            _read_settings_bytes,
+            _as_yaml,
+        ),
+        Way(
+            "kubeconfig",
+            lambda: [samples.kubeconfig()],
+            _read_kubeconfig,
+            (KubeconfigError,),
+            _read_kubeconfig_bytes,
+            _as_yaml,
+        ),
+        Way("refusals", _statuses, _read_refusal, read_bytes=_read_refusal_bytes),
+    )
+}
+"""The ways in, by name; those that take a running service stand in world.py."""
