@@ -1,7 +1,6 @@
 """A FederatedResourceQuota becomes a ResourceQuota of each virtual cluster; its use is summed."""
 
 from e2e.lab import objects
-from e2e.lab.api import Object
 from e2e.lab.lab import Group, Lab
 from e2e.lab.wait import eventually
 
@@ -12,7 +11,9 @@ def test_quota_is_divided_and_its_use_is_summed(lab: Lab) -> None:
     groups = [lab.group("a"), lab.group("b")]
     lab.serve(*groups)
     namespace = lab.namespace()
-    quota = lab.hub.create(_quota(namespace, {groups[0].name: "3", groups[1].name: "5"}))
+    quota = lab.hub.create(
+        objects.federated_quota(namespace, {groups[0].name: "3", groups[1].name: "5"})
+    )
     for group, pods in zip(groups, ("3", "5"), strict=True):
         path = f"/api/v1/namespaces/{group.host_namespace(namespace)}/resourcequotas/shared"
         live = eventually(lab.host.get, path)
@@ -39,17 +40,3 @@ def _assert_status_reported(lab: Lab, group: Group) -> None:
     entry = works[0]["status"]["manifestStatuses"][0]
     assert entry["identifier"]["kind"] == "ResourceQuota"
     assert "status" in entry
-
-
-def _quota(namespace: str, pods: dict[str, str]) -> Object:
-    return {
-        "apiVersion": "policy.karmada.io/v1alpha1",
-        "kind": "FederatedResourceQuota",
-        "metadata": {"name": "shared", "namespace": namespace},
-        "spec": {
-            "overall": {"pods": "8"},
-            "staticAssignments": [
-                {"clusterName": name, "hard": {"pods": count}} for name, count in pods.items()
-            ],
-        },
-    }

@@ -9,6 +9,7 @@ from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import Group, Lab
 from e2e.lab.wait import eventually
+from e2e.lab.works import condition
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
 QUOTAS = collection("v1", "ResourceQuota")
@@ -99,6 +100,21 @@ def test_a_quota_made_smaller_or_removed_by_hand_is_put_right(lab: Lab) -> None:
     eventually(look)
 
 
+def test_a_quota_of_karmada_beside_ours_stops_nothing(lab: Lab) -> None:
+    group = lab.group("a", nodes=2)
+    lab.serve(group.settings(quota={"pods": 4}))
+    first, second = lab.namespace("-1"), lab.namespace("-2")
+    for namespace in (first, second):
+        lab.hub.create(objects.federated_quota(namespace, {group.name: "8"}))
+        path = f"{collection('v1', 'ResourceQuota', group.host_namespace(namespace))}/shared"
+        eventually(lab.host.get, path)
+    lab.propagate([objects.deployment(first, replicas=3)], group)
+    eventually(_has_pods, lab, group, 3)
+    eventually(_adds_up, lab, group, 4)
+    divided = condition(lab.cluster(group.name), "QuotaDivided")
+    assert divided["status"] == "True", divided
+
+
 def test_replicas_are_divided_by_what_each_branch_may_use(lab: Lab) -> None:
     small, large = lab.group("small", nodes=2), lab.group("large", nodes=2)
     model = {"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "8"}]}
@@ -141,7 +157,8 @@ def pods_of(lab: Lab, group: Group) -> int:
 def enforced(lab: Lab, group: Group) -> int:
     """Return what the server admits pods by, all namespaces together."""
     quotas = lab.host.list(QUOTAS, f"{CLUSTER_LABEL}={group.name}")
-    hard = ((quota.get("status") or {}).get("hard") or {} for quota in quotas)
+    ours = [quota for quota in quotas if quota["metadata"]["name"] == "vc-quota"]
+    hard = ((quota.get("status") or {}).get("hard") or {} for quota in ours)
     return sum(int(amounts.get("pods", 0)) for amounts in hard)
 
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.fleet.agent_node import check_apart_from_tenants
 from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.api_servers import KUBE_SYSTEM_PATH, check_apart, check_karmada
 from karmada_vc_agent.fleet.census import HOST, HUB
@@ -31,6 +32,7 @@ from karmada_vc_agent.kube.errors import KubeError, UnreachableError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.kube.reachability import Reachability
 from karmada_vc_agent.kube.supervisor import Supervisor
+from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.service.clients import Clients
 from karmada_vc_agent.service.service import FINISH_S, LAST_EVENTS_S, Service
 from karmada_vc_agent.telemetry.health import Remark
@@ -62,6 +64,7 @@ class Agent:
         host: Credentials,
         reregister: frozenset[str] = frozenset(),
         metrics: Metrics | None = None,
+        node: str = "",
     ) -> None:
         try:
             # Before it is stored: after that no other template is accepted.
@@ -72,6 +75,7 @@ class Agent:
         self._hub_credentials = hub
         self._host_credentials = host
         self._reregister = reregister
+        self._node = node
         self._virtual_clusters = {vc.name: vc for vc in config.virtual_clusters}
         self._election: LeaderElection | None = None
         self._clients: Clients | None = None
@@ -212,6 +216,8 @@ class Agent:
             "read namespace kube-system on the hub",
             lambda: check_apart(clients.hub_urgent, kube_system["metadata"]["uid"]),
         )
+        if config.tenancy == STRICT:
+            await _insist("read the agent's own node", lambda: self._check_node(clients))
         state = AgentState(clients.host, config.agent_namespace, config.agent_name)
         await _insist("prepare the agent's namespace on the host", state.ensure_namespace)
         async with asyncio.TaskGroup() as group:
@@ -239,6 +245,7 @@ class Agent:
                 self._reregister,
                 Lead(self._identity, self._is_leading),
                 self._metrics,
+                self._node,
             )
             self._service = service
             if self._election is not None:
@@ -247,6 +254,10 @@ class Agent:
             await service.run(stop)
             if lead is not None:
                 lead.cancel()
+
+    async def _check_node(self, clients: Clients) -> None:
+        vcs = self._config.virtual_clusters
+        await check_apart_from_tenants(clients.host_urgent, self._node, vcs)
 
     def _new_election(self, host: ApiClient) -> LeaderElection:
         config = self._config

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from karmada_vc_agent.config.durations import format_duration
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import DURATIONS, FLAGS, AgentConfig, camel
+from karmada_vc_agent.fleet.agent_node import VARIABLE
 from karmada_vc_agent.fleet.agent_state import StateError
 from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.credentials import Credentials
@@ -52,7 +54,7 @@ A minimal agent.yaml:
   kind: AgentConfig
   virtualClusters:
   - name: branch-a
-    nodeSelector: {matchLabels: {branch: a}}
+    nodeNames: [edge-1, edge-2]
 """
 
 
@@ -197,7 +199,7 @@ def _serve(
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             metrics = Metrics()
-            agent = Agent(config, hub, host, reregister, metrics)
+            agent = Agent(config, hub, host, reregister, metrics, os.environ.get(VARIABLE, ""))
             runner.run(_run_until_signal(agent, config, metrics))
     except (ConfigError, LeadLostError, StateError, BaseExceptionGroup) as error:
         return _exit_code(_innermost(error))

@@ -76,6 +76,12 @@ ALLOWED: tuple[Allowed, ...] = (
         "a condition of ours says what keeps pods on the nodes of the virtual cluster",
         f"{_RULES} 3.5",
     ),
+    Allowed(
+        "cluster-conditions",
+        "cluster.status.conditions.GroupTrusted",
+        "a condition of ours says whether nodes could write themselves into the group",
+        f"{_RULES} 3.1",
+    ),
     *(
         Allowed(
             "cluster-version-and-apis",

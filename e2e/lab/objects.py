@@ -173,3 +173,18 @@ def node(name: str, labels: dict[str, str], cpu: str = "4", *, is_played: bool =
         },
         "status": {"capacity": resources, "allocatable": resources},
     }
+
+
+def federated_quota(namespace: str, pods: dict[str, str]) -> Object:
+    """Return a FederatedResourceQuota of pods, by Cluster; each gets ResourceQuota `shared`."""
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "FederatedResourceQuota",
+        "metadata": {"name": "shared", "namespace": namespace},
+        "spec": {
+            "overall": {"pods": "8"},
+            "staticAssignments": [
+                {"clusterName": name, "hard": {"pods": count}} for name, count in pods.items()
+            ],
+        },
+    }

@@ -27,11 +27,18 @@ class Condition(Struct, rename="camel", gc=False):
     status: str = ""
 
 
-class NodeStatus(Struct, gc=False):
+class NodeInfo(Struct, rename="camel", gc=False, frozen=True):
+    """What a kubelet says of itself."""
+
+    kubelet_version: str = ""
+
+
+class NodeStatus(Struct, rename="camel", gc=False):
     """Status of a Node; allocatable maps resource names to quantities."""
 
     allocatable: dict[str, str] = field(default_factory=dict)
     conditions: list[Condition] = field(default_factory=list)
+    node_info: NodeInfo = field(default_factory=NodeInfo)
 
 
 class Taint(Struct, gc=False, frozen=True):

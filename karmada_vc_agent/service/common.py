@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.fleet.agent_node import AgentNode
 from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.divisions import Divisions
 from karmada_vc_agent.fleet.judgements import HubContact, Judgements
@@ -58,6 +59,7 @@ class Common:
     judgements: Judgements
     contact: HubContact
     divisions: Divisions
+    agent_node: AgentNode
     supervisor: Supervisor
 
 

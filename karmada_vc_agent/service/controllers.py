@@ -20,17 +20,21 @@ from karmada_vc_agent.fleet.census import HUB, Census, StatusMeter
 from karmada_vc_agent.fleet.judgements import LEASE
 from karmada_vc_agent.kube.controller import Controller, Requeue
 from karmada_vc_agent.kube.health_probe import HealthProbe
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.switches import (
     CERT_ROTATION,
     CLUSTER_RESOURCE_MODELING,
     CLUSTER_STATUS,
     EXECUTION,
 )
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.service.common import Common, now
 from karmada_vc_agent.service.leases import Leases, Reconcile
 from karmada_vc_agent.service.placement_parts import PlacementParts
 from karmada_vc_agent.service.queues import FEW_WORKERS
 from karmada_vc_agent.service.work_parts import WorkParts
+from karmada_vc_agent.status.conditions import Condition
+from karmada_vc_agent.status.group_trusted import group_trusted
 from karmada_vc_agent.status.readiness import Thresholds
 
 LEASE_WORKERS = 8
@@ -131,7 +135,7 @@ class Controllers:
             claims=common.stores.claims,
             cluster_scoped_kinds=common.settings.cluster_scoped_kinds,
             placement=self._placement.guard.condition,
-            more=(self._quotas.condition,),
+            more=(self._quotas.condition, common.agent_node.condition, self._group_trusted),
         )
         thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
         return ClusterStatusController(
@@ -149,6 +153,13 @@ class Controllers:
             now=now,
             instrument=StatusMeter(common.metrics, self._census),
         )
+
+    def _group_trusted(self, vc: VirtualCluster, _live: Object) -> list[Condition]:
+        trust = self._common.stores.trust
+        found = group_trusted(
+            vc, has_kubeedge=trust.has_kubeedge, node_restriction=trust.node_restriction
+        )
+        return [found]
 
     # --- the host -----------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE
 from karmada_vc_agent.controllers.orphans import FIRST_LOOK_S
 from karmada_vc_agent.controllers.placement_guard import EVERYTHING, IN_EFFECT_WITHIN_S
 from karmada_vc_agent.controllers.registration import RegistrationController
+from karmada_vc_agent.fleet.agent_node import AgentNode
 from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.census import Census, Counted, controller_label
 from karmada_vc_agent.fleet.divisions import Divisions
@@ -58,6 +59,7 @@ class Service:
         reregister: frozenset[str],
         lead: Lead,
         metrics: Metrics,
+        node: str = "",
     ) -> None:
         stores = Stores(config, clients, host_uid)
         self._common = common = Common(
@@ -79,6 +81,7 @@ class Service:
             judgements=Judgements(),
             contact=HubContact(config.cluster_lease_duration),
             divisions=Divisions(),
+            agent_node=AgentNode(node, stores.nodes, stores.membership),
             supervisor=Supervisor(metrics.part_restarted),
         )
         if CLUSTER_STATUS in common.switches:
@@ -212,6 +215,7 @@ class Service:
             "work watches": works.watches.run,
             "events": works.recorder.run,
             "policies": self._placement.policies.run,
+            "node trust": self._common.stores.trust.run,
             "interpreter rules": works.interpreter_rules.run,
             "hook probes": works.hook_probes.run,
             "served kinds": works.served_kinds.run,

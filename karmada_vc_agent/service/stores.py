@@ -14,6 +14,7 @@ from karmada_vc_agent.fleet.hub_clusters import (
 )
 from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.fleet.node_taints import NodeTaints
+from karmada_vc_agent.fleet.node_trust import NodeTrust
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
@@ -40,6 +41,7 @@ class Stores:
         agent = agent_id(config.agent_namespace, config.agent_name)
         self.clusters = HubClusters(clusters, host_uid, names, agent)
         self.membership = Membership(config.virtual_clusters, self.nodes, self.clusters.created_at)
+        self.trust = NodeTrust(clients.host_urgent, self.nodes)
         self.taints = NodeTaints(self.membership, {vc.name: vc for vc in config.virtual_clusters})
         self.claims = Claims(self.namespaces, config.agent_name)
         hub, host = clients.hub, clients.host

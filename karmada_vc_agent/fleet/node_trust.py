@@ -1,0 +1,86 @@
+"""What decides whether nodes can be trusted with labels: KubeEdge, and NodeRestriction."""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Iterator
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node
+from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.status.agent_apart import EDGE_LABEL
+
+_log = logging.getLogger(__name__)
+
+PLUGIN = "NodeRestriction"
+API_SERVERS = ("/api/v1/namespaces/kube-system/pods", {"labelSelector": "component=kube-apiserver"})
+"""Where kubeadm and its kin run them; elsewhere nothing tells how they were started."""
+LOOK_S = 600.0
+_KUBEEDGE = "kubeedge"
+_ENABLE, _DISABLE = "--enable-admission-plugins", "--disable-admission-plugins"
+
+
+class NodeTrust:
+    """Follows the nodes, and looks now and then how the API servers of the host were started."""
+
+    def __init__(self, host: ApiClient, nodes: Store[Node]) -> None:
+        self._host = host
+        self._edges: set[str] = set()
+        self.node_restriction: bool | None = None
+        nodes.add_handler(self._changed)
+
+    @property
+    def has_kubeedge(self) -> bool:
+        """Whether there is a node of KubeEdge."""
+        return bool(self._edges)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Ask for the Pods of the API servers; without an answer what was known stays."""
+        path, query = API_SERVERS
+        try:
+            pods = (await self._host.get(path, query)).get("items") or []
+        except KubeError as error:
+            _log.debug("Cannot look at the API servers of the host", extra={"reason": str(error)})
+            return
+        self.node_restriction = all(_is_on(pod) for pod in pods) if pods else None
+
+    def _changed(self, _old: Node | None, new: Node | None) -> None:
+        node = new or _old
+        if node is None:
+            return
+        if new is not None and is_kubeedge(new):
+            self._edges.add(node.metadata.name)
+        else:
+            self._edges.discard(node.metadata.name)
+
+
+def is_kubeedge(node: Node) -> bool:
+    """Whether a node is an edge of KubeEdge, by its label or by what its kubelet calls itself."""
+    version = node.status.node_info.kubelet_version
+    return EDGE_LABEL in node.metadata.labels or _KUBEEDGE in version
+
+
+def _is_on(pod: Object) -> bool:
+    arguments = list(_arguments(pod))
+    return PLUGIN in _plugins(arguments, _ENABLE) and PLUGIN not in _plugins(arguments, _DISABLE)
+
+
+def _plugins(arguments: list[str], flag: str) -> set[str]:
+    """Return the values of a flag, given as `--flag=a,b` or as `--flag a,b`."""
+    values = [text.partition("=")[2] for text in arguments if text.startswith(f"{flag}=")]
+    values += [after for text, after in itertools.pairwise(arguments) if text == flag]
+    return {plugin for value in values for plugin in value.split(",")}
+
+
+def _arguments(pod: Object) -> Iterator[str]:
+    for container in dig(pod, "spec", "containers") or ():
+        for field in ("command", "args"):
+            yield from (text for text in container.get(field) or () if isinstance(text, str))

@@ -1,0 +1,70 @@
+"""GroupTrusted: who could write what a group rests on."""
+
+import pytest
+
+from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+from karmada_vc_agent.status.group_trusted import group_trusted
+from tests.fakes import objects
+
+RESTRICTED = "node-restriction.kubernetes.io/branch"
+BELOW = "edge.node-restriction.kubernetes.io/branch"
+LOOKS_LIKE_IT = "not-node-restriction.kubernetes.io/branch"
+NAMES = {"node_selector": LabelSelector(), "node_names": ("n1",)}
+
+
+def by(*keys: str) -> dict[str, LabelSelector]:
+    return {"node_selector": LabelSelector(dict.fromkeys(keys, "a"))}
+
+
+EXPRESSED = {
+    "node_selector": LabelSelector(
+        {RESTRICTED: "a"}, (Requirement("zone", "In", frozenset(("x",))),)
+    )
+}
+
+
+@pytest.mark.parametrize("node_restriction", [True, False, None])
+@pytest.mark.parametrize("has_kubeedge", [True, False])
+def test_names_can_be_trusted_everywhere(
+    has_kubeedge: bool,
+    node_restriction: bool | None,
+) -> None:
+    vc = objects.virtual_cluster("branch-a", **NAMES)
+    found = group_trusted(vc, has_kubeedge=has_kubeedge, node_restriction=node_restriction)
+    assert (found["status"], found["reason"]) == ("True", "NodeNames")
+
+
+@pytest.mark.parametrize(
+    ("settings", "has_kubeedge", "node_restriction", "expected"),
+    [
+        (by(RESTRICTED), False, True, ("True", "NodeRestriction")),
+        (by(RESTRICTED, BELOW), False, True, ("True", "NodeRestriction")),
+        (by(RESTRICTED), False, False, ("False", "NodeRestrictionOff")),
+        (by(RESTRICTED), False, None, ("Unknown", "NodeRestrictionNotKnown")),
+        (by(RESTRICTED), True, True, ("False", "KubeEdge")),
+        (by("branch"), False, True, ("False", "NodesLabelThemselves")),
+        (by("branch"), True, True, ("False", "KubeEdge")),
+        (by(LOOKS_LIKE_IT), False, True, ("False", "NodesLabelThemselves")),
+        (by(RESTRICTED, "branch"), False, True, ("False", "NodesLabelThemselves")),
+        (EXPRESSED, False, True, ("False", "NodesLabelThemselves")),
+        (by("branch") | {"node_names": ("n1",)}, False, True, ("False", "NodesLabelThemselves")),
+    ],
+)
+def test_labels_are_as_good_as_what_keeps_nodes_from_them(
+    settings: dict[str, LabelSelector],
+    has_kubeedge: bool,
+    node_restriction: bool | None,
+    expected: tuple[str, str],
+) -> None:
+    vc = objects.virtual_cluster("branch-a", **settings)
+    found = group_trusted(vc, has_kubeedge=has_kubeedge, node_restriction=node_restriction)
+    assert (found["status"], found["reason"]) == expected
+
+
+def test_message_says_which_labels_and_what_helps() -> None:
+    vc = objects.virtual_cluster("branch-a", **by(RESTRICTED, "zone", "branch"))
+    found = group_trusted(vc, has_kubeedge=False, node_restriction=True)
+    assert found["message"] == (
+        f"the group rests on labels branch, {RESTRICTED}, zone, and a node may give itself labels "
+        "branch, zone; choose nodes by nodeNames or node-restriction.kubernetes.io/ labels"
+    )
