@@ -98,6 +98,10 @@ class Agent:
         if self._service is not None and checks.get(HUB) is None:
             # It may answer and yet accept nothing, as with a certificate that expired.
             checks[HUB] = self._service.not_accepted()
+        for server, client in self._lanes():
+            if client.history.is_in_doubt and checks.get(server) is None:
+                text = f"the API server of the {server} went back in time; looking at all again"
+                checks[server] = Remark(text)
         checks["phase"] = f"{self._phase}: {self._waits_for}" if self._phase == STARTING else None
         unlisted = self._service.unlisted() if self._service is not None else []
         checks["lists"] = (
@@ -112,6 +116,11 @@ class Agent:
         checks["agents"] = (told if is_idle else Remark(told)) or None
         checks["rights"] = self._clients.missing_rights() if self._clients is not None else None
         return checks
+
+    def _lanes(self) -> tuple[tuple[str, ApiClient], ...]:
+        """Return hub and host, each with one of its clients."""
+        clients = self._clients
+        return ((HUB, clients.hub), (HOST, clients.host)) if clients is not None else ()
 
     def liveness(self) -> dict[str, str | None]:
         """Return what is stuck in this process; an API server that is away is not."""
@@ -131,6 +140,8 @@ class Agent:
         )
         for server, reachability in self._reachability.items():
             yield Sample("api_server_reachable", (server,), reachability.is_reachable)
+        for server, client in self._lanes():
+            yield Sample("api_server_went_back_total", (server,), client.history.went_back)
         if self._election is not None:
             leads = self._election.is_leading()
             yield Sample("leader_election_master_status", (self._config.agent_name,), leads)

@@ -13,7 +13,7 @@ from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
 from karmada_vc_agent.kube.renew_time import SKEW_S, renew_time, seconds_ahead
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
-from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.model.objects import Object, annotations_of, uid_of
 
 _log = logging.getLogger(__name__)
 
@@ -51,12 +51,14 @@ class ClusterLeaseController:
         self._on_skew = on_skew
         self._now = now
         self._leases: dict[str, Object] = {}
+        self._written: dict[str, tuple[str, str]] = {}
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Renew the Lease of one virtual cluster; ends when its Cluster is gone."""
         cluster = self._clusters.ours(name)
         if cluster is None:
             self._leases.pop(name, None)
+            self._written.pop(name, None)
             return None
         if not self._lead.may_report():
             self._leases.pop(name, None)
@@ -65,13 +67,16 @@ class ClusterLeaseController:
         try:
             if lease is None:
                 lease = await self._read_or_create(cluster)
+                self._check_time(name, lease)
                 self._tell_skew(name, lease)
             self._lead.meet(annotations_of(lease).get(LEASE_HOLDER_ANNOTATION))
             if not self._lead.may_report():
                 return Requeue(self._interval_s)
-            self._leases[name] = await self._hub.replace(
+            written = await self._hub.replace(
                 f"{LEASES_PATH}/{name}", self._renewed(lease, cluster)
             )
+            self._leases[name] = written
+            self._written[name] = (uid_of(written), written["metadata"]["resourceVersion"])
         except (ConflictError, NotFoundError):
             self._leases.pop(name, None)
             raise
@@ -89,6 +94,17 @@ class ClusterLeaseController:
                 "metadata": {"name": name, "namespace": karmada.LEASE_NAMESPACE},
             }
             return await self._hub.create(LEASES_PATH, self._renewed(lease, cluster))
+
+    def _check_time(self, name: str, lease: Object) -> None:
+        """Notice a hub that has a Lease as it was before our last renewal, as after a restore.
+
+        Versions of the hub only grow, so they may have passed long since where they were; this
+        one says so all the same, for nobody but this agent renews it.
+        """
+        uid, version = self._written.get(name, ("", ""))
+        if uid == uid_of(lease):
+            found = str(lease["metadata"].get("resourceVersion") or "")
+            self._hub.history.check(version, found, f"lease {name}")
 
     def _tell_skew(self, name: str, lease: Object) -> None:
         """Warn of a clock that is behind the one by which a Lease was renewed before."""

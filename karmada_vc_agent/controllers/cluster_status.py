@@ -171,7 +171,9 @@ class ClusterStatusController:
             self._tell(name, started, status, None)
             return Requeue(self._times.frequency_s)
         http_status = await self._host.probe.status()
-        ready = self._damped(name, observed_ready(http_status))
+        is_in_doubt = self._host.client.history.is_in_doubt
+        observed = _IN_DOUBT if is_in_doubt else observed_ready(http_status)
+        ready = self._damped(name, observed)
         is_ready = ready["status"] == "True"
         self._judgements.judge(name, ready)
         status = live
@@ -332,6 +334,16 @@ _BARRED = Condition(
     message="the host is clean, and the agent has no more rights in the execution namespace",
 )
 """Written at once, without damping, so that Karmada strips the finalizers (contract 1.9)."""
+
+
+_IN_DOUBT = Condition(
+    type=READY,
+    status="False",
+    reason="ClusterWentBackInTime",
+    message="the API server of the cluster went back in time, as after a restore from a backup; "
+    "everything on it is looked at again",
+)
+"""Damped like an outage: what is known of the host is of another time until then."""
 
 
 def _network_isolation(vc: VirtualCluster, live: Object) -> list[Condition]:

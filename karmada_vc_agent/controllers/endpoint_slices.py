@@ -127,6 +127,8 @@ class EndpointSliceController:
             return None  # its Works go with the execution namespace, and the hub finalises them
         if not self._o.clusters.is_ready(cluster):
             raise NotReadyError(f"cluster({cluster}) not ready")
+        if self._o.host.history.is_in_doubt:
+            return SYNCING  # what it does not have now may be there at the second look
         slices = await self._store(self._slices, ENDPOINT_SLICE)
         exports = None
         if rules.SERVICE_EXPORT in self._reporters:

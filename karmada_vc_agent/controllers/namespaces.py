@@ -186,6 +186,10 @@ class NamespaceController:
             if not self._locks[pair].locked():
                 del self._locks[pair]
 
+    def forget_all(self) -> None:
+        """Forget which namespaces have their defaults: the host went back in time."""
+        self._equipped.clear()
+
     def is_going(self, name: str) -> bool:
         """Whether a host namespace is being deleted."""
         live = self._claims.store.get("", name)

@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 
 _CLUSTER_PREFIX = "cluster."
 _TEMPLATE_KEY = "namespaceTemplate"
+RETRY_S = 1.0
 
 
 class StateError(Exception):
@@ -70,6 +71,29 @@ class AgentState:
                     "Going on without a record that cannot be read; it is written anew",
                     extra={"config_map": f"{self._namespace}/{self._name}", "key": one_line(key)},
                 )
+
+    async def follow_time(self) -> None:
+        """Write all that is known whenever the host goes back in time, and this with it."""
+        history = self._client.history
+        epoch, is_written = history.epoch, True
+        while True:
+            if is_written:
+                await history.moved_on(epoch)
+            epoch, is_written = history.epoch, False
+            try:
+                await self._write_again()
+                is_written = True
+            except KubeError:
+                await asyncio.sleep(RETRY_S)  # the client tells of an outage
+
+    async def _write_again(self) -> None:
+        async with self._lock:
+            try:
+                await self._client.merge_patch(self._path, {"data": self._values})
+            except NotFoundError:
+                await self.ensure_namespace()
+                await self._create()
+                await self._client.merge_patch(self._path, {"data": self._values})
 
     async def check_template(self, template: str) -> None:
         """Fix the namespace template at its first use. Raises StateError where it changed."""

@@ -154,6 +154,10 @@ class HostObjects:
             key: known for key, known in self._memory.items() if known.cluster != cluster
         }
 
+    def forget_all(self) -> None:
+        """Forget what was written: the host went back in time, and its generations count anew."""
+        self._memory.clear()
+
     async def remove(self, resource: Resource, desired: Object, as_user: str = "") -> None:
         """Delete the live object in the background, if it is ours to delete."""
         key = key_of(desired)

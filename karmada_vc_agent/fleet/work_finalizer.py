@@ -5,6 +5,9 @@ may vanish before the Works do. So all its Works are cleaned as soon as the Clus
 deletion mark; when the hub then refuses the finalizers, the Cluster is reported not Ready,
 upon which Karmada strips them itself.
 
+While hub or host may be of another time (kube/history.py), as after a restore from a backup,
+nothing is cleaned: a deletion that is true is still there at the second look.
+
 A Work may be made anew under its name before anybody looked at the end of the first, and a
 Cluster likewise: what is remembered of either is remembered of its uid.
 """
@@ -42,12 +45,14 @@ class WorkFinalizer:
     def __init__(
         self,
         hub: ApiClient,
+        host: ApiClient,
         clusters: HubClusters,
         works: Works,
         manifests: Manifests,
         on_barred: Callable[[str], None],
     ) -> None:
         self._hub = hub
+        self._host = host
         self._clusters = clusters
         self._works = works
         self._manifests = manifests
@@ -88,6 +93,7 @@ class WorkFinalizer:
             self._cleaned[key] = metadata["uid"]
             return
         if not self._is_cleaned(work):
+            self._wait_for_second_look()
             await self._clean(vc, work)
             self._cleaned[key] = metadata["uid"]
         rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
@@ -116,6 +122,12 @@ class WorkFinalizer:
         else:
             work["metadata"].pop("managedFields", None)
             store.observe(work)
+
+    def _wait_for_second_look(self) -> None:
+        """Raise NotReadyError while the word of hub or host may be an old one."""
+        for client in (self._hub, self._host):
+            if client.history.is_in_doubt:
+                raise NotReadyError(f"{client.name} went back in time and is looked at again")
 
     async def _clean(self, vc: VirtualCluster, work: Object) -> None:
         work_id = f"{work['metadata']['namespace']}/{work['metadata']['name']}"

@@ -27,6 +27,7 @@ from karmada_vc_agent.kube.errors import (
     UnwritableError,
     error_from_answer,
 )
+from karmada_vc_agent.kube.history import History
 from karmada_vc_agent.kube.instruments import NOBODY, ClientInstrument
 from karmada_vc_agent.kube.permissions import Denials, Need, need_of
 from karmada_vc_agent.kube.rate_limit import TokenBucket
@@ -56,6 +57,7 @@ class ApiClient:
     may_write: asked before every write; while it is False, writes fail as unreachable. So a
     process that may have lost its lead cannot change anything.
     credentials: may be replaced at any time; counts from the next request on.
+    history: shared by all clients of one server.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class ApiClient:
         self.answered_at: float | None = None
         self.lost_at: float | None = None
         self.instrument: ClientInstrument = NOBODY
+        self.history = History(name)
         self.denials = Denials(time.monotonic)
         self._recovery_listeners: list[Callable[[], None]] = []
 

@@ -21,7 +21,7 @@ from karmada_vc_agent.kube.errors import (
     UnreachableError,
 )
 from karmada_vc_agent.kube.renew_time import renew_time
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import Object, dig, uid_of
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class LeaderElection:
         self._clock = clock
         self._renewed_at: float | None = None
         self._seen: tuple[str, float] | None = None
+        self._written: tuple[str, str] = ("", "")
         self._listeners: list[Callable[[], None]] = []
 
     def on_regained(self, listener: Callable[[], None]) -> None:
@@ -137,6 +138,7 @@ class LeaderElection:
         except NotFoundError:
             return await self._create(started)
         holder = str(dig(lease, "spec", "holderIdentity") or "")
+        self._check_time(lease)
         if holder not in ("", self._identity) and not self._has_run_out(lease):
             return holder
         spec = self._spec(lease)
@@ -144,9 +146,19 @@ class LeaderElection:
             spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
         else:
             spec["leaseTransitions"] += 1
-        await self._client.replace(f"{self._path}/{self._name}", {**lease, "spec": spec})
+        answer = await self._client.replace(f"{self._path}/{self._name}", {**lease, "spec": spec})
+        self._written = _mark(answer)
         self._renewed_at = started
         return self._identity
+
+    def _check_time(self, lease: Object) -> None:
+        """Notice a server that has our Lease as it was before: nobody but us renews it.
+
+        Its versions grow, so they alone may have passed where they were.
+        """
+        uid, version = _mark(lease)
+        if uid == self._written[0]:
+            self._client.history.check(self._written[1], version, f"lease {self._name}")
 
     async def _create(self, started: float) -> str:
         lease = {
@@ -186,3 +198,8 @@ def _transitions(lease: Object) -> int:
     """Return how often the Lease changed hands; where the server can count no further, from 0."""
     count = dig(lease, "spec", "leaseTransitions")
     return count if isinstance(count, int) and 0 <= count < _MAX_INT32 else 0
+
+
+def _mark(lease: Object) -> tuple[str, str]:
+    """Return uid and version of a Lease."""
+    return uid_of(lease), str(dig(lease, "metadata", "resourceVersion") or "")

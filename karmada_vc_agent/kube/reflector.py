@@ -1,7 +1,9 @@
 """List and watch one resource into a Store, and go on after every fault.
 
 The list comes in pages of 500; the watch resumes where it was after a lost connection and
-starts over with a list only where the server has forgotten that version (410).
+starts over with a list only where the server has forgotten that version (410), or where its time
+went back (history.py). Watches from a version that is yet to come are silent, so after a watch
+that told nothing, and after a lost connection, one small request asks where the server is.
 
 An object that cannot be read is named and costs its neighbours nothing; what was known of
 it stays. A fault of our own is logged, and the resource listed again after a pause.
@@ -15,7 +17,9 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
-from karmada_vc_agent.kube.client import ApiClient
+import orjson
+
+from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
 from karmada_vc_agent.kube.errors import (
     ApiError,
@@ -28,6 +32,7 @@ from karmada_vc_agent.kube.errors import (
     error_from_answer,
 )
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import dig
 
 _log = logging.getLogger(__name__)
 
@@ -61,31 +66,31 @@ class Reflector(Generic[T]):
         self._complaint = ""
         self._source = f"{path}?{urlencode(self._query)}"
         self._named: dict[str, str] = {}
+        self._epoch = 0
 
     async def run(self) -> None:
         """List and watch until cancelled."""
         self.store.on_fault = lambda part: self._client.instrument.failed(self.path, part)
+        self._client.history.join(self)
         try:
             await self._follow()
         finally:
+            self._client.history.leave(self)
             self._client.instrument.unreadable(self._source, self.path, {})
 
     async def _follow(self) -> None:
         failures = 0
         while True:
             try:
-                if self._version is None:
+                if failures and self._version is not None:
+                    await self._ask_where_the_server_is()
+                if self._version is None or self._epoch != self._client.history.epoch:
                     await self._list()
-                if await self._watch():
+                if await self._watch_until_in_doubt():
                     failures = 0
                     continue
             except KubeError as error:
-                if isinstance(error, ForbiddenError):
-                    self._answered.set()
-                if isinstance(error, (ExpiredError, NotFoundError, UnreadableError)):
-                    self._version = None  # start over with a list
-                if not isinstance(error, ExpiredError):
-                    self._complain(error)
+                self._refused(error)
             except Exception as error:  # noqa: BLE001 - a resource must not cost the others
                 self._version = None
                 self._client.instrument.failed(self.path, "watch")
@@ -95,6 +100,18 @@ class Reflector(Generic[T]):
             low, high = BACKOFF_S
             pause_s = min(high, low * 2 ** min(failures - 1, 10))
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+
+    def _refused(self, error: KubeError) -> None:
+        """Take note of why the server did not answer as asked."""
+        if isinstance(error, (ForbiddenError, NotFoundError)):
+            # There is nothing else to see here, at whatever time the server is.
+            self._client.history.looked(self, self._client.history.epoch)
+        if isinstance(error, ForbiddenError):
+            self._answered.set()
+        if isinstance(error, (ExpiredError, NotFoundError, UnreadableError)):
+            self._version = None  # start over with a list
+        if not isinstance(error, ExpiredError):
+            self._complain(error)
 
     @property
     def is_synced(self) -> bool:
@@ -130,8 +147,20 @@ class Reflector(Generic[T]):
                 extra={"server": self._client.name, "path": self.path},
             )
 
+    async def _ask_where_the_server_is(self) -> None:
+        """Notice a server that is behind of what it told before; costs one small request."""
+        query = {**self._query, "limit": "1"}
+        answer = await self._client.request("GET", self.path, query=query, accept=METADATA_ONLY)
+        try:
+            found = str(dig(orjson.loads(answer), "metadata", "resourceVersion") or "")
+        except orjson.JSONDecodeError:
+            self._version = None  # a list takes what can be read of it
+            return
+        self._client.history.check(self._version or "", found, self.path)
+
     async def _list(self) -> None:
         self._client.instrument.listed(self.path)
+        epoch = self._client.history.epoch
         objects: list[T] = []
         unreadable: list[Unreadable] = []
         query = {**self._query, "limit": str(PAGE_SIZE)}
@@ -149,15 +178,43 @@ class Reflector(Generic[T]):
             if not page.continue_token:
                 break
             query["continue"] = page.continue_token
-        self._accept(objects, unreadable, page)
+        self._accept(objects, unreadable, page, epoch)
 
-    def _accept(self, objects: list[T], unreadable: list[Unreadable], page: Page[T]) -> None:
-        self.store.replace_all(objects, page.resource_version, unreadable)
+    def _accept(
+        self, objects: list[T], unreadable: list[Unreadable], page: Page[T], epoch: int
+    ) -> None:
+        history = self._client.history
+        if epoch == history.epoch:
+            known = self._version or self.store.listed_version
+            if history.check(known, page.resource_version, self.path):
+                epoch = history.epoch  # this list is the first look of it
+            elif self.store.is_ahead_of(objects, page.resource_version):
+                history.notice(f"{self.path} has objects at older versions")
+                epoch = history.epoch
+        is_back = epoch != self._epoch
+        self.store.replace_all(objects, page.resource_version, unreadable, is_back=is_back)
+        self._epoch = epoch
+        history.looked(self, epoch)
         self._name_unreadable()
         self._version = page.resource_version
         self._complaint = ""
         self._synced.set()
         self._answered.set()
+
+    async def _watch_until_in_doubt(self) -> bool:
+        """Follow a watch to its end, or until the server is seen to have gone back in time.
+
+        Return whether it told anything, or all is to be looked at again.
+        """
+        watch = asyncio.ensure_future(self._watch())
+        doubt = asyncio.ensure_future(self._client.history.moved_on(self._epoch))
+        try:
+            await asyncio.wait((watch, doubt), return_when=asyncio.FIRST_COMPLETED)
+            return watch.result() if watch.done() else True
+        finally:
+            for task in (watch, doubt):
+                task.cancel()
+            await asyncio.gather(watch, doubt, return_exceptions=True)
 
     async def _watch(self) -> bool:
         """Follow one watch to its end; return whether it told anything, were it a bookmark."""
@@ -173,6 +230,8 @@ class Reflector(Generic[T]):
             has_told = has_told or event.type != "ERROR"
             if event.type == "ERROR":
                 raise _watch_error(event.error)
+            if _is_lower(event.resource_version, self._version or ""):
+                return False  # no server tells that; the next request says where it is
             self._take(event)
             if event.resource_version:
                 self._version = event.resource_version
@@ -222,6 +281,10 @@ async def wait_all_synced(reflectors: Sequence[Reflector[Any]], timeout_s: float
 def unlisted(reflectors: Iterable[Reflector[Any]]) -> list[str]:
     """Return the paths whose first list has not come yet."""
     return [reflector.path for reflector in reflectors if not reflector.is_synced]
+
+
+def _is_lower(version: str, known: str) -> bool:
+    return version.isdigit() and known.isdigit() and int(version) < int(known)
 
 
 def _watch_error(status: bytes) -> ApiError:

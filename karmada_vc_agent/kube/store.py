@@ -41,7 +41,7 @@ class Store(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._deleted_uids: deque[str] = deque(maxlen=_DELETED_REMEMBERED)
         self._untold: set[Key] = set()
-        self._listed_version = ""
+        self.listed_version = ""
         self._faults: set[tuple[str, str]] = set()
         self.on_fault: Callable[[str], None] = lambda _: None
         self.unreadable: dict[Key | None, str] = {}
@@ -85,7 +85,7 @@ class Store(Generic[T]):
         old = self._objects.get(key)
         if self._codec.uid(obj) in self._deleted_uids:
             return
-        if old is None and _is_at_most(self._version(obj), self._listed_version):
+        if old is None and _is_at_most(self._version(obj), self.listed_version):
             return  # a later list did not have it any more
         if old is None or self._is_older(old, obj):
             self._put(key, old, obj)
@@ -120,19 +120,38 @@ class Store(Generic[T]):
             self._drop(key, old)
             self._notify(old, None)
 
+    def is_ahead_of(self, objects: Iterable[T], version: str) -> bool:
+        """Whether a list has an object older than it was known before that list was made.
+
+        Then the time of the server went back, although its versions have grown past since.
+        """
+        for obj in objects:
+            known = self._objects.get(self._codec.key(obj))
+            if known is None or not _is_at_most(self._version(known), version):
+                continue  # what was observed after the list was made
+            if self._is_older(obj, known):
+                return True
+        return False
+
     def replace_all(
-        self, objects: Iterable[T], version: str = "", unreadable: Sequence[Unreadable] = ()
+        self,
+        objects: Iterable[T],
+        version: str = "",
+        unreadable: Sequence[Unreadable] = (),
+        *,
+        is_back: bool = False,
     ) -> None:
         """Make the store equal to a fresh list; handlers see the differences only.
 
         version: resourceVersion of the list. What was observed and not yet told is told.
         unreadable: what else is in the list. Where one has no name, it may be any of those
         that are known and not listed: none of them is taken to be gone.
+        is_back: the time of the server went back, so versions known before mean nothing.
         """
-        if _is_at_most(version, self._listed_version) and version != self._listed_version:
-            # The server was restored from a backup: what is known is of another time.
-            self._objects_of_another_time()
-        self._listed_version = version
+        self.listed_version = version
+        if is_back:
+            self._deleted_uids.clear()
+            self._untold.clear()
         listed = {self._codec.key(obj): obj for obj in objects}
         there = {found.key for found in unreadable}
         for key, old in list(self._objects.items()):
@@ -143,15 +162,13 @@ class Store(Generic[T]):
         for key, obj in listed.items():
             known = self._objects.get(key)
             is_new = known is None or self._version(known) != self._version(obj)
-            if is_new or key in self._untold:
+            if is_back and is_new:
+                self._put(key, known, obj)
+                self._notify(known, obj)
+            elif is_new or key in self._untold:
                 self.apply(obj)
         self.unreadable = {found.key: found.reason for found in unreadable}
         self.is_synced = True
-
-    def _objects_of_another_time(self) -> None:
-        for key, old in list(self._objects.items()):
-            self._drop(key, old)
-            self._notify(old, None)
 
     def _version(self, obj: T) -> str:
         return self._codec.resource_version(obj)

@@ -17,6 +17,12 @@ class Clients:
     host: ApiClient
     host_urgent: ApiClient
 
+    def __post_init__(self) -> None:
+        """Let all clients of a server share what is known of its time."""
+        for lanes in (self.of_hub(), self.of_host()):
+            for client in lanes:
+                client.history = lanes[0].history
+
     def of_hub(self) -> tuple[ApiClient, ...]:
         """Return every client of the hub."""
         return (self.hub, self.hub_urgent, self.hub_leases, self.hub_events)

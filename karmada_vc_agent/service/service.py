@@ -116,6 +116,9 @@ class Service:
         )
         for client in (clients.hub, clients.host):
             client.on_recovery(self.retry_all)
+            client.history.on_settled(self.retry_all)
+            client.history.on_settled(triggers.look_at_everything)
+        clients.host.history.on_back(works.host_went_back)
         for controller in self._controllers:
             meter = ControllerMeter(metrics, controller_label(controller))
             controller.instrument = controller.queue.instrument = meter
@@ -220,6 +223,7 @@ class Service:
             "hook probes": works.hook_probes.run,
             "served kinds": works.served_kinds.run,
         }
+        running["state"] = self._common.state.follow_time
         if works.endpoint_slices is not None:
             running["slices"] = works.endpoint_slices.run
         return [

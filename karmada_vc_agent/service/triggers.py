@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE
 from karmada_vc_agent.controllers.endpoint_slices import EndpointSliceController
 from karmada_vc_agent.controllers.escape_detector import EscapeDetector
 from karmada_vc_agent.controllers.execution import ExecutionController
@@ -253,6 +254,23 @@ class Triggers:
             self._told.escapes.look_at_namespace(name)
 
     # --- again --------------------------------------------------------------------------
+
+    def look_at_everything(self) -> None:
+        """Look at all there is: an API server went back in time, and nothing is as it was told."""
+        queues = self._queues
+        for name in self._virtual_clusters:
+            for queue in (queues.registration, queues.status, queues.quotas, queues.taints):
+                queue.add(name)
+            for namespace in (DEFAULT_NAMESPACE, *self._stores.claims.of(name)):
+                queues.namespaces.add((name, namespace))
+            for work in self._told.watches.works.names(name):
+                queues.works.add((name, work))
+        for node in self._stores.nodes:
+            queues.nodes.add(node.metadata.name)
+        queues.service_names.add(SERVICE_NAMES_KEY)
+        queues.admin_role.add(ADMIN_ROLE)
+        queues.guard.add(EVERYTHING)
+        self._told.escapes.look_at_all()
 
     def _retry_cluster(self, name: str) -> None:
         self._queues.works.retry_now(lambda key: key[0] == name)

@@ -138,7 +138,12 @@ class WorkParts:
             self.shared_names,
         )
         self.finalizer = WorkFinalizer(
-            clients.hub, clusters, self.watches.works, self.manifests, queues.status.add
+            clients.hub,
+            clients.host,
+            clusters,
+            self.watches.works,
+            self.manifests,
+            queues.status.add,
         )
         self.work_status = (
             WorkStatus(triggers.enqueue_work, self.events, interpreter)
@@ -194,6 +199,11 @@ class WorkParts:
                 enqueue=common.queues.services.add,
             ),
         )
+
+    def host_went_back(self) -> None:
+        """Forget what was known to be on the host; none of it may be there."""
+        self._host_objects.forget_all()
+        self.namespaces.forget_all()
 
     def forgetting(self) -> tuple[Callable[[str], None], ...]:
         """Return what drops all that is remembered of a Cluster that is gone."""

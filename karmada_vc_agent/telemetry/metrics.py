@@ -117,6 +117,11 @@ ASKED: dict[str, Asked] = {
     "orphaned_objects": Asked("Host objects of it whose Work is gone.", (CLUSTER,)),
     # ours, for the agent
     "api_server_reachable": Asked("Whether hub and host answer.", ("server",)),
+    "api_server_went_back_total": Asked(
+        "How often it went back in time, as by a restore from a backup.",
+        ("server",),
+        is_counter=True,
+    ),
     "unreadable_objects": Asked(
         "Watched objects that cannot be read, or not whole.", ("server", "resource")
     ),

@@ -254,6 +254,17 @@ class Storage:
         changed = {**copy_object(obj), "metadata": {**live["metadata"], **metadata}}
         return self._commit("MODIFIED", place, changed, live)
 
+    def backup(self) -> tuple[int, dict[tuple[str, str, str, str], Object]]:
+        """Return what `restore` takes."""
+        return self.version, {key: copy_object(obj) for key, obj in self.objects.items()}
+
+    def restore(self, backup: tuple[int, dict[tuple[str, str, str, str], Object]]) -> None:
+        """Go back in time: nobody is told, and versions are given out again."""
+        self.version, objects = backup
+        self.objects = {key: copy_object(obj) for key, obj in objects.items()}
+        self.compacted = 0
+        self.history.clear()
+
     def compact(self) -> None:
         """Forget what happened so far; watches cannot resume from it any more."""
         self.compacted = self.version

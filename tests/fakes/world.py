@@ -142,7 +142,12 @@ class World:
             self.shared_names,
         )
         self.finalizer = WorkFinalizer(
-            self.hub_client, self.clusters, self.works, manifests, self.barred.append
+            self.hub_client,
+            self.host_client,
+            self.clusters,
+            self.works,
+            manifests,
+            self.barred.append,
         )
         self.collaborators = Collaborators(
             hub=self.hub_client,

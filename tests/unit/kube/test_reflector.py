@@ -59,7 +59,12 @@ def value_of(store: Store[Object], name: str) -> str | None:
 
 
 def lists(host: FakeApiServer) -> int:
-    return sum(1 for r in host.asked("GET", PATH) if not r.is_watch)
+    return sum(1 for r in host.asked("GET", PATH) if not r.is_watch) - small_questions(host)
+
+
+def small_questions(host: FakeApiServer) -> int:
+    """Return how often the server was asked where it is."""
+    return sum(1 for r in host.asked("GET", PATH) if r.query.get("limit") == "1")
 
 
 def watches(host: FakeApiServer) -> list[str]:
@@ -276,3 +281,115 @@ async def test_missing_first_lists_are_named_and_waited_for(
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# --- time goes back ---------------------------------------------------------------------------
+
+
+def change(host: FakeApiServer, name: str, value: str) -> None:
+    host.change(f"/api/v1/namespaces/edge/configmaps/{name}", data={"value": value})
+
+
+async def test_server_that_went_back_in_time_is_listed_after_a_silent_watch(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(config_map("kept"), config_map("changed"))
+    backup = host.storage.backup()
+    async with reflecting(client) as store:
+        change(host, "changed", "2")
+        host.seed(config_map("lost"))
+        await until(lambda: value_of(store, "lost") == "1")
+        host.storage.restore(backup)
+        # The watch lives on: the server simply never comes to the version it was asked from.
+        await until(lambda: value_of(store, "lost") is None)
+        assert value_of(store, "changed") == "1"
+        assert value_of(store, "kept") == "1"
+        host.seed(config_map("new"))
+        await until(lambda: value_of(store, "new") == "1")
+
+
+async def test_server_that_went_back_while_it_was_away_is_listed_when_it_is_back(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(config_map("changed"))
+    backup = host.storage.backup()
+    async with reflecting(client) as store:
+        change(host, "changed", "2")
+        await until(lambda: value_of(store, "changed") == "2")
+        with host.down():
+            await asyncio.sleep(5.0)
+            host.storage.restore(backup)
+        for _ in range(20):
+            await asyncio.sleep(1.0)
+        assert value_of(store, "changed") == "1"
+
+
+async def test_objects_older_than_known_are_believed_although_versions_grew_past(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(config_map("changed"))
+    backup = host.storage.backup()
+    async with reflecting(client) as store:
+        change(host, "changed", "2")
+        await until(lambda: value_of(store, "changed") == "2")
+        with host.down():
+            host.storage.restore(backup)
+            host.seed(*(config_map(f"m{n}") for n in range(5)))
+            host.storage.compact()
+        await until(lambda: value_of(store, "changed") == "1")
+    assert client.history.went_back == 1
+
+
+async def test_all_that_watch_a_server_look_again_when_one_of_them_sees_it(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    async with reflecting(client) as store:
+        host.seed(config_map("known"))
+        await until(lambda: value_of(store, "known") == "1")
+        before = lists(host)
+        client.history.notice("as the test wants")
+        assert client.history.is_in_doubt
+        await until(lambda: lists(host) == before + 1)
+        await until(lambda: lists(host) == before + 2)  # the second look, after a pause
+        await until(lambda: not client.history.is_in_doubt)
+        host.seed(config_map("new"))
+        await until(lambda: value_of(store, "new") == "1")
+
+
+async def test_doubt_lasts_until_the_server_was_looked_at_twice(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    settled: list[bool] = []
+    client.history.on_settled(lambda: settled.append(True))
+    async with reflecting(client):
+        client.history.notice("as the test wants")
+        await asyncio.sleep(1.0)
+        with host.down():
+            await asyncio.sleep(60.0)
+            assert client.history.is_in_doubt
+        await until(lambda: not client.history.is_in_doubt)
+    assert settled == [True]
+
+
+async def test_quiet_server_that_is_well_costs_one_small_question_for_each_silent_watch(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(config_map("web"))
+    async with reflecting(client) as store:
+        await asyncio.sleep(1000.0)
+        assert lists(host) == 1
+        assert small_questions(host) <= len(watches(host)) <= 8
+        assert value_of(store, "web") == "1"
+    assert client.history.went_back == 0
+
+
+async def test_watch_that_told_something_is_resumed_without_a_question(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    async with reflecting(client) as store:
+        for number in range(3):
+            host.seed(config_map(f"m{number}"))
+            await until(lambda number=number: value_of(store, f"m{number}") == "1")  # type: ignore[misc]
+            host.end_watches()
+        await asyncio.sleep(1.0)
+    assert small_questions(host) == 0

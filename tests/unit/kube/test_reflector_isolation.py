@@ -134,6 +134,7 @@ async def test_event_that_cannot_be_read_leaves_what_was_known_until_it_can(
             line(b"MODIFIED", raw("web", 9)),
             line(b"DELETED", raw("deep", 10, b'"data":"\xff"')),
         ]
+        host.answer(page(version=8), path=PATH)  # it asks where the server is
         host.answer(b"".join(more), path=PATH)
         host.end_watches()
         await asyncio.sleep(5)

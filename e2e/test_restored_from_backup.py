@@ -1,0 +1,158 @@
+"""Hub or host goes back to a backup under a running agent, which must notice and put all right."""
+
+import asyncio
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from control_planes import component, hub, processes, tools
+from control_planes.cluster import create_cluster
+from control_planes.directory import Directory, Shape
+from control_planes.launch import Launcher
+from control_planes.nodes import NodeBatch, NodeSize
+from control_planes.progress import StartProgress
+from e2e.lab import objects
+from e2e.lab.agent import Agent
+from e2e.lab.api import Api, path_of
+from e2e.lab.cleanup import clean_up
+from e2e.lab.lab import FAST, Group, Lab
+from e2e.lab.lone_server import lone_api_server
+from e2e.lab.restorable import Restorable
+from e2e.lab.wait import eventually
+
+SHORT = (
+    *FAST,
+    *("--cluster-failure-threshold", "1s"),
+    *("--cluster-success-threshold", "1s"),
+    *("--cluster-lease-renew-interval-fraction", "0.1"),
+)
+WENT_BACK = "An API server went back in time"
+
+
+@pytest.fixture
+def own_hub(tmp_path: Path) -> Iterator[Api]:
+    with _karmada(tmp_path / "own-hub") as api:
+        yield api
+
+
+@contextmanager
+def _karmada(root: Path) -> Iterator[Api]:
+    """Run a hub with an etcd of its own."""
+    programs = tools.program_paths()
+    missing = [name for name in ("etcd", *hub.KARMADA) if not programs[name].exists()]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not built; run hack/control-planes build")
+    directory = Directory(root)
+    directory.create()
+    directory.prepare(Shape(0, NodeBatch(0, (), NodeSize("4", "8Gi", 110))))
+
+    async def start() -> None:
+        launcher = Launcher(directory, programs, StartProgress(1 + 6))
+        etcd_port = await launcher.launch(component.etcd(directory.data))
+        await hub.start(create_cluster(hub.NAME, directory), launcher, etcd_port)
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            asyncio.run(start())
+        yield Api(directory.kubeconfig(hub.NAME))
+    finally:
+        processes.stop(processes.read_records(directory.processes))
+
+
+def test_a_hub_restored_from_a_backup_is_served_again(
+    own_hub: Api, host: Api, tmp_path: Path
+) -> None:
+    lab = Lab(own_hub, host, tmp_path)
+    backup = Restorable(tmp_path / "own-hub")
+    try:
+        kept, later = lab.group("kept"), lab.group("later")
+        # With all rights: those it was given for `later` go back in time, too.
+        agent = lab.serve(kept, flags=SHORT, is_admin=True)
+        namespace = lab.namespace()
+        old = objects.config_map(namespace, "old", key="old")
+        lab.propagate([old], kept)
+        lab.wait_fully_applied(old)
+        backup.back_up()
+        lab.wait_ready(kept.name)
+
+        agent.terminate()
+        agent.settings["virtualClusters"] = [kept.settings(), later.settings()]
+        agent.start()
+        lab.wait_serving(agent)
+        lab.hub.patch(path_of(old), {"data": {"key": "new"}})
+        lost = objects.config_map(namespace, "lost")
+        lab.propagate([lost], kept, later)
+        lab.wait_fully_applied(lost)
+        lab.wait_data(old, kept, key="new")
+        before = [lab.on_host(each, kept)["metadata"]["uid"] for each in (old, lost)]
+
+        backup.restore()
+        lab.wait_data(old, kept, key="old")
+        new = objects.config_map(namespace, "new")
+        lab.propagate([new], kept)
+        lab.wait_fully_applied(new)
+        lab.on_host(new, kept)
+        lab.wait_ready(kept.name)
+        lab.wait_ready(later.name)  # vanished without being deleted: registered again
+        assert WENT_BACK in agent.log()
+        assert [lab.on_host(each, kept)["metadata"]["uid"] for each in (old, lost)] == before
+        lab.propagate([lost], kept, later)
+        lab.wait_fully_applied(lost)
+        assert agent.is_running()
+        agent.terminate()
+    finally:
+        clean_up(lab)
+
+
+def test_a_host_restored_from_a_backup_is_put_right(hub: Api, tmp_path: Path) -> None:
+    root = tmp_path / "own-host"
+    with lone_api_server(root) as host:
+        lab = Lab(hub, host, tmp_path)
+        backup = Restorable(root)
+        try:
+            group = _unplayed_group(lab)
+            agent = lab.new_agent(group, flags=SHORT).start()
+            lab.wait_ready(group.name)
+            namespace = lab.namespace()
+            old = objects.config_map(namespace, "old", key="1")
+            lab.propagate([old], group)
+            lab.wait_fully_applied(old)
+            backup.back_up()
+            lab.wait_ready(group.name)
+
+            lab.hub.patch(path_of(old), {"data": {"key": "2"}})
+            lab.wait_data(old, group, key="2")
+            lost = objects.config_map(namespace, "lost")
+            other = objects.config_map(lab.namespace("-other"), "lost")
+            for template in (lost, other):
+                lab.propagate([template], group)
+                lab.wait_fully_applied(template)
+
+            backup.restore()
+            lab.wait_data(old, group, key="2")
+            for template in (lost, other):
+                lab.on_host(template, group)
+            eventually(_notices, agent)
+            lab.wait_ready(group.name)
+            lab.host.delete(lab.host_path(lost, group))
+            lab.on_host(lost, group)
+            assert agent.is_running()
+            agent.terminate()
+        finally:
+            clean_up(lab)
+
+
+def _unplayed_group(lab: Lab) -> Group:
+    """Return a group with a node that nobody plays: this host has an API server and no more."""
+    group = Group(f"{lab.id}-a", {lab.label: "a"})
+    lab.add_node(group, is_played=False)
+    lab.clusters.add(group.name)
+    return group
+
+
+def _notices(agent: Agent) -> None:
+    assert WENT_BACK in agent.log(), agent.log_tail()

@@ -1,0 +1,69 @@
+"""History: what says that time went back, and when the doubt is over."""
+
+import asyncio
+
+import pytest
+
+from karmada_vc_agent.kube.history import SECOND_LOOK_S, History
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "is_back"),
+    [("7", "6", True), ("7", "7", False), ("9", "10", False), ("", "6", False), ("x", "6", False)],
+)
+async def test_lower_version_says_that_time_went_back(
+    known: str, found: str, *, is_back: bool
+) -> None:
+    history = History("hub")
+    assert history.check(known, found, "a list") is is_back
+    assert history.is_in_doubt is is_back
+
+
+async def test_server_that_nobody_watches_is_settled_after_the_pause() -> None:
+    history = History("hub")
+    history.notice("evidence")
+    await asyncio.sleep(SECOND_LOOK_S + 1)
+    assert not history.is_in_doubt
+
+
+async def test_doubt_ends_when_everybody_has_looked_in_the_second_epoch() -> None:
+    history, told = History("hub"), list[str]()
+    history.on_back(lambda: told.append("back"))
+    history.on_settled(lambda: told.append("settled"))
+    history.join("a")
+    history.join("b")
+    history.notice("evidence")
+    history.notice("more of it")
+    assert history.epoch == 1
+    history.looked("a", 1)
+    history.looked("b", 1)
+    await asyncio.sleep(SECOND_LOOK_S + 1)
+    assert history.epoch == 2
+    history.looked("a", 2)
+    assert history.is_in_doubt
+    history.leave("b")
+    assert not history.is_in_doubt
+    assert told == ["back", "settled"]
+
+
+async def test_time_that_goes_back_during_the_second_look_starts_all_over() -> None:
+    history = History("hub")
+    history.join("a")
+    history.notice("evidence")
+    await asyncio.sleep(SECOND_LOOK_S + 1)
+    history.notice("again")
+    history.looked("a", history.epoch)
+    assert history.is_in_doubt
+    await asyncio.sleep(SECOND_LOOK_S + 1)
+    history.looked("a", history.epoch)
+    assert not history.is_in_doubt
+    assert history.went_back == 2
+
+
+async def test_who_waits_is_woken_at_each_look() -> None:
+    history = History("hub")
+    waiting = asyncio.ensure_future(history.moved_on(0))
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    history.notice("evidence")
+    await waiting
