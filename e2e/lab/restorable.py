@@ -70,6 +70,7 @@ class Restorable:
             )
             processes.write_record(self._directory.processes, again)
             _wait_healthy(again)
+            process.returncode = 0  # it is ended by its record, not by who started it here
 
 
 def _command(pid: int) -> list[str]:

@@ -8,7 +8,6 @@ that vanished without that was lost, as by a backup of the hub, and is registere
 
 import asyncio
 import logging
-from collections.abc import Callable, Container
 from dataclasses import asdict, dataclass
 
 import msgspec
@@ -130,22 +129,6 @@ class AgentState:
         async with self._lock:
             await self._client.merge_patch(self._path, {"data": {key: None}})
             self._values.pop(key, None)
-
-    async def unserved(self, served: Container[str], is_on_hub: Callable[[str], bool]) -> list[str]:
-        """Return who is on the hub and not served any more; forget those that left the hub too.
-
-        One that cannot be forgotten now is forgotten at another start.
-        """
-        unserved = [name for name in self.clusters() if name not in served]
-        for name in unserved:
-            if is_on_hub(name):
-                continue
-            try:
-                await self.forget(name)
-            except KubeError as error:
-                extra = {"virtual_cluster": name, "reason": str(error)}
-                _log.warning("Remembering a virtual cluster that is gone", extra=extra)
-        return [name for name in unserved if is_on_hub(name)]
 
     async def _write(self, key: str, value: str) -> None:
         if self._values.get(key) == value:

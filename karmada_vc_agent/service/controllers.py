@@ -10,6 +10,7 @@ from karmada_vc_agent.controllers.cluster_status import (
     HostView,
     StatusTimes,
 )
+from karmada_vc_agent.controllers.departures import DeparturesController
 from karmada_vc_agent.controllers.membership import MembershipController
 from karmada_vc_agent.controllers.node_taints import NodeTaintsController
 from karmada_vc_agent.controllers.orphans import OrphansController
@@ -102,6 +103,7 @@ class Controllers:
                 self._leases.noting(self._in_contact(lease.reconcile)),
                 LEASE_WORKERS,
             ),
+            Controller("departures", queues.departures, self._departures().reconcile, 1),
             Controller("registration", queues.registration, registration.reconcile, FEW_WORKERS),
             Controller("cluster-status", queues.status, status.reconcile, workers),
         )
@@ -121,6 +123,19 @@ class Controllers:
             return outcome
 
         return noted
+
+    def _departures(self) -> DeparturesController:
+        common, stays_away = self._common, self._registration.stays_away
+        return DeparturesController(
+            common.clients.hub,
+            common.clients.host,
+            common.discoveries.host,
+            common.stores.clusters,
+            common.state,
+            self._works.shared_objects,
+            is_served=lambda name: name in common.virtual_clusters and not stays_away(name),
+            is_wanted=lambda name: name in common.virtual_clusters,
+        )
 
     def _status_controller(self) -> ClusterStatusController:
         common, config = self._common, self._common.config

@@ -48,6 +48,7 @@ class Queues:
             lambda key: _cluster_of(claims, key), max_delay_s=STATUS_RETRY_MAX_S, at_once=few
         )
         self.registration = _name_queue()
+        self.departures = _name_queue()
         self.status = _name_queue(config.cluster_status_update_frequency)
         self.leases = _name_queue(LEASE_RETRY_MAX_S)
         self.taints = _name_queue()

@@ -188,7 +188,7 @@ class Service:
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             workers: list[asyncio.Task[None]] = []
             if synced.done():
-                await self._report_unserved()
+                self._report_unserved()
                 names = ",".join(common.virtual_clusters)
                 _log.info("Serving", extra={"virtual_clusters": names})
                 self._queue_first()
@@ -270,17 +270,18 @@ class Service:
             await self._placement.guard.wait_settled(IN_EFFECT_WITHIN_S)
         await controller.run()
 
-    async def _report_unserved(self) -> None:
-        """Warn of virtual clusters that left the settings; forget those that left the hub too."""
-        common, clusters = self._common, self._common.stores.clusters.store
-        for name in await common.state.unserved(
-            common.virtual_clusters, lambda name: clusters.get("", name) is not None
-        ):
-            _log.warning(
-                "Not serving a virtual cluster that is no longer in the settings; nothing of it is "
-                "deleted. To remove it run karmada-vc-agent leave",
-                extra={"virtual_cluster": name},
-            )
+    def _report_unserved(self) -> None:
+        """Warn of virtual clusters that left the settings; look at those that left the hub."""
+        common = self._common
+        for name in common.state.clusters():
+            common.queues.departures.add(name)
+            is_there = common.stores.clusters.store.get("", name) is not None
+            if name not in common.virtual_clusters and is_there:
+                _log.warning(
+                    "Not serving a virtual cluster that is no longer in the settings; nothing of "
+                    "it is deleted. To remove it run karmada-vc-agent leave",
+                    extra={"virtual_cluster": name},
+                )
 
     async def _finish(self, workers: list[asyncio.Task[None]]) -> None:
         _log.info("Stopping")

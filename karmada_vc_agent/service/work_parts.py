@@ -104,13 +104,13 @@ class WorkParts:
             common.discoveries.host,
             lambda served: queues.works.healed(causes.served_now(served.by_kind)),
         )
-        self._shared = SharedObjects(
+        self.shared_objects = SharedObjects(
             clients.host, self._shared_store_of, triggers.enqueue_id, interpreter
         )
         self.shared_informers = InformerSet(
             clients.host,
             {"labelSelector": SHARED_LABEL},
-            self._shared.follow,
+            self.shared_objects.follow,
             supervisor=common.supervisor,
         )
         self._host_objects = host_objects = HostObjects(clients.host, self.store_of, interpreter)
@@ -130,7 +130,7 @@ class WorkParts:
         )
         self.manifests = Manifests(
             host_objects,
-            self._shared,
+            self.shared_objects,
             self.namespaces,
             common.discoveries.find,
             self._surroundings.around,
@@ -212,7 +212,7 @@ class WorkParts:
             self._host_objects,
             self.manifests,
             self.namespaces,
-            self._shared,
+            self.shared_objects,
             self.shared_names,
         )
         return tuple(keeper.forget_cluster for keeper in keepers)

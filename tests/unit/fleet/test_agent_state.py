@@ -125,17 +125,3 @@ async def test_record_that_somebody_spoiled_counts_as_absent_and_is_told(
     assert [r.__dict__["key"] for r in caplog.records] == ["cluster.branch-a"]
     await state.remember("branch-a", RECORD)
     assert (await after_restart(client)).cluster("branch-a") == RECORD
-
-
-async def test_who_left_settings_and_hub_is_forgotten_by_the_start_that_can(
-    host: FakeApiServer, client: ApiClient, state: AgentState
-) -> None:
-    for name in ("kept", "gone-1", "gone-2", "left"):
-        await state.remember(name, RECORD)
-    host.fail(500, method="PATCH")
-    unserved = await state.unserved({"kept"}, lambda name: name == "left")
-    assert unserved == ["left"]
-    again = await after_restart(client)
-    assert again.clusters().keys() == {"kept", "gone-1", "left"}
-    assert await again.unserved({"kept"}, lambda name: name == "left") == ["left"]
-    assert (await after_restart(client)).clusters().keys() == {"kept", "left"}

@@ -1,0 +1,160 @@
+"""DeparturesController: whose votes on shared objects are withdrawn, and whose never are."""
+
+import json
+
+import pytest
+
+from karmada_vc_agent.controllers.departures import DeparturesController
+from karmada_vc_agent.fleet.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.kube.controller import NotReadyError
+from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.model.domain import OWNERS_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of
+from tests.fakes import objects
+from tests.fakes.world import AGENT, World
+
+URGENT = "/apis/scheduling.k8s.io/v1/priorityclasses/urgent"
+
+
+def priority_class(value: int) -> Object:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": objects.managed("urgent"),
+        "value": value,
+    }
+
+
+class Setting:
+    """Two virtual clusters that share an object, after a start of the agent."""
+
+    def __init__(self, world: World, state: AgentState) -> None:
+        self.world, self.state = world, state
+        self.settings = {"branch-a", "branch-b"}
+        self.staying_away: set[str] = set()
+        self.controller = DeparturesController(
+            world.hub_client,
+            world.host_client,
+            world.host_discovery,
+            world.clusters,
+            state,
+            world.shared_objects,
+            is_served=lambda name: name in self.settings - self.staying_away,
+            is_wanted=lambda name: name in self.settings,
+        )
+
+    def lose(self, name: str) -> None:
+        """Let the Cluster go while no agent runs."""
+        self.world.hub.remove(f"{CLUSTERS_PATH}/{name}")
+        self.world.look()
+
+    def votes(self) -> set[str]:
+        live = self.world.host.live(URGENT)
+        return set(json.loads(annotations_of(live)[OWNERS_ANNOTATION]))
+
+
+@pytest.fixture
+async def setting(world: World) -> Setting:
+    world.host.seed(objects.namespace("agents"))
+    state = AgentState(world.host_client, "agents", AGENT)
+    await state.load()
+    for name in ("branch-a", "branch-b"):
+        world.register(name)
+        world.hub.seed(objects.work(priority_class(1000), vc=name))
+        world.look()
+        await world.execution.reconcile((name, "web-1"))
+        await state.remember(name, ClusterRecord("uid", "settings"))
+    made = Setting(world, state)
+    assert made.votes() == {"branch-a", "branch-b"}
+    return made
+
+
+async def test_vote_of_a_cluster_that_went_unseen_is_withdrawn_and_its_record_dropped(
+    setting: Setting,
+) -> None:
+    setting.settings.discard("branch-a")
+    setting.lose("branch-a")
+    await setting.controller.reconcile("branch-a")
+    assert setting.votes() == {"branch-b"}
+    assert setting.state.cluster("branch-a") is None
+
+
+async def test_what_others_wait_for_comes_with_the_withdrawn_vote(setting: Setting) -> None:
+    world = setting.world
+    work = objects.work(priority_class(2000), vc="branch-b")
+    world.hub.change(
+        "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-b/works/web-1",
+        spec=work["spec"],
+    )
+    world.look()
+    await world.execution.reconcile(("branch-b", "web-1"))
+    assert world.host.live(URGENT)["value"] == 1000
+    setting.settings.discard("branch-a")
+    setting.lose("branch-a")
+    await setting.controller.reconcile("branch-a")
+    world.look()
+    await world.execution.reconcile(("branch-b", "web-1"))
+    assert world.host.live(URGENT)["value"] == 2000
+
+
+async def test_vote_of_one_that_stays_away_is_withdrawn_and_its_record_kept(
+    setting: Setting,
+) -> None:
+    setting.staying_away.add("branch-a")
+    setting.lose("branch-a")
+    await setting.controller.reconcile("branch-a")
+    assert setting.votes() == {"branch-b"}
+    assert setting.state.cluster("branch-a") is not None
+
+
+async def test_last_vote_leaves_the_object_where_it_is(setting: Setting) -> None:
+    for name in ("branch-a", "branch-b"):
+        setting.settings.discard(name)
+        setting.lose(name)
+        await setting.controller.reconcile(name)
+    assert setting.votes() == set()
+
+
+@pytest.mark.parametrize("reason", ["exists", "served", "unknown", "hidden"])
+async def test_vote_of_one_that_is_not_departed_is_never_dropped(
+    setting: Setting, reason: str
+) -> None:
+    world = setting.world
+    if reason == "exists":  # not in the settings, not served, but there
+        setting.settings.discard("branch-a")
+    elif reason == "served":  # it is about to be registered again
+        setting.lose("branch-a")
+    elif reason == "unknown":  # of another agent
+        setting.settings.discard("branch-a")
+        setting.lose("branch-a")
+        await setting.state.forget("branch-a")
+    else:  # the watch does not show it, the hub has it all the same
+        setting.settings.discard("branch-a")
+        world.cluster_store.replace_all([], "999")
+    await setting.controller.reconcile("branch-a")
+    assert setting.votes() == {"branch-a", "branch-b"}
+
+
+@pytest.mark.parametrize("side", ["hub", "host"])
+async def test_vote_waits_for_the_second_look_at_a_server_that_went_back(
+    setting: Setting, side: str
+) -> None:
+    world = setting.world
+    setting.settings.discard("branch-a")
+    setting.lose("branch-a")
+    {"hub": world.hub_client, "host": world.host_client}[side].history.notice("restored")
+    with pytest.raises(NotReadyError):
+        await setting.controller.reconcile("branch-a")
+    assert setting.votes() == {"branch-a", "branch-b"}
+
+
+async def test_record_is_kept_until_the_votes_are_withdrawn(setting: Setting) -> None:
+    setting.settings.discard("branch-a")
+    setting.lose("branch-a")
+    setting.world.host.fail(500, method="PUT", path=URGENT)
+    with pytest.raises(ApiError):
+        await setting.controller.reconcile("branch-a")
+    assert setting.state.cluster("branch-a") is not None
+    await setting.controller.reconcile("branch-a")
+    assert setting.votes() == {"branch-b"}
