@@ -6,7 +6,7 @@ from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import eventually, wait_gone
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
 LEFT_DELETED = "Leaving a Cluster deleted that was deleted on the hub"
@@ -59,6 +59,23 @@ def test_a_deleted_cluster_comes_back_with_changed_settings(lab: Lab) -> None:
     assert cluster["spec"]["region"] == "new"
     template = objects.config_map(lab.namespace("-back"))
     lab.propagate([template], deleted)
+    lab.wait_fully_applied(template)
+
+
+def test_a_cluster_that_vanished_while_the_agent_was_down_is_registered_again(lab: Lab) -> None:
+    """Nobody deleted it before the agent's eyes: it was lost, as by a backup of the hub."""
+    group = lab.group("a")
+    agent = lab.serve(group)
+    before = lab.cluster(group.name)["metadata"]["uid"]
+    agent.kill()
+    path = f"{CLUSTERS}/{group.name}"
+    lab.hub.delete(path)
+    lab.hub.patch(path, {"metadata": {"finalizers": None}})
+    wait_gone(lab.hub, path)
+    agent.start()
+    assert lab.wait_ready(group.name)["metadata"]["uid"] != before
+    template = objects.config_map(lab.namespace())
+    lab.propagate([template], group)
     lab.wait_fully_applied(template)
 
 

@@ -1,0 +1,77 @@
+"""Works are deleted and created anew under their names faster than the agent looks at them."""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from e2e.lab import objects
+from e2e.lab.api import Api, Object, collection
+from e2e.lab.lab import FAST, Group, Lab
+from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.works import works_path
+
+T = TypeVar("T")
+
+WORKS = int(os.environ.get("STRESS_WORKS", "40"))
+"""More than workers there are; STRESS_WORKS=500 for a long run by hand."""
+ROUNDS = 2
+BUSY = (
+    *FAST,
+    *("--kube-api-qps", "60", "--kube-api-burst", "10"),
+)
+"""So that many more keys wait than there are workers, as in a big fleet."""
+
+
+def test_works_made_anew_leave_nothing_behind_and_lose_nothing(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group, flags=BUSY)
+    namespace = lab.namespace()
+    space = lab.create_work(group, "space", _namespace_manifest(namespace))
+    host_namespace = f"/api/v1/namespaces/{group.host_namespace(namespace)}"
+    maps = [objects.config_map(namespace, f"map-{n}") for n in range(WORKS)]
+    paths = [lab.create_work(group, m["metadata"]["name"], m) for m in maps]
+    for path in paths:
+        lab.wait_applied(path)
+    before = lab.host.get(host_namespace)["metadata"]["uid"]
+
+    for _ in range(ROUNDS):
+        _all_at_once(lambda manifest: _make_anew(lab, group, manifest), maps)
+    lab.hub.delete(space)
+    for path, manifest in zip(paths, maps, strict=True):
+        lab.wait_applied(path)
+        assert lab.on_host(manifest, group)
+    assert lab.host.get(host_namespace)["metadata"]["uid"] == before
+    assert "deletionTimestamp" not in lab.host.get(host_namespace)["metadata"]
+
+    _all_at_once(lab.hub.delete, paths)
+    for path in paths:
+        wait_gone(lab.hub, path)
+    wait_gone(lab.hub, space)
+    eventually(_nothing_is_left, lab.host, group)
+
+
+def _make_anew(lab: Lab, group: Group, manifest: Object) -> None:
+    name = manifest["metadata"]["name"]
+    path = f"{works_path(group.name)}/{name}"
+    lab.hub.delete(path)
+    wait_gone(lab.hub, path)
+    lab.create_work(group, name, manifest)
+
+
+def _namespace_manifest(name: str) -> Object:
+    manifest = objects.namespace(name)
+    manifest["metadata"]["labels"] = {"kubernetes.io/metadata.name": name}
+    return manifest
+
+
+def _all_at_once(act: Callable[[T], None], items: Iterable[T]) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(act, items))
+
+
+def _nothing_is_left(host: Api, group: Group) -> None:
+    label = f"virtualcluster.kubeedge.io/cluster={group.name}"
+    found = host.list(collection("v1", "ConfigMap"), label)
+    names = [obj["metadata"]["name"] for obj in found]
+    assert not names, f"{len(names)} ConfigMaps are left, as {names[0]}"
