@@ -7,6 +7,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Object
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.works import execution_namespace
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
 LEFT_DELETED = "Leaving a Cluster deleted that was deleted on the hub"
@@ -72,6 +73,7 @@ def test_a_cluster_that_vanished_while_the_agent_was_down_is_registered_again(la
     lab.hub.delete(path)
     lab.hub.patch(path, {"metadata": {"finalizers": None}})
     wait_gone(lab.hub, path)
+    wait_gone(lab.hub, f"/api/v1/namespaces/{execution_namespace(group.name)}")
     agent.start()
     assert lab.wait_ready(group.name)["metadata"]["uid"] != before
     template = objects.config_map(lab.namespace())

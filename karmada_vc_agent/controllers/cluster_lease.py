@@ -51,7 +51,7 @@ class ClusterLeaseController:
         self._on_skew = on_skew
         self._now = now
         self._leases: dict[str, Object] = {}
-        self._written: dict[str, tuple[str, str]] = {}
+        self._written: dict[str, tuple[str, str, int]] = {}
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Renew the Lease of one virtual cluster; ends when its Cluster is gone."""
@@ -76,7 +76,8 @@ class ClusterLeaseController:
                 f"{LEASES_PATH}/{name}", self._renewed(lease, cluster)
             )
             self._leases[name] = written
-            self._written[name] = (uid_of(written), written["metadata"]["resourceVersion"])
+            version = str(written["metadata"]["resourceVersion"])
+            self._written[name] = (uid_of(written), version, self._hub.history.epoch)
         except (ConflictError, NotFoundError):
             self._leases.pop(name, None)
             raise
@@ -101,10 +102,10 @@ class ClusterLeaseController:
         Versions of the hub only grow, so they may have passed long since where they were; this
         one says so all the same, for nobody but this agent renews it.
         """
-        uid, version = self._written.get(name, ("", ""))
+        uid, version, epoch = self._written.get(name, ("", "", 0))
         if uid == uid_of(lease):
             found = str(lease["metadata"].get("resourceVersion") or "")
-            self._hub.history.check(version, found, f"lease {name}")
+            self._hub.history.check(version, found, f"lease {name}", epoch)
 
     def _tell_skew(self, name: str, lease: Object) -> None:
         """Warn of a clock that is behind the one by which a Lease was renewed before."""

@@ -42,9 +42,13 @@ class History:
         """Whether time went back and not everything has been looked at twice since."""
         return self._second_look is not None or self._settled_at_epoch is not None
 
-    def check(self, known: str, found: str, what: str) -> bool:
-        """Compare a version with a later one of the same thing; say so where it is lower."""
+    def check(self, known: str, found: str, what: str, epoch: int) -> bool:
+        """Compare a version with a later one of the same thing; say so where it is lower.
+
+        epoch: in which `known` was known; one of an earlier epoch is no evidence any more.
+        """
         is_back = known.isdigit() and found.isdigit() and int(found) < int(known)
+        is_back = is_back and epoch == self.epoch
         if is_back:
             self.notice(f"{what} was at version {known} and is at {found}")
         return is_back

@@ -66,7 +66,7 @@ class LeaderElection:
         self._clock = clock
         self._renewed_at: float | None = None
         self._seen: tuple[str, float] | None = None
-        self._written: tuple[str, str] = ("", "")
+        self._written: tuple[str, str, int] = ("", "", 0)
         self._listeners: list[Callable[[], None]] = []
 
     def on_regained(self, listener: Callable[[], None]) -> None:
@@ -147,7 +147,7 @@ class LeaderElection:
         else:
             spec["leaseTransitions"] += 1
         answer = await self._client.replace(f"{self._path}/{self._name}", {**lease, "spec": spec})
-        self._written = _mark(answer)
+        self._written = (*_mark(answer), self._client.history.epoch)
         self._renewed_at = started
         return self._identity
 
@@ -157,8 +157,9 @@ class LeaderElection:
         Its versions grow, so they alone may have passed where they were.
         """
         uid, version = _mark(lease)
-        if uid == self._written[0]:
-            self._client.history.check(self._written[1], version, f"lease {self._name}")
+        written_uid, written, epoch = self._written
+        if uid == written_uid:
+            self._client.history.check(written, version, f"lease {self._name}", epoch)
 
     async def _create(self, started: float) -> str:
         lease = {

@@ -82,9 +82,9 @@ class Reflector(Generic[T]):
         failures = 0
         while True:
             try:
-                if failures and self._version is not None:
+                if failures and self._version is not None and not self._is_outdated:
                     await self._ask_where_the_server_is()
-                if self._version is None or self._epoch != self._client.history.epoch:
+                if self._version is None or self._is_outdated:
                     await self._list()
                 if await self._watch_until_in_doubt():
                     failures = 0
@@ -100,6 +100,11 @@ class Reflector(Generic[T]):
             low, high = BACKOFF_S
             pause_s = min(high, low * 2 ** min(failures - 1, 10))
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+
+    @property
+    def _is_outdated(self) -> bool:
+        """Whether the server went back in time since the last list."""
+        return self._epoch != self._client.history.epoch
 
     def _refused(self, error: KubeError) -> None:
         """Take note of why the server did not answer as asked."""
@@ -156,7 +161,7 @@ class Reflector(Generic[T]):
         except orjson.JSONDecodeError:
             self._version = None  # a list takes what can be read of it
             return
-        self._client.history.check(self._version or "", found, self.path)
+        self._client.history.check(self._version or "", found, self.path, self._epoch)
 
     async def _list(self) -> None:
         self._client.instrument.listed(self.path)
@@ -184,9 +189,9 @@ class Reflector(Generic[T]):
         self, objects: list[T], unreadable: list[Unreadable], page: Page[T], epoch: int
     ) -> None:
         history = self._client.history
-        if epoch == history.epoch:
+        if self._epoch == epoch == history.epoch:
             known = self._version or self.store.listed_version
-            if history.check(known, page.resource_version, self.path):
+            if history.check(known, page.resource_version, self.path, epoch):
                 epoch = history.epoch  # this list is the first look of it
             elif self.store.is_ahead_of(objects, page.resource_version):
                 history.notice(f"{self.path} has objects at older versions")

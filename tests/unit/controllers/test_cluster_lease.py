@@ -243,3 +243,31 @@ async def test_standby_whose_clock_is_behind_goes_on_from_where_the_lease_was(
     assert told == [("branch-a", 150.0)]
     warned = [r for r in caplog.records if "clock of this machine" in r.message]
     assert [r.__dict__["behind_s"] for r in warned] == [150.0]
+
+
+async def test_lease_older_than_we_wrote_it_says_that_the_hub_went_back(
+    world: World, clock: Clock, controller: ClusterLeaseController
+) -> None:
+    """Also where the versions of the hub have grown past where they were."""
+    await controller.reconcile("branch-a")
+    backup = world.hub.storage.backup()
+    clock.advance(10)
+    await controller.reconcile("branch-a")
+    world.hub.storage.restore(backup)
+    world.hub.storage.version += 1000
+    with pytest.raises(ConflictError):
+        await controller.reconcile("branch-a")
+    assert not world.hub_client.history.is_in_doubt
+    await controller.reconcile("branch-a")
+    assert world.hub_client.history.is_in_doubt
+
+
+async def test_lease_that_somebody_else_changed_says_nothing_of_the_time(
+    world: World, controller: ClusterLeaseController
+) -> None:
+    await controller.reconcile("branch-a")
+    touch(world)
+    with pytest.raises(ConflictError):
+        await controller.reconcile("branch-a")
+    await controller.reconcile("branch-a")
+    assert not world.hub_client.history.is_in_doubt

@@ -1,5 +1,7 @@
 """ExecutionController, deleting: what goes from the host, what stays, and the finalizer."""
 
+import asyncio
+
 import orjson
 import pytest
 
@@ -314,3 +316,19 @@ async def test_cluster_registered_anew_is_not_barred_by_its_predecessor(world: W
     world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
     world.look()
     assert not world.finalizer.is_barred("branch-a")
+
+
+@pytest.mark.parametrize("side", ["hub", "host"])
+async def test_nothing_is_cleaned_until_a_server_that_went_back_was_looked_at_twice(
+    world: World, side: str
+) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    client = {"hub": world.hub_client, "host": world.host_client}[side]
+    client.history.notice("as the test wants")
+    with pytest.raises(NotReadyError, match=f"{side} went back in time"):
+        await world.execution.reconcile(KEY)
+    assert world.host.live(SETTINGS)
+    assert world.hub.find(WORK) is not None
+    await asyncio.sleep(11.0)
+    await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is None

@@ -15,8 +15,17 @@ async def test_lower_version_says_that_time_went_back(
     known: str, found: str, *, is_back: bool
 ) -> None:
     history = History("hub")
-    assert history.check(known, found, "a list") is is_back
+    assert history.check(known, found, "a list", 0) is is_back
     assert history.is_in_doubt is is_back
+
+
+async def test_version_known_from_before_is_no_second_evidence() -> None:
+    history = History("hub")
+    assert history.check("7", "6", "a list", 0)
+    await asyncio.sleep(SECOND_LOOK_S + 1)
+    assert not history.check("7", "6", "another list", 0)
+    assert not history.is_in_doubt
+    assert history.went_back == 1
 
 
 async def test_server_that_nobody_watches_is_settled_after_the_pause() -> None:

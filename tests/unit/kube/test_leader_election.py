@@ -288,3 +288,19 @@ async def test_holder_of_any_shape_is_somebody_else(
     host.seed(lease_of("", holderIdentity=holder_))
     await me.acquire()
     assert holder(host) == "me"
+
+
+async def test_lease_older_than_we_wrote_it_says_that_the_server_went_back(
+    host: FakeApiServer, client: ApiClient, me: LeaderElection
+) -> None:
+    await me.acquire()
+    backup = host.storage.backup()
+    leading = asyncio.ensure_future(me.lead())
+    await asyncio.sleep(10.0)
+    assert not client.history.is_in_doubt
+    host.storage.restore(backup)
+    host.storage.version += 1000
+    await asyncio.sleep(5.0)
+    assert client.history.went_back == 1
+    assert me.is_leading()
+    leading.cancel()

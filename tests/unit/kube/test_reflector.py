@@ -393,3 +393,21 @@ async def test_watch_that_told_something_is_resumed_without_a_question(
             host.end_watches()
         await asyncio.sleep(1.0)
     assert small_questions(host) == 0
+
+
+async def test_resource_that_comes_back_later_than_the_others_is_no_new_evidence(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    """The parts of a restored server do not all answer at once."""
+    host.seed(config_map("old"))
+    backup = host.storage.backup()
+    async with reflecting(client) as store:
+        host.seed(config_map("lost"))
+        await until(lambda: value_of(store, "lost") == "1")
+        host.storage.restore(backup)
+        with host.down():
+            client.history.notice("somebody else saw it")
+            await asyncio.sleep(30.0)
+        await until(lambda: value_of(store, "lost") is None)
+        await until(lambda: not client.history.is_in_doubt)
+    assert client.history.went_back == 1
