@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.escapes.table import ATTEMPTS
+from e2e.escapes.table import ATTEMPTS, BY_PROFILE
 from e2e.lab.api import Api
 from e2e.lab.cleanup import clean_up, wait_gone
 from e2e.lab.interpret import Interpreter, cached_program
@@ -158,7 +158,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     outcomes = {p["attempt"]: p["outcome"] for p in recorded if "attempt" in p}
     if outcomes:
         terminalreporter.section("attempted escapes")
-        for title in sorted(outcomes, key=[row.title for row in ATTEMPTS].index):
+        for title in sorted(outcomes, key=[row.title for row in (*ATTEMPTS, *BY_PROFILE)].index):
             terminalreporter.write_line(f"{title}: {outcomes[title]}")
     kinds = [properties for properties in recorded if "comparisons" in properties]
     if kinds:

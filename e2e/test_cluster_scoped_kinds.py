@@ -78,6 +78,7 @@ def volume(lab: Lab) -> Object:
         "accessModes": ["ReadWriteOnce"],
         "hostPath": {"path": "/data"},
         "storageClassName": "none",
+        "claimRef": {"namespace": lab.id, "name": "data"},
     }
     return _object("v1", "PersistentVolume", f"{lab.id}-data", spec=spec)
 

@@ -8,6 +8,12 @@ from e2e.differential.compare import Allowed
 _RULES = "rewriting-rules.md"
 _ADR = "docs/adr/0006-differences-from-karmadas-agent.md"
 
+_TENANCY = "docs/adr/0023-two-profiles.md"
+_HOSTLESS = (
+    ("ingress-*", "*"),
+    ("suspended-status-reported", "*"),
+)
+
 _REFUSED = ("events.*", "host.*", "works.*.status.*")
 """Where it shows that a manifest was refused."""
 
@@ -63,6 +69,24 @@ ALLOWED: tuple[Allowed, ...] = (
         "host.PersistentVolume/*.spec.nodeAffinity",
         "a volume on a node is tied to the nodes of the virtual cluster",
         f"{_RULES} 3.4",
+    ),
+    *(
+        Allowed(
+            "unclaimed-volume",
+            path,
+            "a volume that names no claim may be bound by a claim of another virtual cluster",
+            _TENANCY,
+        )
+        for path in _REFUSED
+    ),
+    *(
+        Allowed(
+            case,
+            f"events.execution-controller HostShared Work/{work}",
+            "an Ingress for every host takes those of other virtual clusters too",
+            _TENANCY,
+        )
+        for case, work in _HOSTLESS
     ),
     Allowed(
         "storage-class",

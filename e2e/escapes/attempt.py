@@ -1,6 +1,7 @@
 """One attempted escape: what is tried, and how its outcome is put into words."""
 
 import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ class Scene:
     theirs: Group
     home: str
     tenant: Api
+    tenancy: str = "Shared"
 
     @property
     def namespace(self) -> str:
@@ -43,12 +45,18 @@ class Scene:
 class Attempt:
     """A row of the table in docs/isolation.md.
 
-    act: tries it, and returns what became of it, seen on the servers.
+    act: tries it, and returns what became of it, seen on the servers. strict: the outcome in
+    profile Strict, where it is another.
     """
 
     title: str
     outcome: str
     act: Callable[[Scene], str]
+    strict: str = ""
+
+    def expected(self, tenancy: str) -> str:
+        """Return the outcome in a profile."""
+        return self.strict or self.outcome if tenancy == "Strict" else self.outcome
 
 
 def refused_by_rbac(error: ApiError) -> str:
@@ -79,7 +87,7 @@ def all_alike(outcomes: Iterable[str]) -> str:
 
 def by_work(scene: Scene, *manifests: Object) -> str:
     """Send manifests in a Work; return the code of its refusal, or "applied"."""
-    name = f"escape-{len(scene.lab.works(scene.mine))}"
+    name = f"escape-{uuid.uuid4().hex[:6]}"
     work = scene.lab.create_work(scene.mine, name, *manifests)
 
     def look() -> Object:

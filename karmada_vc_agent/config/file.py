@@ -65,6 +65,7 @@ class _VirtualClusterEntry(msgspec.Struct, forbid_unknown_fields=True, rename="c
 _LISTS = {
     "forbiddenNamespaces": "forbidden_namespaces",
     "infrastructureNamespaces": "infrastructure_namespaces",
+    "namespaceKeys": "namespace_keys",
     "podCIDRs": "pod_cidrs",
     "clusterDNS": "cluster_dns",
 }

@@ -166,6 +166,8 @@ class AgentConfig:
     )
     # Not flags: lists and what only the file can say.
     forbidden_namespaces: tuple[str, ...] = ("kube-*",)
+    namespace_keys: tuple[str, ...] = ()
+    """Patterns of labels and annotations that a Work may give to Namespaces besides the known."""
     cluster_scoped_kinds: Mapping[tuple[str, str], str] = field(default_factory=dict)
     pod_templates: tuple[KindPaths, ...] = ()
     namespace_references: tuple[KindPaths, ...] = ()

@@ -215,9 +215,8 @@ class Manifests:
         translated = translate(manifest, resource.namespaced, surroundings)
         if isinstance(translated, Refusal):
             # It may have been applied before the rule that refuses it now came to hold.
-            allowing = replace(surroundings.vc, allowed_kinds=(), denied_kinds=())
             translated = translate(
-                _bare(manifest), resource.namespaced, replace(surroundings, vc=allowing)
+                _bare(manifest), resource.namespaced, replace(surroundings, names_only=True)
             )
         if isinstance(translated, Refusal | Absorbed):
             return None

@@ -18,6 +18,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, gvk_of, labels_of
+from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.shared_names import (
@@ -69,16 +70,20 @@ class NameHolders:
 class SharedNames:
     """Tells and, where the settings say so, refuses hosts that another virtual cluster has.
 
-    refuse: setting `refuseSharedHosts`. enqueue: called with the Works
+    refuses: whether a virtual cluster is refused them (settings `refuseSharedHosts` and
+    `tenancy`). enqueue: called with the Works
     (`<execution namespace>/<work>`) to look at again, since a name came free.
     """
 
     def __init__(
-        self, holders: Holders, enqueue: Callable[[str], None], *, refuse: bool = False
+        self,
+        holders: Holders,
+        enqueue: Callable[[str], None],
+        refuses: Callable[[str], bool] = lambda _cluster: False,
     ) -> None:
         self._holders = holders
         self._enqueue = enqueue
-        self._refuse = refuse
+        self._refuses = refuses
         self._in_flight: Counter[tuple[SharedName, str]] = Counter()
         self._waiting: defaultdict[SharedName, set[str]] = defaultdict(set)
 
@@ -111,12 +116,14 @@ class SharedNames:
             return await write(), ()
         cluster = labels_of(obj)[CLUSTER_LABEL]
         wanted = shared_names(obj)
-        if self._refuse and wanted:
+        refuse = self._refuses(cluster)
+        if refuse and wanted:
             await self._wait_listed()
         had = shared_names(live() or {}).keys()
         taken = tuple(name for name in wanted if self._is_taken(name, cluster))
         # What stands is left alone, also where the setting is newer than it.
-        self._refuse_hosts([name for name in taken if name not in had], wanted, work)
+        if refuse:
+            self._refuse_hosts([name for name in taken if name not in had], wanted, work)
         flights = [(name, cluster) for name in wanted]
         self._in_flight.update(flights)
         is_written = False
@@ -142,12 +149,15 @@ class SharedNames:
         self, taken: Iterable[SharedName], paths: dict[SharedName, str], work: str
     ) -> None:
         hosts = [name for name in taken if name.space is Space.HOST]
-        if not self._refuse or not hosts:
+        if not hosts:
             return
         for name in hosts:
             self._waiting[name].add(work)
         path = paths[hosts[0]]
-        detail = f'{path} "{hosts[0].name}" is used by another virtual cluster'
+        detail = (
+            f'{path} "{hosts[0].name}" is used by another virtual cluster; an administrator '
+            f'allows it by "allow: [{Guard.SHARED_HOSTS}]"'
+        )
         raise RefusedError(Code.SHARED_HOST_CONFLICT, path, detail)
 
     def _free(self, names: Collection[SharedName]) -> None:

@@ -56,6 +56,12 @@ def is_karmada_key(key: str) -> bool:
     return _DOMAIN in key
 
 
+def is_in_karmadas_domain(key: str) -> bool:
+    """Whether a label or annotation has Karmada's domain or one below; no look-alike counts."""
+    prefix, slash, _ = key.partition("/")
+    return bool(slash) and f".{prefix}/".endswith(f".{_DOMAIN}")
+
+
 def execution_namespace(cluster: str) -> str:
     """Return the hub namespace that holds the Works of a Cluster."""
     return EXECUTION_NAMESPACE_PREFIX + cluster

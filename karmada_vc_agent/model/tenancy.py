@@ -18,7 +18,9 @@ class Guard(StrEnum):
     DEFAULT_CLASSES = "DefaultClasses"
     CONTROLLER_KINDS = "ControllerKinds"
     EXTERNAL_ADDRESSES = "ExternalAddresses"
+    LOAD_BALANCER_ADDRESSES = "LoadBalancerAddresses"
     FOREIGN_ENDPOINTS = "ForeignEndpoints"
+    HOST_ENDPOINTS = "HostEndpoints"
     EXTERNAL_DNS = "ExternalDNS"
     WILDCARD_HOSTS = "WildcardHosts"
     SHARED_HOSTS = "SharedHosts"
@@ -30,6 +32,7 @@ IN_BOTH = frozenset(
         Guard.UNCLAIMED_VOLUMES,
         Guard.DEFAULT_CLASSES,
         Guard.EXTERNAL_ADDRESSES,
+        Guard.HOST_ENDPOINTS,
         Guard.PROXY_SNIPPETS,
     }
 )

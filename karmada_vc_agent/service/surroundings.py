@@ -38,6 +38,7 @@ def translation_settings(config: AgentConfig) -> TranslationSettings:
         pod_cidrs=config.pod_cidrs,
         agent_name=config.agent_name,
         tenancy=config.tenancy,
+        namespace_keys=config.namespace_keys,
     )
 
 
@@ -74,6 +75,7 @@ class SurroundingsNow:
             admin_rules=self._most_rules(),
             nodes_of_group=self._node_groups.nodes_of,
             node_taints=self._stores.taints.of(vc.name),
+            is_of_host=self._settings.is_of_host,
         )
 
     def _most_rules(self) -> tuple[Object, ...]:

@@ -26,6 +26,7 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import tenancy
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.switches import (
@@ -34,6 +35,7 @@ from karmada_vc_agent.model.switches import (
     SERVICE_EXPORT,
     WORK_STATUS,
 )
+from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.script_runner import ScriptRunner
 from karmada_vc_agent.service.common import Common, now
 from karmada_vc_agent.service.stores import HOST_OBJECT_INDEXES
@@ -89,6 +91,14 @@ class WorkParts:
             common.settings, common.stores, self.watches, common.discoveries.host, node_groups
         )
 
+    def _refuses_shared_hosts(self, cluster: str) -> bool:
+        """Whether a virtual cluster may not have a host that another one has."""
+        config, vc = self._common.config, self._common.virtual_clusters[cluster]
+        guard, profile = Guard.SHARED_HOSTS, config.tenancy
+        return tenancy.refuses(
+            tenancy.STRICT if config.refuse_shared_hosts else profile, vc.allow, guard
+        )
+
     def _carry_out(self, triggers: Triggers) -> None:
         """Make what writes: host objects, namespaces, the status and events of Works."""
         common, clients, queues = self._common, self._common.clients, self._common.queues
@@ -117,7 +127,7 @@ class WorkParts:
         self.shared_names = SharedNames(
             NameHolders(self.informers, common.discoveries.host),
             triggers.enqueue_id,
-            refuse=common.config.refuse_shared_hosts,
+            self._refuses_shared_hosts,
         )
         self.namespaces = NamespaceController(
             clients.host,

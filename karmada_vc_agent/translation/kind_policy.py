@@ -182,11 +182,16 @@ def refuse_denied(gvk: GroupVersionKind, vc: VirtualCluster) -> None:
 
 
 def refuse_forbidden(
-    manifest: Object, *, namespaced: bool, configured: ClusterScopedKinds = _AS_BUILT_IN
+    manifest: Object,
+    *,
+    namespaced: bool,
+    configured: ClusterScopedKinds = _AS_BUILT_IN,
+    names_only: bool = False,
 ) -> Policy:
     """Refuse a manifest whose kind, name or content is not allowed; else return its policy.
 
-    Refuses KindForbidden and NameReserved. Source: rewriting-rules 5, 6.
+    names_only: do not look at the content. Refuses KindForbidden and NameReserved.
+    Source: rewriting-rules 5, 6.
     """
     gvk = gvk_of(manifest)
     policy = policy_for(gvk, namespaced=namespaced, configured=configured)
@@ -194,7 +199,8 @@ def refuse_forbidden(
         detail = _refusal_of_namespaced(gvk) if namespaced else None
         detail = detail or f"cluster-scoped kind {gvk.kind} is not allowed"
         raise RefusedError(Code.KIND_FORBIDDEN, "kind", detail)
-    for path, problem in _CONTENT.get((gvk.group, gvk.kind), _anything)(manifest):
+    check = _anything if names_only else _CONTENT.get((gvk.group, gvk.kind), _anything)
+    for path, problem in check(manifest):
         raise RefusedError(Code.KIND_FORBIDDEN, path, problem)
     prefix = _RESERVED_PREFIXES.get((gvk.group, gvk.kind))
     name = dig(manifest, "metadata", "name")

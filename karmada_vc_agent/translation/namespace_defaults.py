@@ -75,12 +75,12 @@ def empty_quota(vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespa
 
 
 def put_pod_security(namespace: Object, vc: VirtualCluster) -> None:
-    """Label a Namespace on its way to the host with the level; its own label wins."""
+    """Label a Namespace on its way to the host with the level of the settings."""
     if not vc.pod_security:
         return
     metadata = namespace["metadata"]
     metadata["labels"] = labels = metadata.get("labels") or {}
-    labels.setdefault(POD_SECURITY_LABEL, vc.pod_security)
+    labels[POD_SECURITY_LABEL] = vc.pod_security
     metadata["annotations"] = annotations = metadata.get("annotations") or {}
     annotations[POD_SECURITY_ANNOTATION] = vc.pod_security
 
@@ -88,15 +88,15 @@ def put_pod_security(namespace: Object, vc: VirtualCluster) -> None:
 def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:
     """Return the merge patch of metadata that puts the level right; empty = it is right.
 
-    A label that the Work brings stays, whatever it says; one that we put there goes with the
-    setting.
+    The setting wins over what the Work brings; a label that we put there goes with it.
     """
     label = labels_of(live).get(POD_SECURITY_LABEL)
     ours = annotations_of(live).get(POD_SECURITY_ANNOTATION)
     managed = annotations_of(live).get(karmada.MANAGED_LABELS_ANNOTATION, "").split(",")
     changes: Object = {}
     wanted = vc.pod_security or None
-    if POD_SECURITY_LABEL not in managed and (wanted or label == ours) and label != wanted:
+    is_ours = POD_SECURITY_LABEL not in managed and label == ours
+    if (wanted or is_ours) and label != wanted:
         changes["labels"] = {POD_SECURITY_LABEL: wanted}
     if ours != wanted:
         changes["annotations"] = {POD_SECURITY_ANNOTATION: wanted}

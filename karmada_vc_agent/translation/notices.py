@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from karmada_vc_agent.model.domain import REWRITE_DNS_ANNOTATION
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
-from karmada_vc_agent.translation import dns_texts, reference_table
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.translation import dns_texts, rbac, rbac_rules, reference_table
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
 from karmada_vc_agent.translation.shared_names import SharedName, Space
 
@@ -26,12 +26,15 @@ _BUILT_IN_ENDING = ".k8s.io"
 class NoticeCode(StrEnum):
     """Reasons of the events that refuse nothing."""
 
+    CONTROLLER_RIGHTS = "ControllerRights"
     HOST_SHARED = "HostShared"
     IMMEDIATE_BINDING = "ImmediateBinding"
     NODE_PORT_REASSIGNED = "NodePortReassigned"
     REFERENCE_NOT_REWRITTEN = "ReferenceNotRewritten"
+    RULE_CUT = "RuleCut"
     RULE_PATH_SHARED = "RulePathShared"
     SHARED_ADDRESS = "SharedAddress"
+    METADATA_DROPPED = "MetadataDropped"
 
 
 _SHARED = {
@@ -60,23 +63,23 @@ def node_port_reassigned(wanted: int, got: int) -> Notice:
     return Notice(NoticeCode.NODE_PORT_REASSIGNED, detail)
 
 
-def shared_addresses(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:
-    """Notice addresses of a Service that all virtual clusters of the host share (4.3)."""
-    if (gvk.group, gvk.kind) != ("", "Service"):
-        return
-    addresses = dig(obj, "spec", "externalIPs")
-    addresses = addresses if isinstance(addresses, list) else []
-    for address in (*addresses, dig(obj, "spec", "loadBalancerIP")):
-        if address:
-            detail = f"address {address} is the host's; other virtual clusters may claim it too"
-            yield Notice(NoticeCode.SHARED_ADDRESS, detail)
-
-
 def shared_name(name: SharedName) -> Notice:
     """Say that another virtual cluster has a host or a REST path too (4.1, 4.3)."""
     code, consequence = _SHARED[name.space]
     who = f"{name.space} {name.name} is used by another virtual cluster too"
     return Notice(code, f"{who}; {consequence}")
+
+
+def rules_cut(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:
+    """Notice what a Role names and a virtual cluster may not do (5.2)."""
+    if not rbac.is_role(gvk):
+        return
+    rules = obj.get("rules")
+    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+        cut = list(rbac_rules.beyond(rule))
+        if cut:
+            detail = f"rules[{index}] may not have {'; '.join(cut)}, which is left out"
+            yield Notice(NoticeCode.RULE_CUT, detail)
 
 
 def immediate_binding(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:

@@ -19,10 +19,21 @@ _READING = ("get", "list", "watch")
 _FORBIDDEN_VERBS = frozenset({"escalate", "bind", "impersonate"})
 _NAMESPACES = "namespaces"
 
-_NEVER = frozenset({("", "serviceaccounts/token")})
-"""A token made there would be a credential of the host."""
-_READ_ONLY = frozenset({("", "resourcequotas"), ("", "limitranges")})
-"""They hold the virtual cluster in its bounds."""
+_NEVER = frozenset(
+    {
+        ("", "serviceaccounts/token"),  # a token made there would be a credential of the host
+        ("", "bindings"),  # who binds names any node
+        ("", "pods/binding"),
+    }
+)
+_READ_ONLY = frozenset(
+    {
+        *(("", "resourcequotas"), ("", "resourcequotas/status")),  # the bounds it is held in
+        ("", "limitranges"),
+        ("policy.kubeedge.io", "serviceaccountaccesses"),  # what KubeEdge lets an edge read
+        ("policy.kubeedge.io", "serviceaccountaccesses/status"),
+    }
+)
 
 _Known = Mapping[str, Mapping[str, Sequence[str]]]
 """group -> resource -> verbs."""
@@ -60,10 +71,12 @@ def allowed_rules(
     others = [each for each in resources if each not in on_namespaces]
     rest = {key: value for key, value in rule.items() if key != "nonResourceURLs"}
     allowed: list[Object] = []
-    if others and not any(WILDCARD in each for each in (*verbs, *others, *groups)):
+    is_explicit = not any(WILDCARD in each for each in (*verbs, *others, *groups))
+    if others and is_explicit and not any(beyond({**rule, "resources": others})):
         allowed.append({**rest, "resources": others})
     elif others:
-        written_out = _written_out(groups, others, verbs, _known(admin, path))
+        known = {} if is_explicit else _known(admin, path)
+        written_out = _written_out(groups, others, verbs, known)
         allowed += [{**rest, **each} for each in written_out]
     reading = [verb for verb in _READING if verb in verbs or WILDCARD in verbs]
     if on_namespaces and reading:
@@ -72,6 +85,22 @@ def allowed_rules(
             allowed[-1]["apiGroups"] = [""]
         rename_namespaces(allowed[-1], path, direction)
     return allowed
+
+
+def beyond(rule: Any) -> Iterator[str]:
+    """Yield `verbs resource` for what a rule names itself and no virtual cluster may do."""
+    fields = (dig(rule, field) for field in ("apiGroups", "resources", "verbs"))
+    groups, resources, verbs = (
+        [str(each) for each in values] if isinstance(values, list) else [] for values in fields
+    )
+    for resource in resources:
+        cut = [
+            verb
+            for verb in verbs
+            if verb != WILDCARD and not all(_may(group, resource, verb) for group in groups)
+        ]
+        if cut:
+            yield f"{', '.join(cut)} {resource}"
 
 
 def rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
@@ -86,6 +115,14 @@ def rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
 
 def _verbs_on(group: str, resource: str) -> tuple[str, ...]:
     return _READING if (group, resource) in _READ_ONLY else VERBS
+
+
+def _may(group: str, resource: str, verb: str) -> bool:
+    if resource.split("/", maxsplit=1)[0] == _NAMESPACES and group in ("", WILDCARD):
+        return verb in _READING
+    if (group, resource) in _NEVER:
+        return False
+    return (group, resource) not in _READ_ONLY or verb in _READING
 
 
 def _known(admin: Iterable[Object], path: str) -> _Known:
@@ -108,10 +145,14 @@ def _written_out(
         served = known.get(group, {})
         for wanted in resources:
             for resource in _matching(wanted, served, is_any_group=WILDCARD in groups):
-                allowed = tuple(served.get(resource, _verbs_on(group, resource)))
-                by_verbs[allowed if WILDCARD in verbs else tuple(verbs)].add(resource)
+                if (group, resource) in _NEVER:
+                    continue
+                most = tuple(served.get(resource, _verbs_on(group, resource)))
+                named = tuple(verb for verb in verbs if _may(group, resource, verb))
+                by_verbs[most if WILDCARD in verbs else named].add(resource)
         for each, names in sorted(by_verbs.items()):
-            yield {"apiGroups": [group], "resources": sorted(names), "verbs": list(each)}
+            if each:
+                yield {"apiGroups": [group], "resources": sorted(names), "verbs": list(each)}
 
 
 def _matching(wanted: str, served: Mapping[str, Any], *, is_any_group: bool) -> Iterable[str]:

@@ -17,7 +17,9 @@ class Treatment(Enum):
     ROUTE_NAMESPACES = "which namespaces may attach routes to a listener of a Gateway"
     DESTINATION = "a destination of Argo CD: mapped where it is the local cluster"
     PATTERN = "mapped as a namespace; a glob is refused"
-    PARAMETERS = "a map: values of keys that end in -secret-namespace are mapped"
+    PARAMETERS = "a map for a driver: namespaces of Secrets in it are mapped"
+    SECRET_ANNOTATIONS = "annotations: those that end in -secret-namespace are mapped"  # noqa: S105 - no secret
+    PROXY_ANNOTATIONS = "annotations of an Ingress: Secrets as namespace/name are mapped"
     CLUSTER_SCOPED_NAME = "mapped as the name of a cluster-scoped object"
     NODE = "a node, which must be of the virtual cluster"
     DROPPED = "dropped on the way to the host"
@@ -71,6 +73,9 @@ _CORE: Mapping[tuple[str, str], tuple[Reference, ...]] = {
             "spec.azureFile.secretNamespace",
             "spec.glusterfs.endpointsNamespace",
         ),
+        Reference("spec.csi.volumeAttributes", Treatment.PARAMETERS),
+        Reference("spec.flexVolume.options", Treatment.PARAMETERS),
+        Reference("metadata.annotations", Treatment.SECRET_ANNOTATIONS),
         Reference("spec.claimRef.uid", Treatment.DROPPED),
         Reference("spec.claimRef.resourceVersion", Treatment.DROPPED),
     ),
@@ -89,6 +94,9 @@ _CORE: Mapping[tuple[str, str], tuple[Reference, ...]] = {
     ("networking.k8s.io", "NetworkPolicy"): _selectors(
         "spec.ingress[].from[].namespaceSelector", "spec.egress[].to[].namespaceSelector"
     ),
+    ("networking.k8s.io", "Ingress"): (
+        Reference("metadata.annotations", Treatment.PROXY_ANNOTATIONS),
+    ),
     ("", "ServiceAccount"): (Reference("secrets[].namespace", Treatment.DROPPED),),
     ("networking.k8s.io", "IngressClass"): (
         Reference("spec.parameters.namespace", Treatment.REFUSED),
@@ -99,6 +107,7 @@ _CORE: Mapping[tuple[str, str], tuple[Reference, ...]] = {
     ),
     ("snapshot.storage.k8s.io", "VolumeSnapshotContent"): (
         Reference("spec.volumeSnapshotRef.namespace"),
+        Reference("metadata.annotations", Treatment.SECRET_ANNOTATIONS),
         Reference("spec.volumeSnapshotRef.uid", Treatment.DROPPED),
         Reference("spec.volumeSnapshotRef.resourceVersion", Treatment.DROPPED),
     ),
@@ -202,9 +211,13 @@ _POD_AFFINITY_TERMS = tuple(
         "preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm",
     )
 )
-IN_POD_SPECS = (  # paths below the pod spec
+AFFINITY = (  # paths below the pod spec
     *_namespaces(*(f"{term}.namespaces[]" for term in _POD_AFFINITY_TERMS)),
     *_selectors(*(f"{term}.namespaceSelector" for term in _POD_AFFINITY_TERMS)),
+)
+IN_POD_SPECS = (
+    *AFFINITY,
+    Reference("volumes[].csi.volumeAttributes", Treatment.PARAMETERS),
     Reference(f"volumes[].ephemeral.volumeClaimTemplate.{_DATA_SOURCE}"),
     Reference(
         "volumes[].ephemeral.volumeClaimTemplate.spec.volumeName", Treatment.CLUSTER_SCOPED_NAME

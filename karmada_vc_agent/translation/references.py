@@ -5,6 +5,7 @@ where names stand and how they are treated. Functions change what they are given
 on a copy of their own.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from karmada_vc_agent.translation import reference_table
 from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.pod_templates import PodTemplates, pod_specs
 from karmada_vc_agent.translation.reference_table import (
+    AFFINITY,
+    IN_POD_SPECS,
     NamespaceReferences,
     Reference,
     Treatment,
@@ -26,7 +29,12 @@ NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 _LOCAL_SERVERS = ("https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
 _LOCAL_CLUSTER = "in-cluster"
 _GLOB_MARKS = "*?[!"
-_SECRET_NAMESPACE = "-secret-namespace"  # noqa: S105 - the end of a parameter's name
+_OWN_NAMESPACE = "${pvc.namespace}"
+"""A claim's own namespace, filled in by the driver; other templates may name any."""
+_NAMESPACE_KEYS = ("secretnamespace", "pvcnamespace", "podnamespace")
+_SECRET_KEY = "secretname"  # noqa: S105 - the end of a parameter's name
+_OF_ONE_NAMESPACE = frozenset(("auth-secret", "auth-tls-secret", "proxy-ssl-secret"))
+"""Annotations of an Ingress whose value is `namespace/name`, or the name alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +59,9 @@ class Rewriter:
         rows = reference_table.rows_for((gvk.group, gvk.kind), self.namespace_references)
         self._apply(obj, "", rows)
         for pod_spec in pod_specs(obj, gvk, self.pod_templates):
-            if not pod_spec.selector_only:
-                self._apply(pod_spec.spec, f"{pod_spec.path}.", reference_table.IN_POD_SPECS)
+            # Of the others only the affinity is known to be a pod's.
+            inside = AFFINITY if pod_spec.selector_only else IN_POD_SPECS
+            self._apply(pod_spec.spec, f"{pod_spec.path}.", inside)
 
     def _apply(self, obj: Object, prefix: str, references: Iterable[Reference]) -> None:
         for reference in references:
@@ -105,12 +114,53 @@ def _refused(way: Rewriter, value: Any, path: str) -> Any:
 def _parameters(way: Rewriter, parameters: Any, path: str) -> Any:
     if not isinstance(parameters, dict):
         return parameters
+    plain = {key: re.sub(r"[^a-z]", "", str(key).lower()) for key in parameters}
+    ends = tuple(plain.values())
+    for key, name in plain.items():
+        before = name.removesuffix(_SECRET_KEY)
+        if way.direction.to_host and before != name and f"{before}secretnamespace" not in ends:
+            detail = f'{path}["{key}"] names a Secret without its namespace; give that too'
+            raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
     return {
-        key: _namespace(way, value, f'{path}["{key}"]')
-        if key.endswith(_SECRET_NAMESPACE)
+        key: _parameter(way, value, f'{path}["{key}"]')
+        if plain[key].endswith(_NAMESPACE_KEYS)
         else value
         for key, value in parameters.items()
     }
+
+
+def _parameter(way: Rewriter, value: Any, path: str) -> Any:
+    if value == _OWN_NAMESPACE:
+        return value
+    if way.direction.to_host and isinstance(value, str) and "${" in value:
+        detail = f'{path} is "{value}"; only {_OWN_NAMESPACE} or a name is allowed'
+        raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
+    return _namespace(way, value, path)
+
+
+def _secret_annotations(way: Rewriter, annotations: Any, path: str) -> Any:
+    """Map the namespaces of Secrets by which drivers delete (`-secret-namespace`)."""
+    if not isinstance(annotations, dict):
+        return annotations
+    return {
+        key: _parameter(way, value, f'{path}["{key}"]')
+        if str(key).endswith("-secret-namespace")
+        else value
+        for key, value in annotations.items()
+    }
+
+
+def _proxy_annotations(way: Rewriter, annotations: Any, path: str) -> Any:
+    """Map the namespace in annotations that name a Secret as `namespace/name`."""
+    if not isinstance(annotations, dict):
+        return annotations
+    mapped = dict(annotations)
+    for key, value in annotations.items():
+        namespace, slash, name = str(value).partition("/")
+        if slash and str(key).rpartition("/")[2] in _OF_ONE_NAMESPACE:
+            where = f'{path}["{key}"]'
+            mapped[key] = f"{_namespace(way, namespace, where)}/{name}"
+    return mapped
 
 
 def _destination(way: Rewriter, destination: Any, path: str) -> Any:
@@ -196,6 +246,8 @@ _CHANGES: Mapping[Treatment, _Change] = {
     Treatment.DESTINATION: _destination,
     Treatment.PATTERN: _pattern,
     Treatment.PARAMETERS: _parameters,
+    Treatment.SECRET_ANNOTATIONS: _secret_annotations,
+    Treatment.PROXY_ANNOTATIONS: _proxy_annotations,
     Treatment.CLUSTER_SCOPED_NAME: _name,
     Treatment.NODE: _node,
     Treatment.DROPPED: _dropped,

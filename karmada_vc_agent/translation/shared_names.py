@@ -4,11 +4,18 @@ A controller of the host answers for each of them once, whoever asks for it, so 
 clusters with the same one get in each other's way (rewriting-rules 4.1, 4.3).
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, values_at
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    gvk_of,
+    values_at,
+)
 
 
 class Space(StrEnum):
@@ -60,12 +67,22 @@ def index_key(name: SharedName) -> str:
     return f"{name.space} {name.name}"
 
 
+def _aliases(obj: Object) -> Iterator[tuple[SharedName, str]]:
+    """Yield the hosts that annotations of an Ingress add; patterns are for guards.py."""
+    for key, value in annotations_of(obj).items():
+        if key.endswith("/server-alias"):
+            for host in re.split(r"[\s,]+", value.lower()):
+                if host and not host.startswith(("~", "*")):
+                    yield SharedName(Space.HOST, host), f'metadata.annotations["{key}"]'
+
+
 def _found(obj: Object) -> Iterator[tuple[SharedName, str]]:
     gvk = gvk_of(obj)
     row = HOLDERS.get((gvk.group, gvk.kind))
     if row is None:
         return
     space, place = row
+    yield from _aliases(obj)
     for path, value in values_at(obj, place):
         name = value.lower() if space is Space.HOST and isinstance(value, str) else value
         name = name.strip("/") if space is Space.REST_PATH and isinstance(name, str) else name

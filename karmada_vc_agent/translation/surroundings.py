@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
 
 from karmada_vc_agent.model import tenancy
 from karmada_vc_agent.model.core import Taint
@@ -10,6 +11,7 @@ from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import names
 from karmada_vc_agent.translation.edge_application import NodesOfGroup, no_groups
+from karmada_vc_agent.translation.guards import nothing_of_host
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate
 from karmada_vc_agent.translation.placement import Placement
@@ -34,6 +36,19 @@ class TranslationSettings:
     pod_cidrs: tuple[str, ...] = ()
     agent_name: str = "karmada-vc-agent"
     tenancy: str = tenancy.SHARED
+    namespace_keys: tuple[str, ...] = ()
+
+    def is_of_host(self, address: str) -> bool:
+        """Whether an address is known to be of the host: a pod's, its DNS, or only a node's own."""
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return False
+        if found.is_loopback or found.is_link_local or found.is_unspecified:
+            return True
+        return address in self.cluster_dns or any(
+            found in ip_network(cidr) for cidr in self.pod_cidrs
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +62,8 @@ class Surroundings:
     admin_rules: what may be done with namespaced objects of the host, see rbac.admin_rules().
     nodes_of_group: names of the nodes in a NodeGroup of KubeEdge, None where there is none.
     node_taints: taints of the nodes of this virtual cluster, which its pods tolerate.
+    is_of_host: whether an address is of a node, a pod or a Service of others.
+    names_only: find what a manifest made before a rule refused it; its content counts not.
     """
 
     vc: VirtualCluster
@@ -58,6 +75,8 @@ class Surroundings:
     admin_rules: tuple[Object, ...] = ()
     nodes_of_group: NodesOfGroup = no_groups
     node_taints: tuple[Taint, ...] = ()
+    is_of_host: Callable[[str], bool] = nothing_of_host
+    names_only: bool = False
 
     def refuses(self, guard: Guard, kind: str = "") -> bool:
         """Whether the profile refuses something that the virtual cluster is not allowed."""

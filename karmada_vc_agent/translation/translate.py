@@ -33,7 +33,9 @@ from karmada_vc_agent.translation import (
     service_names,
     services,
     sharing,
+    tenant_metadata,
 )
+from karmada_vc_agent.translation.guards import Facts, pass_guards
 from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.names import ToHost
 from karmada_vc_agent.translation.notices import Notice
@@ -172,12 +174,23 @@ def _strip(draft: _Draft) -> None:
 
 def _refuse_forbidden_kind(draft: _Draft) -> None:
     """Apply the kind policy (step 2)."""
+    around = draft.surroundings
     draft.policy = kind_policy.refuse_forbidden(
         draft.obj,
         namespaced=draft.namespaced,
-        configured=draft.surroundings.settings.cluster_scoped_kinds,
+        configured=around.settings.cluster_scoped_kinds,
+        names_only=around.names_only,
     )
-    kind_policy.refuse_denied(draft.gvk, draft.surroundings.vc)
+    if not around.names_only:
+        kind_policy.refuse_denied(draft.gvk, around.vc)
+
+
+def _pass_guards(draft: _Draft) -> None:
+    """Refuse what the profile and the virtual cluster do not allow (ADR 23)."""
+    around = draft.surroundings
+    if not around.names_only:
+        facts = Facts(around.is_of_host)
+        draft.notices += pass_guards(draft.obj, draft.gvk, around.refuses, facts)
 
 
 def _map_name(draft: _Draft) -> None:
@@ -202,6 +215,18 @@ def _map_name(draft: _Draft) -> None:
     if not draft.namespaced:
         metadata.pop("namespace", None)
         (metadata.get("labels") or {}).pop(references.NAMESPACE_NAME_LABEL, None)
+
+
+def _confine_metadata(draft: _Draft) -> None:
+    """Drop labels and annotations that decide for the host (ADR 23)."""
+    around = draft.surroundings
+    draft.notices += tenant_metadata.confine(
+        draft.obj,
+        draft.gvk,
+        around.settings.tenancy,
+        around.settings.namespace_keys,
+        around.vc.pod_security,
+    )
 
 
 def _rewrite_inside(draft: _Draft) -> None:
@@ -317,7 +342,9 @@ def _stamp(draft: _Draft) -> None:
 _STEPS: tuple[Callable[[_Draft], None], ...] = (
     _strip,
     _refuse_forbidden_kind,
+    _pass_guards,
     _map_name,
+    _confine_metadata,
     _rewrite_inside,
     _rewrite_references,
     _rewrite_texts,
@@ -350,7 +377,7 @@ def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
 
 def _notices(manifest: Object, draft: _Draft) -> Iterator[Notice]:
     around = draft.surroundings
-    yield from notices.shared_addresses(manifest, draft.gvk)
+    yield from notices.rules_cut(manifest, draft.gvk)
     yield from notices.immediate_binding(manifest, draft.gvk)
     yield from notices.unknown_places(manifest)
     if not edge_application.is_edge_application(draft.gvk):  # its manifests told theirs

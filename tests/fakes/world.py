@@ -131,7 +131,9 @@ class World:
 
     def _execution(self) -> ExecutionController:
         events = WorkEvents(self.recorder)
-        self.shared_names = SharedNames(self, self.enqueue_id, refuse=self.refuses_shared_hosts)
+        self.shared_names = SharedNames(
+            self, self.enqueue_id, lambda _cluster: self.refuses_shared_hosts
+        )
         self.manifests = manifests = Manifests(
             self.host_objects,
             self.shared_objects,

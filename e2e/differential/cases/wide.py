@@ -28,11 +28,17 @@ def _cluster_role_binding(scene: Scene) -> Object:
 
 
 def _volume(scene: Scene) -> Object:
+    claim = {"claimRef": {"namespace": "default", "name": f"{scene.wide_name}-of-nobody"}}
+    return _unclaimed_volume(scene, **claim)
+
+
+def _unclaimed_volume(scene: Scene, **more: Object) -> Object:
     spec = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],
         "hostPath": {"path": "/data"},
         "storageClassName": "of-no-claim",
+        **more,
     }
     return shapes.wide(scene, "v1", "PersistentVolume", spec=spec)
 
@@ -40,6 +46,7 @@ def _volume(scene: Scene) -> Object:
 written("cluster-role", _cluster_role)
 written("cluster-role-binding", _cluster_role_binding)
 written("volume", _volume)
+written("unclaimed-volume", _unclaimed_volume)
 written(
     "storage-class",
     lambda scene: shapes.wide(

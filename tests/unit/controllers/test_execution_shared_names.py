@@ -13,7 +13,8 @@ A, B = ("branch-a", "web-1"), ("branch-b", "web-1")
 SHOP = "shop.example.com"
 REFUSED = (
     'Failed to apply all manifests (0/1): virtual cluster "branch-b" refused Ingress edge/web: '
-    'SharedHostConflict: spec.rules[0].host "shop.example.com" is used by another virtual cluster'
+    'SharedHostConflict: spec.rules[0].host "shop.example.com" is used by another virtual cluster; '
+    'an administrator allows it by "allow: [SharedHosts]"'
 )
 
 

@@ -51,7 +51,7 @@ async def written() -> Applied:
 
 
 async def test_rest_path_of_another_is_told_and_never_refused() -> None:
-    names = SharedNames(Known(rule("branch-a")), lambda _: None, refuse=True)
+    names = SharedNames(Known(rule("branch-a")), lambda _: None, lambda _cluster: True)
     _, taken = await names.applying(rule("branch-b"), lambda: None, "w", written)
     assert taken == (SharedName(Space.REST_PATH, "prices"),)
 

@@ -92,7 +92,7 @@ def refusal(
 
 def _vc(fields: Mapping[str, Any]) -> VirtualCluster:
     rest = dict(fields)
-    for key in ("tolerations", "node_names"):
+    for key in ("tolerations", "node_names", "allow"):
         if key in rest:
             rest[key] = tuple(rest[key])
     return virtual_cluster(**rest)

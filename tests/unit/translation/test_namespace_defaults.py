@@ -115,11 +115,11 @@ def namespace(labels: dict[str, str] | None = None) -> Object:
     }
 
 
-def test_namespace_gets_its_level_and_its_own_label_wins() -> None:
+def test_namespace_gets_its_level_whatever_its_own_label_says() -> None:
     around = given.surroundings(vc={"pod_security": "restricted"})
-    for own, expected in (({}, "restricted"), ({POD_SECURITY_LABEL: "baseline"}, "baseline")):
+    for own in ({}, {POD_SECURITY_LABEL: "privileged"}):
         obj = given.host_object(namespace(own), around, namespaced=False)
-        assert obj["metadata"]["labels"][POD_SECURITY_LABEL] == expected
+        assert obj["metadata"]["labels"][POD_SECURITY_LABEL] == "restricted"
         assert obj["metadata"]["annotations"][POD_SECURITY_ANNOTATION] == "restricted"
     assert POD_SECURITY_LABEL not in str(given.host_object(namespace(), namespaced=False))
 
@@ -144,7 +144,7 @@ PUT = {POD_SECURITY_ANNOTATION: "baseline"}
             "baseline",
             {POD_SECURITY_LABEL: "restricted"},
             {**PUT, MANAGED_LABELS: f"a,{POD_SECURITY_LABEL}"},
-            {},
+            {"labels": {POD_SECURITY_LABEL: "baseline"}},
         ),
         (
             "",

@@ -65,27 +65,6 @@ def test_notices_are_few() -> None:
     assert len(references(many)) == notices.REFERENCES_MAX
 
 
-def test_addresses_of_the_host_are_noticed() -> None:
-    service: Object = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web", "namespace": "edge"},
-        "spec": {"externalIPs": ["192.0.2.1"], "loadBalancerIP": "192.0.2.2"},
-    }
-    found = list(notices.shared_addresses(service, gvk_of(service)))
-    assert [notice.code for notice in found] == [NoticeCode.SHARED_ADDRESS] * 2
-    assert "192.0.2.1" in found[0].detail
-    assert list(notices.shared_addresses(custom(), gvk_of(custom()))) == []
-
-
-@pytest.mark.parametrize("spec", [None, [], "x", {"externalIPs": "x"}])
-def test_odd_shapes_end_in_an_answer(spec: object) -> None:
-    obj = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "w"}, "spec": spec}
-    assert list(notices.shared_addresses(obj, gvk_of(obj))) == []
-    odd = {**obj, "apiVersion": "example.com/v1"}
-    assert references(odd) == []
-
-
 @pytest.mark.parametrize(
     ("mode", "count"), [("Immediate", 1), (None, 1), ("WaitForFirstConsumer", 0)]
 )

@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.model.objects import Object, copy_object
+from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.translation import pod_templates, reference_table
 from karmada_vc_agent.translation.reference_table import Reference, Treatment
 from karmada_vc_agent.translation.restore import restore
@@ -46,6 +47,7 @@ DROPPED = re.compile(
     r"|.*ddresses\[\]\.nodeName|endpoints\[\]\.nodeName|secrets\[\]\.namespace"
     rf"|.*\.matchLabels\.{D}/cluster|metadata\.(labels|annotations)\..*karmada\.io/.*"
     r"|spec\.namespaceSelector\.matchNames|.*nodeSelectorTerms\[\].*"
+    r"|metadata\.labels\.pod-security\.kubernetes\.io/enforce-version"
 )
 """What translate() drops, since the host allots it or it speaks of another server."""
 WRITTEN_OUT = re.compile(r"rules(\[\].*)?|subjects(\[\].*)?")
@@ -193,6 +195,7 @@ CLUSTER_SCOPED = frozenset(
     }
 )
 OPENED = {"cluster_scoped_kinds": {"operations.kubeedge.io/ImagePrePullJob": "rename"}}
+ALLOWED = {"allow": list(Guard)}
 CLAIMS = {"edge": "edge-v-branch-a", "ops": "legacy", "legacy": "legacy-v-branch-a"}
 
 
@@ -269,7 +272,7 @@ def _check_both_ways(obj: Object, kind: tuple[str, str]) -> None:
     namespaced = kind[1] not in CLUSTER_SCOPED
     if not namespaced:
         del obj["metadata"]["namespace"]
-    around = given.surroundings(claims=CLAIMS, work="", settings=OPENED)
+    around = given.surroundings(claims=CLAIMS, work="", settings=OPENED, vc=ALLOWED)
     before = copy_object(obj)
     result = translate(obj, namespaced, around)
     assert isinstance(result, HostObject), result

@@ -1,0 +1,340 @@
+"""What a branch may try that one organisation wants and tenants fear: an outcome by profile."""
+
+import uuid
+
+from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, by_work
+from e2e.escapes.by_work import NAMESPACES, RBAC
+from e2e.lab import accounts, objects
+from e2e.lab.api import Object, collection, path_of
+from e2e.lab.wait import eventually
+from e2e.lab.works import execution_namespace
+
+STORAGE, NETWORKING = "storage.k8s.io/v1", "networking.k8s.io/v1"
+_ENFORCE = "pod-security.kubernetes.io/enforce"
+_NGINX = "nginx.ingress.kubernetes.io"
+_HELM = "helm.cattle.io"
+_OPT_OUTS = ("admission.gatekeeper.sh/ignore", "istio-injection", "control-plane")
+
+
+def _told(scene: Scene, manifest: Object, reason: str) -> str:
+    """Send a manifest; return its refusal, or that it is applied and what its Work is told."""
+    before = {work["metadata"]["name"] for work in scene.lab.works(scene.mine)}
+    outcome = by_work(scene, manifest)
+    if outcome != "applied":
+        return outcome
+    works = {work["metadata"]["name"] for work in scene.lab.works(scene.mine)}
+    events = collection("v1", "Event", execution_namespace(scene.mine.name))
+
+    def look() -> None:
+        found = {
+            (event["reason"], event["involvedObject"]["name"])
+            for event in scene.lab.hub.list(events)
+        }
+        assert [name for name in works - before if (reason, name) in found], found
+
+    eventually(look)
+    return f"applied, and told: `{reason}`"
+
+
+# --- volumes ----------------------------------------------------------------------------
+
+
+def _volume(scene: Scene, **spec: object) -> Object:
+    claim = {"namespace": scene.namespace, "name": "data"}
+    head = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "claimRef": claim}
+    name = f"{scene.lab.id}-{uuid.uuid4().hex[:4]}"
+    return _object("v1", "PersistentVolume", name) | {"spec": head | spec}
+
+
+def _recycle(scene: Scene) -> str:
+    nfs = {"server": "192.0.2.1", "path": "/"}
+    spec = {"persistentVolumeReclaimPolicy": "Recycle", "nfs": nfs}
+    return by_work(scene, _volume(scene, **spec))
+
+
+def _delete_on_the_host(scene: Scene) -> str:
+    path = {"path": "/data/tmp/x"}
+    return by_work(scene, _volume(scene, persistentVolumeReclaimPolicy="Delete", hostPath=path))
+
+
+def _trap(scene: Scene) -> str:
+    return by_work(scene, _volume(scene, claimRef=None, hostPath={"path": "/data"}))
+
+
+def _host_path(scene: Scene) -> str:
+    return all_alike(
+        by_work(scene, _volume(scene, **{source: {"path": "/data"}}))
+        for source in ("hostPath", "local")
+    )
+
+
+def _network_volume(scene: Scene) -> str:
+    return by_work(scene, _volume(scene, nfs={"server": "192.0.2.1", "path": "/"}))
+
+
+def _secret_of_another(scene: Scene) -> str:
+    foreign = scene.theirs.host_namespace("default")
+    key = "csi.storage.k8s.io/node-stage-secret"
+    manifest = _object(STORAGE, "StorageClass", f"{scene.lab.id}-secret") | {
+        "provisioner": "example.com/none",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "parameters": {f"{key}-name": "key", f"{key}-namespace": foreign},
+    }
+    by_work(scene, manifest)
+    try:
+        named = eventually(scene.lab.host.get, path_of(manifest))["parameters"][f"{key}-namespace"]
+    finally:
+        scene.lab.host.delete(path_of(manifest))
+    assert named != foreign
+    return "a namespace of its own is named"
+
+
+def _default_class(scene: Scene) -> str:
+    storage = _object(STORAGE, "StorageClass", f"{scene.lab.id}-all") | {"provisioner": "x/none"}
+    ingress = _object(NETWORKING, "IngressClass", f"{scene.lab.id}-all")
+    ingress |= {"spec": {"controller": "x/none"}}
+    for manifest, kind in ((storage, "storageclass"), (ingress, "ingressclass")):
+        key = f"{kind}.kubernetes.io/is-default-class"
+        manifest["metadata"]["annotations"] = {key: "true"}
+    return by_work(scene, storage, ingress)
+
+
+# --- what decides for the host ----------------------------------------------------------
+
+
+def _namespace(scene: Scene, labels: dict[str, str]) -> Object:
+    name = f"{scene.lab.id}-{uuid.uuid4().hex[:4]}"
+    manifest = objects.namespace(name)
+    manifest["metadata"]["labels"] = labels
+    outcome = _told(scene, manifest, "MetadataDropped")
+    assert outcome == "applied, and told: `MetadataDropped`", outcome
+    path = f"{NAMESPACES}/{scene.mine.host_namespace(name)}"
+    found: Object = eventually(scene.lab.host.get, path)["metadata"]["labels"]
+    return found
+
+
+def _privileged(scene: Scene) -> str:
+    version = f"{_ENFORCE}-version"
+    labels = _namespace(scene, {_ENFORCE: "privileged", version: "v1.22"})
+    assert version not in labels
+    return f"`{labels[_ENFORCE]}` of the settings stands there"
+
+
+def _opt_out(scene: Scene) -> str:
+    labels = _namespace(scene, dict.fromkeys(_OPT_OUTS, "x"))
+    return "dropped, and told: `MetadataDropped`" if not set(_OPT_OUTS) & set(labels) else "kept"
+
+
+def _aggregate(scene: Scene) -> str:
+    key = "rbac.authorization.k8s.io/aggregate-to-view"
+    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+    role = accounts.cluster_role(f"{scene.lab.id}-aggregate", rule)
+    role["metadata"]["labels"] = {key: "true"}
+    outcome = _told(scene, role, "MetadataDropped")
+    path = f"{path_of(role)}-v-{scene.mine.name}"
+    labels = eventually(scene.lab.host.get, path)["metadata"]["labels"]
+    return outcome if key not in labels else "the host's `view` has it"
+
+
+def _delete_the_quota(scene: Scene) -> str:
+    bot = {"kind": "ServiceAccount", "name": "bot", "namespace": scene.namespace}
+    resources = ["resourcequotas", "serviceaccounts/token", "pods/binding", "pods"]
+    rule = {"apiGroups": [""], "resources": resources, "verbs": ["create", "delete", "get"]}
+    role = _object(RBAC, "Role", "breaker", scene.namespace) | {"rules": [rule]}
+    ref = {"apiGroup": RBAC.partition("/")[0], "kind": "Role", "name": "breaker"}
+    binding = _object(RBAC, "RoleBinding", "breaker", scene.namespace)
+    by_work(scene, binding | {"subjects": [bot], "roleRef": ref})
+    outcome = _told(scene, role, "RuleCut")
+    eventually(_can, scene, "pods", "", "delete")
+    eventually(_can, scene, "resourcequotas", "", "get")
+    for resource, part, verb in (
+        ("resourcequotas", "", "delete"),
+        ("serviceaccounts", "token", "create"),
+        ("pods", "binding", "create"),
+    ):
+        assert not _may(scene, resource, part, verb), (resource, part, verb)
+    return f"left out; the rest is {outcome}"
+
+
+def _can(scene: Scene, *what: str) -> None:
+    assert _may(scene, *what), what
+
+
+def _may(scene: Scene, resource: str, part: str, verb: str) -> bool:
+    home = scene.mine.host_namespace(scene.namespace)
+    wanted = {"namespace": home, "verb": verb, "resource": resource, "subresource": part}
+    spec = {"user": f"system:serviceaccount:{home}:bot", "resourceAttributes": wanted}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    path = collection("authorization.k8s.io/v1", "SubjectAccessReview")
+    return bool(scene.lab.host.post(path, review)["status"]["allowed"])
+
+
+def _blocks_all(scene: Scene) -> str:
+    term = {"topologyKey": "kubernetes.io/os", "labelSelector": {}, "namespaceSelector": {}}
+    named = {**term, "namespaces": [scene.theirs.host_namespace("default")]}
+    anti = {"requiredDuringSchedulingIgnoredDuringExecution": [term, named]}
+    template = objects.deployment(scene.namespace, "blocker")
+    template["spec"]["replicas"] = 0
+    template["spec"]["template"]["spec"]["affinity"] = {"podAntiAffinity": anti}
+    by_work(scene, template)
+    live = scene.lab.on_host(template, scene.mine)["spec"]["template"]["spec"]["affinity"]
+    own = {"virtualcluster.kubeedge.io/cluster": scene.mine.name}
+    for found in live["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]:
+        assert found["namespaceSelector"]["matchLabels"] == own
+        assert scene.theirs.host_namespace("default") not in found.get("namespaces", [])
+    return "confined to its own namespaces"
+
+
+def _controller_kind(scene: Scene) -> str:
+    kind = {"Shared": "HelmChart", "Strict": "HelmChartConfig"}[scene.tenancy]
+    definition = objects.custom_definition(_HELM, kind)
+    answer(str, scene.lab.host.create, definition)
+    try:
+        eventually(scene.lab.host.get, collection(f"{_HELM}/v1", kind, scene.home))
+        return _told(scene, _object(f"{_HELM}/v1", kind, "x", scene.namespace), "ControllerRights")
+    finally:
+        scene.lab.host.delete(path_of(definition))
+
+
+# --- addresses and names ----------------------------------------------------------------
+
+
+def _external_ip(scene: Scene) -> str:
+    service = objects.service(scene.namespace, "external")
+    service["spec"]["externalIPs"] = ["192.0.2.53"]
+    return by_work(scene, service)
+
+
+def _load_balancer_ip(scene: Scene) -> str:
+    service = objects.service(scene.namespace, "balanced")
+    service["spec"] |= {"type": "LoadBalancer", "loadBalancerIP": "192.0.2.53"}
+    return _told(scene, service, "SharedAddress")
+
+
+def _dns_name(scene: Scene) -> str:
+    service = objects.service(scene.namespace, "named")
+    annotations = {"external-dns.alpha.kubernetes.io/hostname": "shop.example.com"}
+    service["metadata"]["annotations"] = annotations
+    return _told(scene, service, "SharedAddress")
+
+
+def _ingress(scene: Scene, name: str, host: str = "", **annotations: str) -> Object:
+    backend = {"service": {"name": "web", "port": {"number": 80}}}
+    paths = {"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+    rule = paths | ({"host": host} if host else {})
+    manifest = _object(NETWORKING, "Ingress", name, scene.namespace) | {"spec": {"rules": [rule]}}
+    manifest["metadata"]["annotations"] = annotations
+    return manifest
+
+
+def _all_hosts(scene: Scene) -> str:
+    return all_alike(
+        _told(scene, _ingress(scene, name, host), "HostShared")
+        for name, host in (("every", ""), ("wild", f"*.{scene.lab.id}.example.com"))
+    )
+
+
+def _host_of_another(scene: Scene) -> str:
+    host = f"{scene.lab.id}.example.com"
+    work = scene.lab.create_work(scene.theirs, "host", _ingress(scene, "host", host))
+    scene.lab.wait_applied(work)
+    return all_alike(
+        _told(scene, manifest, "HostShared")
+        for manifest in (
+            _ingress(scene, "same", host),
+            _ingress(scene, "alias", f"alias.{host}", **{f"{_NGINX}/server-alias": host}),
+        )
+    )
+
+
+def _snippet(scene: Scene) -> str:
+    key = f"{_NGINX}/configuration-snippet"
+    return by_work(scene, _ingress(scene, "snippet", "snippet.example.com", **{key: "x;"}))
+
+
+def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Object:
+    metadata: Object = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+_VOLUME = "refused, `VolumeForbidden`"
+_KIND = "refused, `KindForbidden`"
+_ADDRESS = "refused, `AddressForbidden`"
+_TOLD = "applied, and told: `{}`"
+
+ATTEMPTS = (
+    Attempt("Work: a PersistentVolume that is recycled", _VOLUME, _recycle),
+    Attempt(
+        "Work: a PersistentVolume that deletes files of the control plane",
+        _VOLUME,
+        _delete_on_the_host,
+    ),
+    Attempt("Work: a PersistentVolume for whichever claim comes", _VOLUME, _trap),
+    Attempt(
+        "Work: a PersistentVolume on a path of the node", "applied", _host_path, strict=_VOLUME
+    ),
+    Attempt("Work: a PersistentVolume by NFS", "applied", _network_volume, strict=_VOLUME),
+    Attempt(
+        "Work: a StorageClass with a Secret of another branch",
+        "a namespace of its own is named",
+        _secret_of_another,
+    ),
+    Attempt("Work: a class that is the default of the host", _KIND, _default_class),
+    Attempt(
+        "Work: a Namespace for privileged pods under `podSecurity: baseline`",
+        "`baseline` of the settings stands there",
+        _privileged,
+    ),
+    Attempt(
+        "Work: a Namespace that opts out of policy engines and meshes",
+        "dropped, and told: `MetadataDropped`",
+        _opt_out,
+    ),
+    Attempt(
+        "Work: a ClusterRole that adds to the host's `view`",
+        "applied, and told: `MetadataDropped`",
+        _aggregate,
+    ),
+    Attempt(
+        "Work: a Role to delete quotas, mint tokens and bind pods",
+        "left out; the rest is applied, and told: `RuleCut`",
+        _delete_the_quota,
+    ),
+    Attempt(
+        "Work: pods that keep the pods of all namespaces away",
+        "confined to its own namespaces",
+        _blocks_all,
+    ),
+    Attempt(
+        "Work: a kind whose controller has rights of its own (`HelmChart`)",
+        _TOLD.format("ControllerRights"),
+        _controller_kind,
+        strict=_KIND,
+    ),
+    Attempt("Work: a Service with `externalIPs`", _ADDRESS, _external_ip),
+    Attempt(
+        "Work: a Service with `loadBalancerIP`",
+        _TOLD.format("SharedAddress"),
+        _load_balancer_ip,
+        strict=_ADDRESS,
+    ),
+    Attempt(
+        "Work: a Service with a name for external-dns",
+        _TOLD.format("SharedAddress"),
+        _dns_name,
+        strict=_ADDRESS,
+    ),
+    Attempt(
+        "Work: an Ingress for every host, or for `*.` of a domain",
+        _TOLD.format("HostShared"),
+        _all_hosts,
+        strict="refused, `HostForbidden`",
+    ),
+    Attempt(
+        "Work: an Ingress for the host of another branch, also by `server-alias`",
+        _TOLD.format("HostShared"),
+        _host_of_another,
+        strict="refused, `SharedHostConflict`",
+    ),
+    Attempt("Work: an Ingress that writes the proxy's configuration", _ADDRESS, _snippet),
+)

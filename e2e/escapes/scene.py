@@ -1,0 +1,31 @@
+"""Builds the scene of the attempts: two branches that one agent serves, in either profile."""
+
+from e2e.escapes.attempt import Scene
+from e2e.lab import accounts
+from e2e.lab.api import collection
+from e2e.lab.lab import Lab
+from e2e.lab.wait import eventually
+from e2e.lab.works import condition
+
+
+def set_up(lab: Lab, tenancy: str) -> Scene:
+    """Serve two branches, and give a tenant of one of them all rights in its namespace."""
+    mine, theirs = lab.group("a"), lab.group("b")
+    lab.serve(mine.settings(podSecurity="baseline"), theirs, tenancy=tenancy)
+    lab.namespace()
+    home = mine.host_namespace("default")
+    for group in (mine, theirs):
+        for name in (lab.id, "default"):
+            accounts_path = collection("v1", "ServiceAccount", group.host_namespace(name))
+            eventually(lab.host.get, f"{accounts_path}/default")
+    eventually(_is_enforced, lab, mine.name)
+    tenant = accounts.service_account(lab.host, home, "tenant", lab.directory)
+    subject = accounts.subject(home, "tenant")
+    lab.host.create(accounts.role_binding(home, "cluster-admin", subject))
+    annotation = {"metadata": {"annotations": {f"{lab.id}/owner": "tenant"}}}
+    eventually(tenant.patch, f"/api/v1/namespaces/{home}", annotation)
+    return Scene(lab, mine, theirs, home, tenant, tenancy)
+
+
+def _is_enforced(lab: Lab, cluster: str) -> None:
+    assert condition(lab.cluster(cluster), "PlacementEnforced")["reason"] == "PodsKept"

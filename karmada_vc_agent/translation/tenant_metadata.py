@@ -1,0 +1,77 @@
+"""Labels and annotations by which a tenant would decide for the host (ADR 23).
+
+Those of a Namespace switch policy engines, meshes and admission plugins on and off; those of a
+ClusterRole add it to roles of the host. What is not known to be harmless is dropped.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from karmada_vc_agent.model import domain, karmada, tenancy
+from karmada_vc_agent.model.objects import NAMESPACE, GroupVersionKind, Object, dig
+from karmada_vc_agent.translation.kind_policy import CLUSTER_ROLE
+from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
+from karmada_vc_agent.translation.notices import Notice, NoticeCode
+
+_SHARED_PATTERNS = (
+    *("app.kubernetes.io/*", "helm.sh/*", "meta.helm.sh/*"),
+    *("kubectl.kubernetes.io/*", "kubernetes.io/description"),
+    "pod-security.kubernetes.io/*",
+)
+_DECISIONS = frozenset({"control-plane", "istio-injection"})
+"""Keys without a domain by which well-known controllers leave a namespace out, or take it in."""
+_POD_SECURITY = (POD_SECURITY_LABEL, f"{POD_SECURITY_LABEL}-version")
+_AGGREGATE = "aggregate"
+
+
+def confine(
+    obj: Object, gvk: GroupVersionKind, profile: str, allowed: Iterable[str], pod_security: str
+) -> Iterator[Notice]:
+    """Drop, in place, what decides for the host; yield what was dropped.
+
+    profile: the setting `tenancy`. allowed: patterns of the setting `namespaceKeys`.
+    pod_security: of the virtual cluster; it wins over a label of the same meaning.
+    """
+    if gvk == NAMESPACE:
+
+        def stays(key: str) -> bool:
+            if pod_security and key in _POD_SECURITY:
+                return False
+            return _is_own(key) or _passes(key, profile, allowed)
+
+        dropped = [*_drop(obj, "labels", stays), *_drop(obj, "annotations", stays)]
+        hint = 'an administrator allows them by "namespaceKeys"'
+    elif (gvk.group, gvk.kind) == CLUSTER_ROLE:
+        dropped = [key for key in _drop(obj, "labels", _is_own) if _AGGREGATE in key]
+        hint = "they would add the role to roles of the host"
+    else:
+        return
+    if dropped:
+        detail = f"labels and annotations {', '.join(dropped)} are left out; {hint}"
+        yield Notice(NoticeCode.METADATA_DROPPED, detail)
+
+
+def _passes(key: str, profile: str, allowed: Iterable[str]) -> bool:
+    if any(fnmatchcase(key, pattern) for pattern in allowed):
+        return True
+    if profile == tenancy.STRICT:
+        return False
+    if "/" not in key:
+        return key not in _DECISIONS
+    return any(fnmatchcase(key, pattern) for pattern in _SHARED_PATTERNS)
+
+
+def _is_own(key: str) -> bool:
+    """Whether a key is Karmada's, or one that we write ourselves over what a tenant wrote."""
+    is_ours = domain.is_ours(key) or key == domain.NODE_SELECTOR_ANNOTATION
+    return is_ours or karmada.is_in_karmadas_domain(key)
+
+
+def _drop(obj: Object, field: str, stays: Callable[[str], bool]) -> list[str]:
+    pairs = dig(obj, "metadata", field)
+    if not isinstance(pairs, dict):
+        return []
+    dropped = [key for key in pairs if not stays(key)]
+    for key in dropped:
+        del pairs[key]
+    return dropped

@@ -1,0 +1,273 @@
+"""What reaches beyond a virtual cluster: refused or told, by profile, and what opens it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.tenancy import IN_BOTH, SHARED, STRICT, TENANCIES, Guard
+from karmada_vc_agent.translation.refusal import Code, Refusal
+from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
+from karmada_vc_agent.translation.translate import HostObject, translate
+from tests.unit.translation import given
+
+CLUSTER_SCOPED = (
+    *("PersistentVolume", "VolumeSnapshotContent"),
+    *("StorageClass", "IngressClass", "VolumeSnapshotClass"),
+)
+BOUND = {"claimRef": {"namespace": "edge", "name": "data"}}
+DNS = "external-dns.alpha.kubernetes.io"
+NGINX = "nginx.ingress.kubernetes.io"
+
+
+def manifest(api_version: str, kind: str, **rest: Any) -> Object:
+    metadata = {"name": "x"} | ({} if kind in CLUSTER_SCOPED else {"namespace": "edge"})
+    metadata |= {"annotations": rest.pop("annotations")} if "annotations" in rest else {}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
+
+
+def volume(**spec: Any) -> Object:
+    return manifest("v1", "PersistentVolume", spec={**BOUND, **spec})
+
+
+def ingress(host: str | None = "a.example", **annotations: str) -> Object:
+    rules = [{"host": host} if host else {}]
+    return manifest(
+        "networking.k8s.io/v1", "Ingress", spec={"rules": rules}, annotations=annotations
+    )
+
+
+def gateway(**listener: str) -> Object:
+    api = "gateway.networking.k8s.io/v1"
+    return manifest(api, "Gateway", spec={"listeners": [{"name": "web", **listener}]})
+
+
+def route(kind: str, *hostnames: str) -> Object:
+    api = "gateway.networking.k8s.io/v1"
+    return manifest(api, kind, spec={"hostnames": list(hostnames)})
+
+
+def service(annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+    return manifest("v1", "Service", spec=spec, annotations=annotations or {})
+
+
+def endpoints(address: str) -> Object:
+    return manifest("v1", "Endpoints", subsets=[{"addresses": [{"ip": address}]}])
+
+
+def endpoint_slice(address: str, **labels: str) -> Object:
+    obj = manifest("discovery.k8s.io/v1", "EndpointSlice", endpoints=[{"addresses": [address]}])
+    obj["metadata"]["labels"] = labels
+    return obj
+
+
+def default_class(api_version: str, kind: str, key: str, value: str = "true") -> Object:
+    more: Object = {"provisioner": "p", "driver": "d", "volumeBindingMode": "WaitForFirstConsumer"}
+    return manifest(api_version, kind, annotations={key: value}, **more)
+
+
+STORAGE, SNAPSHOTS = "storage.k8s.io/v1", "snapshot.storage.k8s.io/v1"
+GUARDED = [
+    (Guard.UNCLAIMED_VOLUMES, manifest("v1", "PersistentVolume", spec={"capacity": {}})),
+    (Guard.UNCLAIMED_VOLUMES, manifest("v1", "PersistentVolume", spec={"claimRef": {"name": "x"}})),
+    (Guard.HOST_PATH, volume(hostPath={"path": "/data"})),
+    (Guard.HOST_PATH, volume(local={"path": "/data"})),
+    (Guard.NETWORK_VOLUMES, volume(nfs={"server": "s", "path": "/"})),
+    (Guard.NETWORK_VOLUMES, volume(csi={"driver": "d", "volumeHandle": "theirs"})),
+    (Guard.NETWORK_VOLUMES, volume(iscsi={"targetPortal": "p"})),
+    (
+        Guard.NETWORK_VOLUMES,
+        manifest(SNAPSHOTS, "VolumeSnapshotContent", spec={"source": {"snapshotHandle": "h"}}),
+    ),
+    (
+        Guard.DEFAULT_CLASSES,
+        default_class(STORAGE, "StorageClass", "storageclass.kubernetes.io/is-default-class"),
+    ),
+    (
+        Guard.DEFAULT_CLASSES,
+        default_class(STORAGE, "StorageClass", "storageclass.beta.kubernetes.io/is-default-class"),
+    ),
+    (
+        Guard.DEFAULT_CLASSES,
+        default_class(
+            "networking.k8s.io/v1", "IngressClass", "ingressclass.kubernetes.io/is-default-class"
+        ),
+    ),
+    (
+        Guard.DEFAULT_CLASSES,
+        default_class(
+            SNAPSHOTS, "VolumeSnapshotClass", "snapshot.storage.kubernetes.io/is-default-class"
+        ),
+    ),
+    (Guard.EXTERNAL_ADDRESSES, service(externalIPs=["192.0.2.1"])),
+    (Guard.LOAD_BALANCER_ADDRESSES, service(loadBalancerIP="192.0.2.1")),
+    (Guard.LOAD_BALANCER_ADDRESSES, service({"metallb.io/loadBalancerIPs": "192.0.2.1"})),
+    (Guard.FOREIGN_ENDPOINTS, endpoints("192.0.2.1")),
+    (Guard.FOREIGN_ENDPOINTS, endpoint_slice("192.0.2.1")),
+    (Guard.EXTERNAL_DNS, service({f"{DNS}/hostname": "a.example"})),
+    (Guard.EXTERNAL_DNS, ingress(**{f"{DNS}/internal-hostname": "a.example"})),
+    (Guard.EXTERNAL_DNS, manifest("externaldns.k8s.io/v1alpha1", "DNSEndpoint")),
+    (Guard.WILDCARD_HOSTS, ingress(None)),
+    (Guard.WILDCARD_HOSTS, ingress("*.example")),
+    (Guard.WILDCARD_HOSTS, ingress(**{f"{NGINX}/server-alias": "~^.*$"})),
+    (
+        Guard.WILDCARD_HOSTS,
+        manifest("networking.k8s.io/v1", "Ingress", spec={"defaultBackend": {"service": {}}}),
+    ),
+    (Guard.WILDCARD_HOSTS, gateway()),
+    (Guard.WILDCARD_HOSTS, gateway(hostname="*.example")),
+    (Guard.WILDCARD_HOSTS, route("HTTPRoute", "a.example", "*.example")),
+    (Guard.WILDCARD_HOSTS, route("GRPCRoute", "*.example")),
+    (Guard.WILDCARD_HOSTS, route("TLSRoute", "*.example")),
+    (Guard.PROXY_SNIPPETS, ingress(**{f"{NGINX}/configuration-snippet": "x"})),
+    (Guard.PROXY_SNIPPETS, ingress(**{"nginx.org/server-snippets": "x"})),
+    (Guard.PROXY_SNIPPETS, ingress(**{"haproxy-ingress.github.io/config-backend": "x"})),
+    *(
+        (Guard.CONTROLLER_KINDS, manifest(f"{group}/v1", kind))
+        for group, kind in (
+            ("argoproj.io", "Application"),
+            ("argoproj.io", "ApplicationSet"),
+            ("argoproj.io", "AppProject"),
+            ("kustomize.toolkit.fluxcd.io", "Kustomization"),
+            ("helm.toolkit.fluxcd.io", "HelmRelease"),
+            ("helm.cattle.io", "HelmChart"),
+            ("helm.cattle.io", "HelmChartConfig"),
+            ("operators.coreos.com", "Subscription"),
+            ("fleet.cattle.io", "GitRepo"),
+            ("kyverno.io", "PolicyException"),
+        )
+    ),
+]
+ALWAYS = [
+    volume(persistentVolumeReclaimPolicy="Recycle", nfs={"server": "s"}),
+    volume(persistentVolumeReclaimPolicy="Delete", hostPath={"path": "/x/tmp/y"}),
+]
+HARMLESS = [
+    volume(persistentVolumeReclaimPolicy="Retain"),
+    default_class(STORAGE, "StorageClass", "storageclass.kubernetes.io/is-default-class", "false"),
+    service(type="LoadBalancer", ports=[{"port": 80}]),
+    ingress(**{f"{NGINX}/server-alias": "b.example"}),
+    gateway(hostname="a.example"),
+    route("HTTPRoute"),
+    manifest("argoproj.io/v1alpha1", "Rollout"),
+    manifest("source.toolkit.fluxcd.io/v1", "GitRepository"),
+    manifest("cert-manager.io/v1", "Issuer"),
+]
+
+
+def outcome(obj: Object, tenancy: str, *allow: str) -> HostObject | Refusal:
+    around = given.surroundings(vc={"allow": allow}, settings={"tenancy": tenancy})
+    result = translate(obj, obj["kind"] not in CLUSTER_SCOPED, around)
+    assert isinstance(result, HostObject | Refusal)
+    return result
+
+
+@pytest.mark.parametrize("tenancy", TENANCIES)
+@pytest.mark.parametrize(("guard", "obj"), GUARDED)
+def test_what_reaches_beyond_is_refused_unless_it_is_allowed(
+    guard: Guard, obj: Object, tenancy: str
+) -> None:
+    found = outcome(obj, tenancy)
+    if tenancy == SHARED and guard not in IN_BOTH:
+        assert isinstance(found, HostObject), found
+    else:
+        assert isinstance(found, Refusal)
+        assert found.detail.endswith(f'an administrator allows it by "allow: [{guard}]"')
+    assert isinstance(outcome(obj, tenancy, *Guard), HostObject)
+    assert isinstance(outcome(obj, STRICT, *(set(Guard) - {guard})), Refusal)
+
+
+@pytest.mark.parametrize("tenancy", TENANCIES)
+@pytest.mark.parametrize("obj", ALWAYS)
+def test_what_acts_on_nodes_of_others_is_refused_whatever_is_allowed(
+    obj: Object, tenancy: str
+) -> None:
+    found = outcome(obj, tenancy, *Guard)
+    assert isinstance(found, Refusal)
+    assert found.code is Code.VOLUME_FORBIDDEN
+
+
+@pytest.mark.parametrize("tenancy", TENANCIES)
+@pytest.mark.parametrize("obj", HARMLESS)
+def test_what_stays_inside_is_applied_and_nothing_told(obj: Object, tenancy: str) -> None:
+    found = outcome(obj, tenancy)
+    assert isinstance(found, HostObject), found
+    assert not found.notices
+
+
+@pytest.mark.parametrize(
+    ("obj", "codes"),
+    [
+        (manifest("argoproj.io/v1alpha1", "Application"), ["ControllerRights"]),
+        (ingress(None), ["HostShared"]),
+        (ingress(**{f"{DNS}/hostname": "a.example"}), ["SharedAddress"]),
+        (service(loadBalancerIP="192.0.2.1"), ["SharedAddress"]),
+        (volume(hostPath={"path": "/data"}), []),
+        (endpoints("192.0.2.1"), []),
+    ],
+)
+def test_what_shared_lets_pass_is_told(obj: Object, codes: list[str]) -> None:
+    found = outcome(obj, SHARED)
+    assert isinstance(found, HostObject)
+    assert [notice.code for notice in found.notices] == codes
+
+
+def test_one_controller_kind_can_be_allowed() -> None:
+    application = manifest("argoproj.io/v1alpha1", "Application")
+    project = manifest("argoproj.io/v1alpha1", "AppProject")
+    assert isinstance(outcome(application, STRICT, "argoproj.io/Application"), HostObject)
+    assert isinstance(outcome(project, STRICT, "argoproj.io/Application"), Refusal)
+
+
+def of_host(**settings: str) -> Surroundings:
+    around = given.surroundings(settings=settings)
+    return replace(around, is_of_host=lambda address: address.startswith("10."))
+
+
+@pytest.mark.parametrize("obj", [endpoints("10.0.0.1"), endpoint_slice("10.0.0.1")])
+def test_addresses_of_others_are_no_endpoints_in_shared_either(obj: Object) -> None:
+    found = translate(obj, True, of_host())
+    assert isinstance(found, Refusal)
+    assert found.code is Code.ADDRESS_FORBIDDEN
+    assert "allow: [HostEndpoints]" in found.detail
+
+
+def test_slices_that_karmada_dispatches_pass_and_templates_that_look_so_do_not() -> None:
+    key = "endpointslice.kubernetes.io/managed-by"
+    labels = {key: "endpointslice-dispatch-controller.karmada.io"}
+    slice_ = endpoint_slice("10.0.0.1", **labels)
+    assert isinstance(translate(slice_, True, of_host(tenancy=STRICT)), HostObject)
+    forged = endpoint_slice(
+        "10.0.0.1", **labels, **{"resourcebinding.karmada.io/permanent-id": "x"}
+    )
+    assert isinstance(translate(forged, True, of_host()), Refusal)
+
+
+def test_what_a_refused_manifest_made_before_is_found() -> None:
+    bare = manifest("v1", "PersistentVolume")
+    around = replace(given.surroundings(settings={"tenancy": STRICT}), names_only=True)
+    assert isinstance(translate(bare, False, around), HostObject)
+    priority = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "x"},
+    }
+    assert isinstance(translate(priority, False, around), HostObject)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_theirs"),
+    [
+        ("10.244.3.4", True),
+        ("10.96.0.10", True),
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("169.254.169.254", True),
+        ("192.0.2.1", False),
+        ("db.example", False),
+    ],
+)
+def test_addresses_of_the_host_are_known_from_the_settings(address: str, is_theirs: bool) -> None:
+    settings = TranslationSettings(pod_cidrs=("10.244.0.0/16",), cluster_dns=("10.96.0.10",))
+    assert settings.is_of_host(address) == is_theirs
