@@ -116,8 +116,7 @@ class RegistrationController:
         """Remember, beyond this process, that our Cluster was deleted; return what is known."""
         record, marked = self._state.cluster(name), self._clusters.marked(name)
         if marked and record is not None and record.uid == marked and not record.was_deleted:
-            record = dataclasses.replace(record, was_deleted=True)
-            await self._state.remember(name, record)
+            return await self._state.remember_deleted(name, marked, record.settings)
         return record
 
     def stays_away(self, name: str) -> bool:
@@ -151,7 +150,7 @@ class RegistrationController:
     ) -> Requeue | None:
         if cluster["metadata"].get("deletionTimestamp"):
             uid = cluster["metadata"]["uid"]
-            await self._state.remember(vc.name, ClusterRecord(uid, settings, was_deleted=True))
+            await self._state.remember_deleted(vc.name, uid, settings)
             return None
         self._said.pop(vc.name, None)
         self._reregister.discard(vc.name)  # it is there: what comes later is not meant

@@ -123,6 +123,20 @@ class AgentState:
         fields = {key: value for key, value in asdict(record).items() if value is not False}
         await self._write(_CLUSTER_PREFIX + name, orjson.dumps(fields).decode())
 
+    async def remember_deleted(self, name: str, uid: str, settings: str) -> ClusterRecord:
+        """Store that this agent saw its Cluster deleted; return the record.
+
+        Read anew for it: `leave`, which has it deleted, has noted before that it left.
+        """
+        if (known := self.cluster(name)) and known.was_deleted and known.uid == uid:
+            return known
+        live = (await self._client.get(self._path)).get("data") or {}
+        noted = _record(live.get(_CLUSTER_PREFIX + name) or "")
+        has_left = noted is not None and noted.has_left
+        record = ClusterRecord(uid, settings, has_left, was_deleted=True)
+        await self.remember(name, record)
+        return record
+
     async def forget(self, name: str) -> None:
         """Drop the record of a virtual cluster that exists no more."""
         key = _CLUSTER_PREFIX + name

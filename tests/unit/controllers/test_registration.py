@@ -385,3 +385,23 @@ async def test_the_younger_of_two_agents_steps_back_until_the_cluster_is_given_u
     world.hub.change(CLUSTER, metadata=given_up)
     assert await register(world) is None
     assert annotations_of(world.hub.live(CLUSTER))[AGENT_ANNOTATION] == "agents/two"
+
+
+async def test_what_leave_noted_is_kept_when_the_deletion_is_noted(world: World) -> None:
+    world.register()
+    await register(world)
+    made, state = await controller(world)
+    by_leave = AgentState(world.host_client, "agents", AGENT)
+    await by_leave.load()
+    known = by_leave.cluster("branch-a")
+    assert known is not None
+    await by_leave.remember("branch-a", ClusterRecord(known.uid, known.settings, has_left=True))
+    world.hub.mark_deleted(CLUSTER)
+    world.look()
+    await made.reconcile("branch-a")
+    record = state.cluster("branch-a")
+    assert record is not None
+    assert (record.has_left, record.was_deleted) == (True, True)
+    world.forget_requests()
+    await made.reconcile("branch-a")
+    assert world.host.requests == []
