@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.util import find_spec
 
 from bench import works
 from bench.lab import Lab
@@ -155,7 +154,6 @@ async def _describe(servers: Servers, plan: Plan) -> dict[str, str]:
         "load average at the start": f"{os.getloadavg()[0]:.1f}",
         "Kubernetes": version,
         "Python": platform.python_version(),
-        "uvloop": "yes" if find_spec("uvloop") else "no",
         "watched with": loop,
         "Works in a burst": str(plan.works),
         "bursts": f"{plan.their_bursts} karmada-agent, {plan.our_bursts} ours",

@@ -33,7 +33,7 @@ from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.kube.reachability import Reachability
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.model.tenancy import STRICT
-from karmada_vc_agent.service.clients import Clients
+from karmada_vc_agent.service.clients import Clients, connect
 from karmada_vc_agent.service.service import FINISH_S, LAST_EVENTS_S, Service
 from karmada_vc_agent.telemetry.health import Remark
 from karmada_vc_agent.telemetry.metrics import ClientMeter, Metrics, Sample
@@ -49,9 +49,6 @@ RELEASE_S = 0.8
 STARTING, STANDING_BY, SERVING = "starting", "standing by", "serving"
 ASK_S = 10.0
 """How often a standby, who has nothing else to say to the hub, asks whether it is there."""
-EVENTS_QPS = 50.0
-EVENTS_BURST = 100
-"""Events are told in the background: they must not take the API server from the Works."""
 
 
 class Agent:
@@ -151,16 +148,11 @@ class Agent:
 
         Raises ConfigError, LeadLostError, StateError (all end the process) and bugs.
         """
-        clients = self._clients = self._connect()
+        hub, host = self._hub_credentials, self._host_credentials
+        clients = self._clients = connect(self._config, hub, host, self._is_leading)
         self._measure(clients)
         supervisor = Supervisor(self._metrics.part_restarted)
-        followers = [
-            asyncio.create_task(supervisor.keep("credentials", follower.run), name="credentials")
-            for follower in (
-                CredentialsFollower("hub", self._hub_credentials, clients.use_for_hub),
-                CredentialsFollower("host", self._host_credentials, clients.use_for_host),
-            )
-        ]
+        followers = self._follow_credentials(clients, supervisor)
         try:
             await _until(stop, self._lead_and_serve(clients, stop), self._is_serving)
         finally:
@@ -172,31 +164,18 @@ class Agent:
                         await self._election.release()
             await clients.close()
 
-    def _connect(self) -> Clients:
-        config = self._config
-        hub, host = self._hub_credentials, self._host_credentials
-        return Clients(
-            hub=ApiClient(
-                "hub",
-                hub,
-                qps=config.kube_api_qps,
-                burst=config.kube_api_burst,
-                may_write=self._is_leading,
-            ),
-            hub_urgent=ApiClient("hub (urgent)", hub, connections=4),
-            hub_leases=ApiClient("hub (leases)", hub, connections=4),
-            hub_events=ApiClient(
-                "hub (events)", hub, qps=EVENTS_QPS, burst=EVENTS_BURST, connections=1
-            ),
-            host=ApiClient(
-                "host",
-                host,
-                qps=config.cluster_api_qps,
-                burst=config.cluster_api_burst,
-                may_write=self._is_leading,
-            ),
-            host_urgent=ApiClient("host (urgent)", host, connections=4),
-        )
+    def _follow_credentials(
+        self, clients: Clients, supervisor: Supervisor
+    ) -> list[asyncio.Task[None]]:
+        hub = CredentialsFollower("hub", self._hub_credentials, clients.use_for_hub)
+        host = CredentialsFollower("host", self._host_credentials, clients.use_for_host)
+        for follower, lanes in ((hub, clients.of_hub()), (host, clients.of_host())):
+            for client in lanes:
+                client.on_unknown(follower.suspect)
+        return [
+            asyncio.create_task(supervisor.keep("credentials", each.run), name="credentials")
+            for each in (hub, host)
+        ]
 
     def _measure(self, clients: Clients) -> None:
         """Count the requests of all clients; note which API server answers."""

@@ -197,7 +197,7 @@ def _serve(
 ) -> int:
     _log.info("Starting", extra={"hub": hub.server, "host": host.server})
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner() as runner:
             metrics = Metrics()
             agent = Agent(config, hub, host, reregister, metrics, os.environ.get(VARIABLE, ""))
             runner.run(_run_until_signal(agent, config, metrics))
@@ -221,14 +221,6 @@ def _innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415 - an optional extra
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 async def _run_until_signal(agent: Agent, config: AgentConfig, metrics: Metrics) -> None:

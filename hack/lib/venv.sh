@@ -21,7 +21,7 @@ ensure_venv() {
     echo "hack: preparing .venv with $("$python" --version) (once)" >&2
     "$python" -m venv "$root/.venv" &&
       "$root/.venv/bin/pip" install --quiet --disable-pip-version-check \
-        --constraint "$root/constraints.txt" --editable "$root[dev,fast]" &&
+        --constraint "$root/constraints.txt" --editable "$root[dev]" &&
       echo "$want" >"$stamp"
   ) 9>"$root/.venv.lock"
 }

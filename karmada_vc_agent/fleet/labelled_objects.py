@@ -6,8 +6,7 @@ Kubernetes, answered from its watch cache. For what is done now and then.
 
 from collections.abc import AsyncIterator
 
-import orjson
-
+from karmada_vc_agent.kube.answers import decoded
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, NotFoundError
@@ -68,8 +67,8 @@ async def objects_in(
 async def _listed(host: ApiClient, path: str, query: dict[str, str]) -> AsyncIterator[Object]:
     query = {**query, "limit": PAGE_SIZE}
     while True:
-        answer = await host.request("GET", path, query=query, accept=METADATA_ONLY)
-        page = orjson.loads(answer)
+        answer = await host.read_page(path, query, METADATA_ONLY)
+        page = decoded(answer)
         for item in page.get("items") or []:
             yield item
         rest = (page.get("metadata") or {}).get("continue")

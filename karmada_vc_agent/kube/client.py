@@ -1,44 +1,45 @@
 """HTTP to one API server in one place.
 
-Requests share a pool of a few connections and one rate limit; watches have a connection
-each. Answers are bytes or decoded JSON; every failure is a class of errors.py.
+Requests share a pool of a few connections and one rate limit; pages of lists, which may flow
+for minutes, have a pool of their own, and watches a connection each. Answers are bytes or
+decoded JSON; every failure, of the libraries below too, is a class of errors.py.
 """
 
 import asyncio
 import base64
-import logging
-import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Self
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Generic, Self, TypeVar
 
 import aiohttp
-import orjson
 from yarl import URL
 
-from karmada_vc_agent.kube import salvage
+from karmada_vc_agent.kube import answers
+from karmada_vc_agent.kube.answers import Answer
+from karmada_vc_agent.kube.connections import Lane, Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import (
     ApiError,
+    CutOffError,
     ForbiddenError,
     TooManyRequestsError,
+    UnauthorizedError,
     UnreachableError,
     UnreadableError,
-    UnwritableError,
     error_from_answer,
 )
 from karmada_vc_agent.kube.history import History
 from karmada_vc_agent.kube.instruments import NOBODY, ClientInstrument
+from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Denials, Need, need_of
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.model.objects import Object
 
-_log = logging.getLogger(__name__)
+T = TypeVar("T")
 
-REQUEST_TIMEOUT_S = 30.0
-CONNECT_TIMEOUT_S = 5.0
-WATCH_SILENCE_S = 150.0
-"""A watch without a line is opened anew: servers send a bookmark about every minute."""
+LIST_CONNECTIONS = 4
 PATIENCE = 3
 """How often one request waits for a server that answers 429 with a time."""
 
@@ -51,12 +52,26 @@ DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLis
 Query = Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Request(Generic[T]):
+    """What is sent, in which lane, and how its answer is read."""
+
+    method: str
+    path: str
+    decode: Callable[[Answer], T]
+    lane: Lane
+    query: Query | None = None
+    content: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
 class ApiClient:
     """A client of one API server with its own pool, rate limit and fence.
 
     may_write: asked before every write; while it is False, writes fail as unreachable. So a
     process that may have lost its lead cannot change anything.
-    credentials: may be replaced at any time; counts from the next request on.
+    credentials: may be replaced at any time; counts from the next request on, and watches are
+    opened anew. outage: shared with other clients of this server, so that it is told of once.
     history: shared by all clients of one server.
     """
 
@@ -70,47 +85,53 @@ class ApiClient:
         connections: int = 16,
         user_agent: str = "karmada-vc-agent",
         may_write: Callable[[], bool] = lambda: True,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
+        outage: Outage | None = None,
     ) -> None:
         self.name = name
-        self.credentials = credentials
+        self._credentials = credentials
         self._limit = TokenBucket(qps, burst, time.monotonic)
         self._may_write = may_write
-        self._headers = {"User-Agent": user_agent}
-        self._slots = asyncio.Semaphore(connections)
-        request = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S)
-        watch = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=WATCH_SILENCE_S)
-        self._requests = self._session(connections, request)
-        self._watches = self._session(0, watch)
-        self._unreachable_since: float | None = None
+        headers = {"User-Agent": user_agent}
+        self._patience_s = timeouts.patience_s
+        silence_s = timeouts.silence_s
+        self._requests = Lane(connections, silence_s, timeouts.request_s, timeouts, headers)
+        self._lists = Lane(LIST_CONNECTIONS, silence_s, timeouts.list_s, timeouts, headers)
+        self._watches = Lane(0, timeouts.watch_silence_s, None, timeouts, headers)
+        self._watched: set[aiohttp.ClientResponse] = set()
+        self._outage = outage or Outage()
+        self._is_away = False
         self.answered_at: float | None = None
         self.lost_at: float | None = None
         self.instrument: ClientInstrument = NOBODY
         self.history = History(name)
         self.denials = Denials(time.monotonic)
         self._recovery_listeners: list[Callable[[], None]] = []
+        self._unknown_listeners: list[Callable[[], None]] = []
+
+    @property
+    def credentials(self) -> Credentials:
+        """The API server and who we are to it."""
+        return self._credentials
+
+    @credentials.setter
+    def credentials(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        for response in list(self._watched):
+            response.close()
 
     @property
     def is_reachable(self) -> bool:
         """Whether the last request was answered at all."""
-        return self._unreachable_since is None
+        return not self._is_away
 
     def on_recovery(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever the server answers again after an outage."""
         self._recovery_listeners.append(listener)
 
-    def _session(self, connections: int, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=connections,
-                keepalive_timeout=75,
-                socket_factory=_keepalive_socket,
-                enable_cleanup_closed=False,
-            ),
-            timeout=timeout,
-            headers=self._headers,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            raise_for_status=False,
-        )
+    def on_unknown(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever the server does not know the credential (401)."""
+        self._unknown_listeners.append(listener)
 
     async def __aenter__(self) -> Self:
         return self
@@ -120,31 +141,38 @@ class ApiClient:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._requests.close()
-        await self._watches.close()
+        for lane in (self._requests, self._lists, self._watches):
+            await lane.session.close()
 
     async def get(self, path: str, query: Query | None = None) -> Object:
         """GET and decode."""
-        return _decoded(await self.request("GET", path, query=query))
+        return await self._ask("GET", path, query=query, decode=answers.json_object)
 
     async def create(
         self, path: str, obj: Any, as_user: str = "", query: Query | None = None
     ) -> Object:
         """POST and decode; as_user: see request()."""
-        return _decoded(await self.request("POST", path, query=query, body=obj, as_user=as_user))
+        return await self._ask(
+            "POST", path, query=query, body=obj, as_user=as_user, decode=answers.json_object
+        )
 
     async def replace(self, path: str, obj: Any, as_user: str = "") -> Object:
         """PUT and decode; as_user: see request()."""
-        return _decoded(await self.request("PUT", path, body=obj, as_user=as_user))
+        return await self._ask("PUT", path, body=obj, as_user=as_user, decode=answers.json_object)
 
     async def merge_patch(
         self, path: str, patch: Any, as_user: str = "", query: Query | None = None
     ) -> Object:
         """PATCH with a JSON merge patch and decode; as_user: see request()."""
-        answer = await self.request(
-            "PATCH", path, query=query, body=patch, content_type=MERGE_PATCH, as_user=as_user
+        return await self._ask(
+            "PATCH",
+            path,
+            query=query,
+            body=patch,
+            content_type=MERGE_PATCH,
+            as_user=as_user,
+            decode=answers.json_object,
         )
-        return _decoded(answer)
 
     async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:
         """DELETE; options as DeleteOptions, for example preconditions; as_user: see request()."""
@@ -180,102 +208,154 @@ class ApiClient:
         as_user: with whose rights; the server adds the groups of a ServiceAccount itself, so
         that the right to impersonate this one name is enough. Raises ApiError, UnreachableError.
         """
-        headers = {"Content-Type": content_type, "Accept": accept}
-        if as_user:
-            headers[_ACTS_AS] = as_user
-        for attempt in range(PATIENCE + 1):
-            try:
-                answer = await self._send(method, path, query, body, headers)
-            except TooManyRequestsError as error:
-                if attempt == PATIENCE:
-                    raise
-                await asyncio.sleep(error.retry_after_s)
-            else:
-                return answer[1]
-        raise AssertionError("unreachable")
+        return await self._ask(
+            method,
+            path,
+            query=query,
+            body=body,
+            content_type=content_type,
+            accept=accept,
+            as_user=as_user,
+            decode=answers.text,
+        )
+
+    async def read_page(self, path: str, query: Query, accept: str = JSON) -> bytes:
+        """GET one page of a list, which may flow for long and holds up no other request.
+
+        Raises ApiError, UnreachableError; of those CutOffError where fewer items may help.
+        """
+        return await self._ask(
+            "GET", path, query=query, accept=accept, decode=answers.text, lane=self._lists
+        )
 
     async def get_if_changed(
         self, path: str, etag: str | None, accept: str = JSON
-    ) -> tuple[bytes, str | None] | None:
-        """GET unless the server still has this ETag (then None); returns body and ETag."""
+    ) -> tuple[Object, str | None] | None:
+        """GET unless the server still has this ETag (then None); returns object and ETag."""
         headers = {"Accept": accept}
         if etag:
             headers["If-None-Match"] = etag
-        status, content, new_etag = await self._send("GET", path, None, None, headers)
-        return None if status == 304 else (content, new_etag)
+        return await self._send(
+            _Request("GET", path, answers.unless_unchanged, self._requests, headers=headers)
+        )
 
-    async def _send(
-        self, method: str, path: str, query: Query | None, body: Any, headers: dict[str, str]
-    ) -> tuple[int, bytes, str | None]:
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        decode: Callable[[Answer], T],
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        as_user: str = "",
+        lane: Lane | None = None,
+    ) -> T:
+        """Send a request, and again while the server asks for patience; see request()."""
+        headers = {"Content-Type": content_type, "Accept": accept}
+        if as_user:
+            headers[_ACTS_AS] = as_user
+        content = answers.encoded(body)
+        request = _Request(method, path, decode, lane or self._requests, query, content, headers)
+        waited_s = 0.0
+        for attempt in range(PATIENCE + 1):
+            try:
+                return await self._send(request)
+            except TooManyRequestsError as error:
+                waited_s += error.retry_after_s
+                if attempt == PATIENCE or waited_s > self._patience_s:
+                    raise
+                await asyncio.sleep(error.retry_after_s)
+        raise AssertionError("unreachable")
+
+    async def _send(self, request: _Request[T]) -> T:
         await self._limit.wait()
-        async with self._slots:
+        async with request.lane.slots:
             # Asked after all waiting: the lead may have been lost meanwhile.
-            if method != "GET" and not self._may_write():
+            if request.method != "GET" and not self._may_write():
                 raise UnreachableError(f"{self.name}: not leading, nothing is written")
-            return await self._exchange(method, path, query, body, headers)
+            return await self._exchange(request)
 
-    async def _exchange(
-        self, method: str, path: str, query: Query | None, body: Any, headers: dict[str, str]
-    ) -> tuple[int, bytes, str | None]:
-        content = body if body is None or isinstance(body, bytes) else _encoded(body)
+    async def _exchange(self, request: _Request[T]) -> T:
         started, code = time.monotonic(), "<error>"
         try:
-            async with self._requests.request(
-                method, self._url(path), data=content, **self._options(query, headers)
+            async with request.lane.session.request(
+                request.method,
+                self._url(request.path),
+                data=request.content,
+                **self._options(request.query, request.headers),
             ) as response:
-                received = await response.read()
-                retry_after = response.headers.get("Retry-After")
-                etag = response.headers.get("ETag")
-                status = response.status
-                code = str(status)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._lost(error) from error
+                code = str(response.status)
+                answer = await answers.read(response)
+        except Exception as error:
+            is_begun = code != "<error>"
+            lost = self._lost(error, started, is_begun=is_begun, may_break=self._is_list(request))
+            raise lost from error
         finally:
-            self.instrument.answered(method, code, time.monotonic() - started)
+            self.instrument.answered(request.method, code, time.monotonic() - started)
         self._answered()
-        if status >= 400:
-            answer = error_from_answer(status, received, retry_after)
+        if answer.status >= 400:
             # What another user may not do is no right that we lack.
-            is_own = _ACTS_AS not in headers
-            raise self._explained(answer, need_of(method, path) if is_own else None)
-        return status, received, etag
+            is_own = _ACTS_AS not in request.headers
+            raise self._explained(
+                error_from_answer(answer.status, answer.content, answer.retry_after),
+                need_of(request.method, request.path) if is_own else None,
+            )
+        return request.decode(answer)
+
+    def _is_list(self, request: _Request[Any]) -> bool:
+        return request.lane is self._lists
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
         """Yield the lines of a watch until the server ends it.
 
         Raises ApiError, UnreachableError.
         """
-        options = self._options({**query, "watch": "true"}, {})
-        has_begun = False
         started, code = time.monotonic(), "<error>"
+        has_begun = False
         self.instrument.watched(path)
         try:
-            async with self._watches.get(self._url(path), **options) as response:
+            options = self._options({**query, "watch": "true"}, {})
+            async with self._watches.session.get(self._url(path), **options) as response:
                 code = str(response.status)
                 self.instrument.answered("GET", code, time.monotonic() - started)
-                if response.status >= 400:
-                    retry_after = response.headers.get("Retry-After")
-                    answer = error_from_answer(response.status, await response.read(), retry_after)
-                    raise self._explained(answer, need_of("GET", path, watches=True))
+                await self._accept_watch(response, path)
                 self._answered()
                 has_begun = True
-                rest = b""
-                async for chunk, _ in response.content.iter_chunks():
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        if line:
+                self._watched.add(response)
+                try:
+                    async with aclosing(answers.lines(response)) as lines:
+                        async for line in lines:
                             yield line
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                finally:
+                    self._watched.discard(response)
+        except (ApiError, UnreadableError):
+            raise
+        except Exception as error:
             if code == "<error>":
                 self.instrument.answered("GET", code, time.monotonic() - started)
             # Proxies cut streams: one that broke off says nothing about the server.
-            raise self._lost(error, is_away=not has_begun) from error
+            raise self._lost(error, started, is_begun=has_begun, may_break=True) from error
+
+    async def _accept_watch(self, response: aiohttp.ClientResponse, path: str) -> None:
+        """Raise what the server has against a watch."""
+        if response.status == 200:
+            return
+        answer = await answers.read(response)
+        if answer.status < 400:
+            raise UnreadableError(f"it answered {answer.status} to a watch")
+        self._answered()
+        raise self._explained(
+            error_from_answer(answer.status, answer.content, answer.retry_after),
+            need_of("GET", path, watches=True),
+        )
 
     def _url(self, path: str) -> URL:
         # As it is: nothing in a path may be folded or decoded on the way.
         return URL(self.credentials.server + path, encoded=True)
 
-    def _options(self, query: Query | None, headers: dict[str, str]) -> dict[str, Any]:
+    def _options(self, query: Query | None, headers: Mapping[str, str]) -> dict[str, Any]:
         return {
             "params": query,
             "headers": self._authorized(headers),
@@ -284,9 +364,11 @@ class ApiClient:
             "ssl": self.credentials.ssl_context or True,
             "server_hostname": self.credentials.server_hostname,
             "proxy": self.credentials.proxy,
+            # API servers send nobody elsewhere, and our token is for them alone.
+            "allow_redirects": False,
         }
 
-    def _authorized(self, headers: dict[str, str]) -> dict[str, str]:
+    def _authorized(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         token = self.credentials.token()
         if token:
             return {**headers, "Authorization": f"Bearer {token}"}
@@ -295,21 +377,27 @@ class ApiClient:
             return {**headers, "Authorization": f"Basic {password.decode()}"}
         return headers
 
-    def _lost(self, error: Exception, *, is_away: bool = True) -> UnreachableError:
-        """Return what to raise; log the beginning of an outage once."""
+    def _lost(
+        self, error: Exception, started: float, *, is_begun: bool, may_break: bool
+    ) -> UnreachableError:
+        """Return what to raise, and note an outage unless something speaks against one.
+
+        may_break: whether an answer that broke off says nothing about the server.
+        """
         cause = str(error) or type(error).__name__
-        if is_away:
+        # Another request was answered while this one waited: it is this one that has a problem.
+        is_answering = self.answered_at is not None and self.answered_at > started
+        if not is_answering and not (is_begun and may_break):
             self.lost_at = time.monotonic()
-        if is_away and self._unreachable_since is None:
-            self._unreachable_since = time.monotonic()
-            _log.warning(
-                "Waiting for API server",
-                extra={"server": self.name, "url": self.credentials.server, "reason": cause},
-            )
-        return UnreachableError(f"{self.name} {self.credentials.server}: {cause}")
+            self._is_away = True
+            self._outage.begin(self.name, self.credentials.server, cause)
+        return kind_of(error, is_begun=is_begun)(f"{self.name} {self.credentials.server}: {cause}")
 
     def _explained(self, error: ApiError, need: Need | None) -> ApiError:
         """Say of a missing permission which rule it takes, and remember it for a while."""
+        if isinstance(error, UnauthorizedError):
+            for listener in self._unknown_listeners:
+                listener()
         if not isinstance(error, ForbiddenError):
             return error
         explained = error.missing(need)
@@ -319,43 +407,18 @@ class ApiClient:
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()
-        if self._unreachable_since is not None:
-            away_s = round(time.monotonic() - self._unreachable_since, 1)
-            self._unreachable_since = None
-            _log.info("API server answers again", extra={"server": self.name, "away_s": away_s})
+        self._outage.end(self.name)
+        if self._is_away:
+            self._is_away = False
             for listener in self._recovery_listeners:
                 listener()
 
 
-def _decoded(content: bytes) -> Object:
-    try:
-        decoded, _ = salvage.loads(content)
-    except ValueError as error:
-        raise UnreadableError(f"the answer is no JSON: {error}") from error
-    if not isinstance(decoded, dict):
-        raise UnreadableError("the answer is no object")
-    return decoded
-
-
-def _encoded(body: Any) -> bytes:
-    try:
-        return orjson.dumps(body)
-    except TypeError as error:
-        raise UnwritableError(f"cannot be sent as JSON: {error}") from error
-
-
-def _keepalive_socket(address: Any) -> socket.socket:
-    """Make a socket that notices a cut line after about 30 s, so that no watch hangs for ever."""
-    family, kind, protocol = address[0], address[1], address[2]
-    sock = socket.socket(family, kind, protocol)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for option, value in (
-        ("TCP_KEEPIDLE", 15),
-        ("TCP_KEEPINTVL", 5),
-        ("TCP_KEEPCNT", 3),
-        ("TCP_USER_TIMEOUT", 30_000),
-    ):
-        if hasattr(socket, option):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return sock
+def kind_of(error: Exception, *, is_begun: bool) -> type[UnreachableError]:
+    """Return what the failure of an exchange means: no answer, half an answer, a strange one."""
+    if isinstance(error, UnreachableError):
+        return type(error)
+    is_silent = isinstance(error, TimeoutError) and not isinstance(
+        error, aiohttp.ConnectionTimeoutError
+    )
+    return CutOffError if is_begun or is_silent else UnreachableError

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import re
 import ssl
 import tempfile
 import time
@@ -11,6 +12,9 @@ from pathlib import Path
 
 TOKEN_REREAD_S = 60.0
 """Kubelets renew a mounted token long before it ends; a minute late is early enough."""
+TOKEN_RETRY_S = 1.0
+_TOKEN = re.compile(rb"[ -~]+")
+"""What may stand in a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,8 @@ class Credentials:
 
     server: URL without a trailing slash. token: returns the bearer token, or None.
     source: where this came from, for messages. kubeconfig, context: the file and the context
-    in it where it came from one, so that it can be read again.
+    in it where it came from one, so that it can be read again. suspect: told when the server
+    does not know us.
     """
 
     server: str
@@ -31,33 +36,44 @@ class Credentials:
     proxy: str | None = None
     kubeconfig: Path | None = None
     context: str = ""
+    suspect: Callable[[], None] = lambda: None
 
 
 class TokenFile:
     """A bearer token on disk that somebody else renews."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
+        self._clock = clock
         self._token = ""
-        self._read_at = float("-inf")
+        self._read_after = float("-inf")
 
     def __call__(self) -> str:
-        """Return the token, read again at most once a minute; the last good one if unreadable."""
-        if time.monotonic() - self._read_at > TOKEN_REREAD_S:
+        """Return the token, read again once a minute; the last good one if there is none now.
+
+        Raises OSError where none was ever read.
+        """
+        now = self._clock()
+        if now >= self._read_after:
             try:
                 self._token = self._read()
+                self._read_after = now + TOKEN_REREAD_S
             except OSError:
+                self._read_after = now + TOKEN_RETRY_S
                 if not self._token:
                     raise
-            self._read_at = time.monotonic()
         return self._token
 
+    def suspect(self) -> None:
+        """Read the token again soon: the server does not know it any more."""
+        self._read_after = min(self._read_after, self._clock() + TOKEN_RETRY_S)
+
     def _read(self) -> str:
-        """Return what is in the file. Raises OSError, also where that cannot be a token."""
-        token = self._path.read_bytes().strip()
-        if not token.isascii() or not token.decode().isprintable():
+        content = self._path.read_bytes().strip()
+        if not _TOKEN.fullmatch(content):
+            # Being written just now, most of the time.
             raise OSError(f"{self._path} holds no token")
-        return token.decode()
+        return content.decode()
 
 
 def make_ssl_context(

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-import orjson
-
 from karmada_vc_agent.kube.client import DISCOVERY, ApiClient
 from karmada_vc_agent.kube.errors import ApiError
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
@@ -110,8 +108,7 @@ class Discovery:
         answer = await self._client.get_if_changed(root, self._etags.get(root), DISCOVERY)
         if answer is None:
             return
-        content, self._etags[root] = answer
-        self._roots[root] = orjson.loads(content)
+        self._roots[root], self._etags[root] = answer
         self._is_outdated = True  # also where the other root then fails
 
     async def _read_roots(self) -> ServedApis:

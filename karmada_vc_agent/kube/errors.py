@@ -2,6 +2,7 @@
 
 KubeError
 ├── UnreachableError            no answer: refused, timed out, broken off, fenced
+│   └── CutOffError             it was asked, but its answer did not come whole, or was too large
 ├── UnreadableError             an answer that is no JSON, or not of the form it must have
 ├── UnwritableError             what we would send is no JSON: nested too deep
 └── ApiError                    the server said no (status, reason, message)
@@ -9,11 +10,13 @@ KubeError
     ├── AlreadyExistsError      409, reason AlreadyExists
     ├── ConflictError           409, anything else
     ├── ExpiredError            410
-    ├── ForbiddenError          401, 403
+    ├── ForbiddenError          403
+    │   └── UnauthorizedError   401
     ├── InvalidError            400, 422
     └── TooManyRequestsError    429, with retry_after_s
 """
 
+import math
 import re
 
 import msgspec
@@ -38,6 +41,10 @@ class UnreadableError(KubeError):
 
 class UnwritableError(KubeError):
     """What is to be sent cannot be written as JSON."""
+
+
+class CutOffError(UnreachableError):
+    """The question went out, but the answer fell silent, broke off, or was too large to take."""
 
 
 class ApiError(KubeError):
@@ -83,6 +90,10 @@ class ForbiddenError(ApiError):
         return told
 
 
+class UnauthorizedError(ForbiddenError):
+    """The server does not know the credential: it ran out, or was taken back."""
+
+
 class InvalidError(ApiError):
     """The object is malformed or breaks a rule of the server."""
 
@@ -103,7 +114,7 @@ class _Status(msgspec.Struct):
 
 _CLASSES: dict[int, type[ApiError]] = {
     400: InvalidError,
-    401: ForbiddenError,
+    401: UnauthorizedError,
     403: ForbiddenError,
     404: NotFoundError,
     409: ConflictError,
@@ -111,6 +122,8 @@ _CLASSES: dict[int, type[ApiError]] = {
     422: InvalidError,
 }
 _DEFAULT_RETRY_AFTER_S = 1.0
+MAX_RETRY_AFTER_S = 30.0
+"""API servers ask for a second or a few; whatever else says more must not park a worker."""
 _WORDS_FOR_PLAIN_ANSWERS = {404: "the server could not find the requested resource"}
 """What Kubernetes' own clients say of an answer that is no Status, e.g. for an unknown kind."""
 _BODY_SHOWN = 200
@@ -125,11 +138,18 @@ def error_from_answer(status: int, body: bytes, retry_after: str | None = None) 
         answer = _Status(message=_WORDS_FOR_PLAIN_ANSWERS.get(status, text))
     message = answer.message or f"the server answered {status} without a message"
     if status == 429:
-        try:
-            wait_s = float(retry_after or _DEFAULT_RETRY_AFTER_S)
-        except ValueError:
-            wait_s = _DEFAULT_RETRY_AFTER_S
-        return TooManyRequestsError(status, answer.reason, message, wait_s)
+        return TooManyRequestsError(status, answer.reason, message, _retry_after_s(retry_after))
     if status == 409 and answer.reason == "AlreadyExists":
         return AlreadyExistsError(status, answer.reason, message)
     return _CLASSES.get(status, ApiError)(status, answer.reason, message)
+
+
+def _retry_after_s(header: str | None) -> float:
+    """Return for how long to wait; what is no number of seconds, a date too, is a second."""
+    try:
+        asked_s = float(header or _DEFAULT_RETRY_AFTER_S)
+    except ValueError:
+        return _DEFAULT_RETRY_AFTER_S
+    if math.isnan(asked_s):
+        return _DEFAULT_RETRY_AFTER_S
+    return min(max(asked_s, 0.0), MAX_RETRY_AFTER_S)

@@ -7,6 +7,7 @@ left to the `kubernetes` package, which is imported only then (stack.md: 58 MB).
 import base64
 import os
 import ssl
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,8 @@ def in_cluster_credentials() -> Credentials:
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise KubeconfigError(f"{SERVICE_ACCOUNT}/ca.crt: {error}") from error
     token = TokenFile(SERVICE_ACCOUNT / "token")
-    return Credentials(f"https://{host}:{port}", context, "the Pod's service account", token)
+    server = f"https://{host}:{port}"
+    return Credentials(server, context, "the Pod's service account", token, suspect=token.suspect)
 
 
 def read_kubeconfig(path: Path, context_name: str = "") -> Credentials:
@@ -238,7 +240,17 @@ def _credentials(
     basic = (name, _text(path, user, "password") or "") if name is not None else None
     hostname = _text(path, cluster, "tls-server-name")
     token = _token(path, user)
-    return Credentials(server, ssl_context, source, token, basic, hostname or None, proxy or None)
+    suspect = token.suspect if isinstance(token, TokenFile) else lambda: None
+    return Credentials(
+        server,
+        ssl_context,
+        source,
+        token,
+        basic,
+        hostname or None,
+        proxy or None,
+        suspect=suspect,
+    )
 
 
 def _text(path: Path, section: dict[str, Any], field: str) -> str | None:
@@ -263,7 +275,7 @@ def _is_http_url(text: str) -> bool:
     return url.scheme in ("http", "https") and bool(url.host) and url.port != 0
 
 
-def _token(path: Path, user: dict[str, Any]) -> Any:
+def _token(path: Path, user: dict[str, Any]) -> Callable[[], str | None]:
     file = _text(path, user, "tokenFile")
     if file:
         return TokenFile(path.parent / file)

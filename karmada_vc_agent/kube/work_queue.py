@@ -230,7 +230,6 @@ class WorkQueue(Generic[K]):
             if self._timer_due <= due:
                 return
             self._timer.cancel()
-        # uvloop returns a handle without when() for a time that is almost here.
         self._timer, self._timer_due = loop.call_at(due, self._ring), due
 
     def _ring(self) -> None:

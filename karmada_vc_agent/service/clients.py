@@ -1,9 +1,21 @@
 """The clients of both API servers, and what is changed on all of them at once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.connections import Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.outage import Outage
+
+EVENTS_QPS = 50.0
+EVENTS_BURST = 100
+"""Events are told in the background: they must not take the API server from the Works."""
+URGENT = Timeouts(request_s=30.0)
+"""What is small and late is given up, and tried again with what is true then."""
+CLUSTERS_A_LEASE_LANE = 8
+LEASE_LANES = (4, 32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +64,50 @@ class Clients:
         """Close all connections."""
         for client in (*self.of_hub(), *self.of_host()):
             await client.close()
+
+
+def lease_lanes(clusters: int) -> int:
+    """Return how many Leases are renewed at once: each is due every 10 s, however slow the hub."""
+    fewest, most = LEASE_LANES
+    return min(max(fewest, -(-clusters // CLUSTERS_A_LEASE_LANE)), most)
+
+
+def connect(
+    config: AgentConfig, hub: Credentials, host: Credentials, may_write: Callable[[], bool]
+) -> Clients:
+    """Return the clients; may_write: whether this process leads."""
+    leases = lease_lanes(len(config.virtual_clusters))
+    of_hub, of_host = Outage(), Outage()
+    return Clients(
+        hub=ApiClient(
+            "hub",
+            hub,
+            qps=config.kube_api_qps,
+            burst=config.kube_api_burst,
+            may_write=may_write,
+            outage=of_hub,
+        ),
+        hub_urgent=ApiClient("hub (urgent)", hub, connections=4, timeouts=URGENT, outage=of_hub),
+        hub_leases=ApiClient(
+            "hub (leases)", hub, connections=leases, timeouts=URGENT, outage=of_hub
+        ),
+        hub_events=ApiClient(
+            "hub (events)",
+            hub,
+            qps=EVENTS_QPS,
+            burst=EVENTS_BURST,
+            connections=1,
+            outage=of_hub,
+        ),
+        host=ApiClient(
+            "host",
+            host,
+            qps=config.cluster_api_qps,
+            burst=config.cluster_api_burst,
+            may_write=may_write,
+            outage=of_host,
+        ),
+        host_urgent=ApiClient(
+            "host (urgent)", host, connections=4, timeouts=URGENT, outage=of_host
+        ),
+    )

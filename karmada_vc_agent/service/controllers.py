@@ -29,6 +29,7 @@ from karmada_vc_agent.model.switches import (
     EXECUTION,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.service.clients import lease_lanes
 from karmada_vc_agent.service.common import Common, now
 from karmada_vc_agent.service.leases import Leases, Reconcile
 from karmada_vc_agent.service.placement_parts import PlacementParts
@@ -38,7 +39,6 @@ from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.group_trusted import group_trusted
 from karmada_vc_agent.status.readiness import Thresholds
 
-LEASE_WORKERS = 8
 SWITCHES = {
     "cluster-lease": CLUSTER_STATUS,
     "cluster-status": CLUSTER_STATUS,
@@ -101,7 +101,7 @@ class Controllers:
                 "cluster-lease",
                 queues.leases,
                 self._leases.noting(self._in_contact(lease.reconcile)),
-                LEASE_WORKERS,
+                lease_lanes(len(common.virtual_clusters)),
             ),
             Controller("departures", queues.departures, self._departures().reconcile, 1),
             Controller("registration", queues.registration, registration.reconcile, FEW_WORKERS),

@@ -209,6 +209,21 @@ class FakeApiServer:
         self._faults.append(Fault(wait, method, path, times))
         return released
 
+    def drip(self, path: str, pieces: int, pause_s: float) -> None:
+        """Send the next list in as many pieces, with a pause before each."""
+
+        async def send(incoming: web.BaseRequest) -> web.StreamResponse:
+            body = orjson.dumps({"kind": "List", "metadata": {}, "items": [], "pad": "x" * 900})
+            response = web.StreamResponse()
+            await response.prepare(incoming)
+            size = -(-len(body) // pieces)
+            for start in range(0, len(body), size):
+                await asyncio.sleep(pause_s)
+                await response.write(body[start : start + size])
+            return response
+
+        self._faults.append(Fault(send, "GET", path, 1))
+
     @contextmanager
     def down(self, method: str = "", path: str = "") -> Iterator[None]:
         """Break off connections without an answer while this lasts; watches end, too."""

@@ -6,21 +6,26 @@ from collections.abc import Mapping
 import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.connections import Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ApiError,
     ConflictError,
+    CutOffError,
     ExpiredError,
     ForbiddenError,
     InvalidError,
     NotFoundError,
     TooManyRequestsError,
+    UnauthorizedError,
     UnreachableError,
     error_from_answer,
 )
+from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
+from tests.fakes.virtual_time import let_others_run
 
 NAMESPACES = "/api/v1/namespaces"
 MAPS = "/api/v1/namespaces/edge/configmaps"
@@ -58,7 +63,7 @@ async def test_object_is_created_read_changed_and_deleted(
     ("status", "reason", "expected"),
     [
         (400, "BadRequest", InvalidError),
-        (401, "Unauthorized", ForbiddenError),
+        (401, "Unauthorized", UnauthorizedError),
         (403, "Forbidden", ForbiddenError),
         (404, "NotFound", NotFoundError),
         (409, "AlreadyExists", AlreadyExistsError),
@@ -100,7 +105,23 @@ def test_refusal_that_is_no_text_is_an_error_all_the_same() -> None:
     assert isinstance(error_from_answer(404, b'{"message": "\xff"}'), NotFoundError)
 
 
-@pytest.mark.parametrize(("header", "expected"), [("3", 3.0), (None, 1.0), ("tomorrow", 1.0)])
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("3", 3.0),
+        ("0", 0.0),
+        (None, 1.0),
+        ("tomorrow", 1.0),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", 1.0),
+        ("nan", 1.0),
+        ("-nan", 1.0),
+        ("86400", 30.0),
+        ("1e400", 30.0),
+        ("inf", 30.0),
+        ("-inf", 0.0),
+        ("-5", 0.0),
+    ],
+)
 def test_patience_is_what_the_server_asks_for(header: str | None, expected: float) -> None:
     error = error_from_answer(429, b"{}", header)
     assert isinstance(error, TooManyRequestsError)
@@ -125,6 +146,22 @@ async def test_request_gives_up_when_the_server_stays_busy(
     with pytest.raises(TooManyRequestsError):
         await client.get(NAMESPACES)
     assert len(host.requests) == 4
+
+
+async def test_request_waits_half_a_minute_in_all_and_in_nobodys_way(host: FakeApiServer) -> None:
+    client = host.client(connections=1)
+    host.seed(namespace())
+    host.fail(429, path=NAMESPACES, times=10, headers={"Retry-After": "1e9"})
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    waiting = asyncio.ensure_future(client.get(NAMESPACES))
+    await let_others_run()
+    await client.get(f"{NAMESPACES}/edge")
+    assert loop.time() - started < 5
+    with pytest.raises(TooManyRequestsError):
+        await waiting
+    assert 30 <= loop.time() - started < 31
+    assert len(host.asked("GET", NAMESPACES)) == 2
 
 
 async def test_connection_that_breaks_off_is_unreachable(
@@ -268,12 +305,83 @@ async def test_changed_credentials_count_from_the_next_request_on(host: FakeApiS
     assert sent == ["Bearer old", "Basic YW5uOnNlY3JldA=="]
 
 
+async def test_changed_credentials_open_watches_anew(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(namespace())
+    watch = client.watch(NAMESPACES, {"resourceVersion": "100"})
+    await anext(watch)
+    client.credentials = Credentials(host.url, None, "new")
+    with pytest.raises(UnreachableError):
+        await anext(watch)
+    assert client.is_reachable
+
+
+async def test_server_that_does_not_know_us_is_told_of(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    told: list[str] = []
+    client.on_unknown(lambda: told.append("unknown"))
+    for code, reason in ((403, "Forbidden"), (401, "Unauthorized")):
+        host.fail(code, reason)
+        with pytest.raises(ForbiddenError):
+            await client.get(NAMESPACES)
+    assert told == ["unknown"]
+
+
+async def test_page_that_flows_for_minutes_is_not_cut(host: FakeApiServer) -> None:
+    client = host.client(timeouts=Timeouts(silence_s=30.0))
+    host.drip(NAMESPACES, pieces=20, pause_s=20.0)
+    assert b'"items"' in await client.read_page(NAMESPACES, {"limit": "500"})
+
+
+async def test_pages_take_no_slots_of_other_requests(host: FakeApiServer) -> None:
+    client = host.client(connections=1)
+    host.seed(namespace())
+    released = host.hold("GET", NAMESPACES, times=9)
+    pages = [asyncio.ensure_future(client.read_page(NAMESPACES, {})) for _ in range(9)]
+    await let_others_run()
+    await client.get(f"{NAMESPACES}/edge")
+    released.set()
+    await asyncio.gather(*pages)
+
+
+async def test_request_that_fails_beside_one_that_is_answered_is_no_outage(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(namespace())
+    released = host.hold("GET", NAMESPACES)
+    silent = asyncio.ensure_future(client.get(NAMESPACES))
+    await asyncio.sleep(1.0)
+    await client.get(f"{NAMESPACES}/edge")
+    with pytest.raises(CutOffError):
+        await silent
+    released.set()
+    assert client.is_reachable
+    assert client.lost_at is None
+
+
+async def test_outage_of_a_server_is_told_once_for_all_its_clients(
+    host: FakeApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    outage = Outage()
+    clients = [host.client(name, outage=outage) for name in ("hub", "hub (leases)")]
+    with host.down():
+        for client in clients:
+            with pytest.raises(UnreachableError):
+                await client.get(NAMESPACES)
+    for client in clients:
+        await client.get(NAMESPACES)
+    assert caplog.messages == ["Waiting for API server", "API server answers again"]
+
+
 async def test_unchanged_document_is_not_sent_again(host: FakeApiServer, client: ApiClient) -> None:
     accept = "application/json;as=APIGroupDiscoveryList"
     first = await client.get_if_changed("/apis", None, accept)
     assert first is not None
     content, etag = first
-    assert b"APIGroupDiscoveryList" in content
+    assert content["kind"] == "APIGroupDiscoveryList"
     assert await client.get_if_changed("/apis", etag, accept) is None
 
 

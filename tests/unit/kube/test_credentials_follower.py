@@ -1,5 +1,6 @@
 """CredentialsFollower: a kubeconfig that changes, and files it names."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,75 @@ def test_file_that_cannot_be_used_changes_nothing(
     ] * 2
 
 
+def test_file_that_was_half_written_is_read_again_although_it_stays(
+    followed: Followed, tmp_path: Path
+) -> None:
+    """The kubeconfig first, its certificate while it is looked at, its key after that."""
+    content = yaml.safe_load(followed.path.read_bytes())
+    content["users"][0]["user"] = {"client-certificate": "c.crt", "client-key": "c.key"}
+    chain, key = AUTHORITY.pair()
+    follower = followed.follow()
+    followed.path.write_text(yaml.safe_dump(content))
+    (tmp_path / "c.crt").write_bytes(chain)
+    follower.look()
+    (tmp_path / "c.key").write_bytes(key[:50])
+    follower.look()
+    assert followed.used == []
+    (tmp_path / "c.key").write_bytes(key)
+    follower.look()
+    assert len(followed.used) == 1
+
+
+def test_file_that_could_not_be_read_for_a_moment_is_read_again(followed: Followed) -> None:
+    follower = followed.follow()
+    content = kubeconfig(AUTHORITY.pair())
+    followed.path.unlink()
+    followed.path.mkdir()
+    follower.look()
+    followed.path.rmdir()
+    followed.path.write_bytes(content)
+    follower.look()
+    assert len(followed.used) == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[]",
+        b"current-context: a\ncontexts: 7",
+        b"current-context: a\ncontexts: [{name: a, context: [b]}]",
+        b"current-context: a\ncontexts: [{name: a, context: {cluster: c}}]\nclusters: {}",
+        (
+            b"{current-context: a, contexts: [{name: a, context: {user: u}}], users: [{name: u, "
+            b"user: {tokenFile: 7}}], clusters: [{name: '', cluster: {server: 'https://h'}}]}"
+        ),
+        b"\xff\xfe\x00",
+        b"[" * 5000,
+        b"a: 2026-99-99",
+    ],
+)
+def test_whatever_is_written_there_is_a_complaint_and_no_end(
+    followed: Followed, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    follower = followed.follow()
+    followed.path.write_bytes(content)
+    follower.look()
+    follower.look()
+    assert followed.used == []
+    assert len(caplog.records) == 1
+
+
+async def test_server_that_does_not_know_us_has_the_files_read_soon(followed: Followed) -> None:
+    follower = followed.follow()
+    task = asyncio.ensure_future(follower.run())
+    await asyncio.sleep(1.0)
+    followed.path.write_bytes(kubeconfig(AUTHORITY.pair()))
+    follower.suspect()
+    await asyncio.sleep(3.0)
+    assert len(followed.used) == 1
+    task.cancel()
+
+
 async def test_without_a_file_there_is_nothing_to_follow() -> None:
     follower = CredentialsFollower("hub", Credentials("https://h", None, "a Pod"), print)
     follower.look()
-    await follower.run()

@@ -323,20 +323,6 @@ def test_no_key_is_lost_or_worked_on_twice_at_once(steps: list[tuple[Any, ...]])
         runner.run(play())
 
 
-def test_delay_that_is_almost_over_can_be_shortened_on_uvloop() -> None:
-    """Its handle of a timer that is due at once has no when()."""
-    uvloop = pytest.importorskip("uvloop")
-
-    async def delay() -> str:
-        queue = new_queue()
-        for name in ("a", "b", "c"):
-            queue.add_after(name, 1e-6)
-        return await queue.take()
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        assert runner.run(delay()) == "a"
-
-
 class Listener:
     """A QueueInstrument that writes down what it hears."""
 

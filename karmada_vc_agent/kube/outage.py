@@ -1,0 +1,29 @@
+"""Tells of an outage of an API server once, and once of its end, for all clients of it."""
+
+import logging
+import time
+from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
+
+
+class Outage:
+    """Whether an API server is away, for its log; shared by its clients."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since: float | None = None
+
+    def begin(self, server: str, url: str, reason: str) -> None:
+        """Say that the server is away, unless that was said."""
+        if self._since is None:
+            self._since = self._clock()
+            extra = {"server": server, "url": url, "reason": reason}
+            _log.warning("Waiting for API server", extra=extra)
+
+    def end(self, server: str) -> None:
+        """Say that the server is back if it was away."""
+        if self._since is not None:
+            away_s = round(self._clock() - self._since, 1)
+            self._since = None
+            _log.info("API server answers again", extra={"server": server, "away_s": away_s})
