@@ -1,5 +1,6 @@
 """Reads the file with the settings (kind AgentConfig)."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import yaml
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.settings import FLAGS, KindPaths, camel
 from karmada_vc_agent.config.values import value_of
+from karmada_vc_agent.model import quantity
+from karmada_vc_agent.model.bounds import DEFAULT_BOUNDS, Bounds
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
 from karmada_vc_agent.model.virtual_cluster import (
@@ -36,6 +39,14 @@ class _ApplyAs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     cluster_role: str = ""
 
 
+class _Bounds(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    works: int | None = None
+    bytes: int | str | None = None
+    manifests_per_work: int | None = None
+    kinds: int | None = None
+    shared_objects: int | None = None
+
+
 class _VirtualClusterEntry(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     name: str
     node_selector: _Selector | None = None
@@ -60,6 +71,7 @@ class _VirtualClusterEntry(msgspec.Struct, forbid_unknown_fields=True, rename="c
     apply_as: _ApplyAs | None = None
     service_names: str = SERVICE_NAMES_NONE
     allow: list[str] = []
+    bounds: _Bounds = msgspec.field(default_factory=_Bounds)
 
 
 _LISTS = {
@@ -78,6 +90,7 @@ _FileSchema: Any = msgspec.defstruct(
         ("virtualClusters", list[_VirtualClusterEntry], msgspec.field(default_factory=list)),
         *((name, list[str] | None, None) for name in _LISTS),
         ("clusterScopedKinds", dict[str, str], msgspec.field(default_factory=dict)),
+        ("bounds", _Bounds, msgspec.field(default_factory=_Bounds)),
         ("podTemplates", tuple[KindPaths, ...], ()),
         ("namespaceReferences", tuple[KindPaths, ...], ()),
         *((camel(f.name), str | int | float | bool | None, None) for f in FLAGS),
@@ -125,8 +138,9 @@ def read_file(path: Path) -> dict[str, Any]:
     }
     settings["pod_templates"] = entry.podTemplates
     settings["namespace_references"] = entry.namespaceReferences
+    bounds = _bounds(DEFAULT_BOUNDS, entry.bounds, str(path), "bounds")
     settings["virtual_clusters"] = tuple(
-        _virtual_cluster(cluster, str(path), f"virtualClusters[{index}]")
+        _virtual_cluster(cluster, bounds, str(path), f"virtualClusters[{index}]")
         for index, cluster in enumerate(entry.virtualClusters)
     )
     return settings
@@ -141,7 +155,26 @@ def _group_and_kind(name: str, source: str) -> tuple[str, str]:
     return group, kind
 
 
-def _virtual_cluster(entry: _VirtualClusterEntry, source: str, path: str) -> VirtualCluster:
+def _bounds(given: Bounds, entry: _Bounds, source: str, path: str) -> Bounds:
+    """Return the bounds that hold, with those of the entry laid over those that are given."""
+    found: dict[str, int] = {}
+    for name in entry.__struct_fields__:
+        value = getattr(entry, name)
+        where = f"{path}.{camel(name)}"
+        if value is None:
+            continue
+        try:
+            found[name] = quantity.whole_units(value)
+        except ValueError as error:
+            raise ConfigError(source, where, str(error)) from error
+        if found[name] < 0:
+            raise ConfigError(source, where, f"is {value}, must be 0 (no bound) or more")
+    return replace(given, **found)
+
+
+def _virtual_cluster(
+    entry: _VirtualClusterEntry, bounds: Bounds, source: str, path: str
+) -> VirtualCluster:
     selector = entry.node_selector or _Selector()
     requirements = []
     for index, expression in enumerate(selector.match_expressions):
@@ -170,6 +203,7 @@ def _virtual_cluster(entry: _VirtualClusterEntry, source: str, path: str) -> Vir
         denied_kinds=tuple(entry.denied_kinds),
         apply_as=_apply_as(entry.apply_as),
         service_names=entry.service_names,
+        bounds=_bounds(bounds, entry.bounds, source, f"{path}.bounds"),
         allow=tuple(entry.allow),
     )
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.fleet.claims import Claim, Claims
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
-from karmada_vc_agent.fleet.works import Works, is_applied, work_path
+from karmada_vc_agent.fleet.works import Works, is_applied, is_trimmed, work_path
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue
 from karmada_vc_agent.kube.discovery import Resource
@@ -198,6 +198,8 @@ class EndpointSliceController:
         """Create, replace or delete a Work; one that goes already is left to go."""
         if work == existing or (existing and existing["metadata"].get("deletionTimestamp")):
             return
+        if existing is not None and is_trimmed(existing):
+            return  # over a bound; it is not known whole
         if existing is None:
             assert work is not None  # noqa: S101 - equal to existing otherwise
             path = work_path(work["metadata"]["namespace"])

@@ -17,11 +17,19 @@ from typing import Protocol
 from karmada_vc_agent.fleet.causes import READY, Cause
 from karmada_vc_agent.fleet.host_objects import Applied
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
-from karmada_vc_agent.fleet.manifests import Failure, Manifests
+from karmada_vc_agent.fleet.manifests import Failure, Manifests, refused
+from karmada_vc_agent.fleet.work_bounds import WorkBounds
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.work_memory import WorkMemory
-from karmada_vc_agent.fleet.works import WorkKey, Works, is_suspended, manifests_of, work_path
+from karmada_vc_agent.fleet.works import (
+    WorkKey,
+    Works,
+    is_suspended,
+    is_trimmed,
+    manifests_of,
+    work_path,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
@@ -37,6 +45,7 @@ from karmada_vc_agent.status.work_status import (
     dispatching_of,
 )
 from karmada_vc_agent.translation.notices import Notice
+from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.surroundings import Surroundings
 
 _log = logging.getLogger(__name__)
@@ -73,6 +82,7 @@ class Collaborators:
     work_status: StatusReflector | None
     events: WorkEvents
     now: Callable[[], str]
+    bounds: WorkBounds = field(default_factory=lambda: WorkBounds({}))
     measure: Callable[[str, float], None] = lambda *_: None
     """Told how each Work ended, success or error, and how many seconds it took."""
 
@@ -147,6 +157,14 @@ class ExecutionController:
         if vc is None or work is None or self._o.clusters.ours(cluster) is None:
             self._forget(key)
             return
+        refusal = self._o.bounds.refusal(work)
+        is_due = self._o.finalizer.is_due(cluster, work)
+        if refusal is not None and not is_due and not is_suspended(work):
+            await self._refuse(vc, work, refusal)
+            return
+        work = await self._whole(work)
+        if work is None:
+            return
         if self._o.finalizer.is_due(cluster, work):
             await self._o.finalizer.finalise(vc, work)
             self._memory.forget(key)
@@ -172,7 +190,7 @@ class ExecutionController:
         outcome = _Outcome()
         started = time.monotonic()
         for manifest in manifests_of(work):
-            result = await self._o.manifests.apply(vc, manifest, _work_id(work))
+            result = await self._apply(vc, manifest, _work_id(work))
             if result is None:
                 continue
             outcome.results.append((manifest, result))
@@ -204,6 +222,14 @@ class ExecutionController:
             raise outcome.retry(work_conditions.aggregate(outcome.errors))
         if outcome.unreadable and not is_refused:
             raise outcome.retry(outcome.unreadable)
+
+    async def _apply(
+        self, vc: VirtualCluster, manifest: Object, work_id: str
+    ) -> Applied | Failure | None:
+        refusal = self._o.bounds.refusal_of(vc.name, manifest)
+        if refusal is not None:
+            return refused(vc, manifest, refusal)
+        return await self._o.manifests.apply(vc, manifest, work_id)
 
     async def _left_by(
         self, vc: VirtualCluster, work: Object, manifest: Object, result: Applied | Failure
@@ -255,6 +281,42 @@ class ExecutionController:
         before = dispatching_of(work.get("status"))
         if before is None or before["status"] != condition["status"]:
             self._o.events.dispatching(work, condition["message"])
+
+    # --- bounds -------------------------------------------------------------------------
+
+    async def _whole(self, work: Object) -> Object | None:
+        """Return a Work with all that is in it; None where it is gone or another one by now.
+
+        A copy, for what is stored may be trimmed meanwhile.
+        """
+        if not is_trimmed(work):
+            return dict(work)
+        metadata = work["metadata"]
+        whole = await self._reread(metadata["namespace"], metadata["name"])
+        if whole is None or not _is_same(whole, work):
+            return None
+        whole["metadata"].pop("managedFields", None)
+        kept = dict(whole)
+        self._o.bounds.note(kept)
+        store = self._o.works.store_of_namespace(metadata["namespace"])
+        if store is not None:
+            store.complete(kept)
+        return whole
+
+    async def _refuse(self, vc: VirtualCluster, work: Object, refusal: Refusal) -> None:
+        """Say of a Work that is over a bound that it is not carried out; what it made stays."""
+        text = refusal.text(vc.name, "Work", "", work["metadata"]["name"])
+        condition = work_conditions.applied(1, [text])
+        before = applied_of(work.get("status"))
+        if before is None or before["message"] != condition["message"]:
+            whole = await self._whole(work)
+            if whole is None:
+                return
+            conditions = [work_conditions.dispatching(suspended=False), condition]
+            self._tell_dispatching(whole, conditions[0])
+            self._o.events.refused(whole, refusal.code, text)
+            await self._write_status(whole, conditions, [])
+        self._memory.note(work, (str(refusal.code),), is_refused=True)
 
     # --- suspend ------------------------------------------------------------------------
 
@@ -313,6 +375,7 @@ class ExecutionController:
 
     def _observe(self, work: Object) -> None:
         work["metadata"].pop("managedFields", None)
+        self._o.bounds.note(work)
         store = self._o.works.store_of_namespace(work["metadata"]["namespace"])
         if store is not None:
             store.observe(work)

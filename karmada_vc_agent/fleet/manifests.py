@@ -124,7 +124,7 @@ class Manifests:
         """
         problem = malformed(manifest)
         if problem:
-            return _refused(vc, manifest, Refusal(Code.MANIFEST_INVALID, "", problem))
+            return refused(vc, manifest, Refusal(Code.MANIFEST_INVALID, "", problem))
         gvk, resource = gvk_of(manifest), None
         try:
             resource = await self._find_resource(gvk)
@@ -133,7 +133,7 @@ class Manifests:
                 return Failure(text, cause=Cause(vc.name, causes.KIND, gvk))
             return await self._apply(vc, manifest, resource, work)
         except RefusedError as error:
-            return _refused(vc, manifest, error.refusal)
+            return refused(vc, manifest, error.refusal)
         except RecreationError as error:
             text = self._virtual_text(vc, manifest, resource, str(error))
             return Failure(text, is_recreation=True)
@@ -228,7 +228,7 @@ class Manifests:
         surroundings = self.around(vc, work)
         translated = translate(manifest, resource.namespaced, surroundings)
         if isinstance(translated, Refusal):
-            return _refused(vc, manifest, translated)
+            return refused(vc, manifest, translated)
         if isinstance(translated, Absorbed):
             return None
         if isinstance(translated, Converted):
@@ -384,7 +384,8 @@ def _rights(vc: VirtualCluster, translated: HostObject) -> str:
     return vc.apply_as.user if vc.apply_as is not None and not translated.is_system else ""
 
 
-def _refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
+def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
+    """Say with virtual names that a rule refused a manifest."""
     key = key_of(manifest)
     return Failure(refusal.text(vc.name, key.gvk.kind, key.namespace, key.name), refusal.code)
 

@@ -4,6 +4,7 @@ from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, namespaced_name
 from karmada_vc_agent.translation.notices import Notice
+from karmada_vc_agent.translation.refusal import Code
 
 EXECUTION = "execution-controller"
 WORK_STATUS = "work-status-controller"
@@ -37,6 +38,11 @@ class WorkEvents:
     def refused(self, work: Object, code: str, text: str) -> None:
         """Say that a manifest is refused by a rule (rewriting-rules 7)."""
         self._recorder.record(EXECUTION, work, WARNING, code, text)
+
+    def bound_met(self, cluster: Object, text: str) -> None:
+        """Say on a Cluster that it has more than it may have; the Works say which are out."""
+        text = f"{text}; what is over that is not applied"
+        self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
 
     def noticed(self, work: Object, notice: Notice) -> None:
         """Say what a user should know of a manifest that is applied all the same."""

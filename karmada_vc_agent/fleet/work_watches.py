@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from karmada_vc_agent.fleet.shapes import WorkShape
+from karmada_vc_agent.fleet.work_bounds import WorkBounds, WorkCodec
 from karmada_vc_agent.fleet.works import Works, namespaces_used, work_path
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
@@ -23,7 +24,7 @@ class WorkWatches:
     """Starts and stops reflectors of Works; `works` reads what they found.
 
     cluster_wide: one watch over all execution namespaces; needs the right to read them all.
-    supervisor: keeps their reflectors running.
+    supervisor: keeps their reflectors running. bounds: told of every Work.
     """
 
     def __init__(
@@ -34,7 +35,10 @@ class WorkWatches:
         *,
         cluster_wide: bool,
         supervisor: Supervisor = ALONE,
+        bounds: WorkBounds | None = None,
     ) -> None:
+        self._bounds = bounds
+        self._codec = WorkCodec(bounds) if bounds is not None else RawCodec(WorkShape)
         self._hub = hub
         self._clusters = frozenset(clusters)
         self._on_change = on_change
@@ -71,6 +75,8 @@ class WorkWatches:
                 elif not wanted and cluster in self._running:
                     self._running.pop(cluster).cancel()
                     del self._stores[cluster]
+                    if self._bounds is not None:
+                        self._bounds.forget_cluster(cluster)
 
     def _start_one(self, group: asyncio.TaskGroup, cluster: str) -> None:
         store = self._new_store()
@@ -84,12 +90,12 @@ class WorkWatches:
 
     def _watch(self, group: asyncio.TaskGroup, cluster: str, store: Store[Object]) -> None:
         path = work_path(execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
-        reflector = Reflector(self._hub, path, RawCodec(WorkShape), store)
+        reflector = Reflector(self._hub, path, self._codec, store)
         name = f"reflector {path}"
         self._running[cluster] = self._supervisor.start(group, "reflector", reflector.run, name)
 
     def _new_store(self) -> Store[Object]:
-        store: Store[Object] = Store(RawCodec(WorkShape), {Works.NAMESPACE_INDEX: namespaces_used})
+        store: Store[Object] = Store(self._codec, {Works.NAMESPACE_INDEX: namespaces_used})
         store.add_handler(self._changed)
         return store
 
@@ -97,6 +103,10 @@ class WorkWatches:
         work = new or old
         if work is None:
             return
+        if self._bounds is not None and new is not None:
+            self._bounds.note(new)  # again, where it was observed and not decoded
+        elif self._bounds is not None:
+            self._bounds.gone(work)
         cluster = cluster_of_execution_namespace(work["metadata"]["namespace"])
         if cluster in self._clusters:
             self._on_change(cluster, old, new)

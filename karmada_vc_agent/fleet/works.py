@@ -8,8 +8,11 @@ from karmada_vc_agent.model.karmada import (
     CLUSTER_BINDING_PERMANENT_ID_LABEL,
     cluster_of_execution_namespace,
     execution_namespace,
+    is_karmada_key,
 )
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, key_of, labels_of
+from karmada_vc_agent.planning.bounded_works import Measure
+from karmada_vc_agent.status.work_status import applied_of
 
 _BINDING_LABELS = (BINDING_PERMANENT_ID_LABEL, CLUSTER_BINDING_PERMANENT_ID_LABEL)
 
@@ -62,6 +65,39 @@ def is_preserved(work: Object) -> bool:
 def namespaces_used(work: Object) -> Iterable[str]:
     """Return the virtual namespaces that manifests of a Work lie in; an index of the store."""
     return {key_of(manifest).namespace for manifest in manifests_of(work)} - {""}
+
+
+_TRIMMED = "trimmed"
+_KEPT_METADATA = (
+    *("name", "namespace", "uid", "resourceVersion", "generation"),
+    *("creationTimestamp", "deletionTimestamp", "finalizers", "ownerReferences"),
+)
+
+
+def trim(work: Object, measure: Measure, namespaces_at_most: int | None = None) -> None:
+    """Leave of a Work, in place, what tells it, and which namespaces it uses.
+
+    It is no longer what the hub has, and must not be written. namespaces_at_most: None for one
+    that is stored already, in whose index all of them are.
+    """
+    if is_trimmed(work):
+        return
+    metadata, spec = work["metadata"], work.get("spec")
+    namespaces = sorted(namespaces_used(work))[:namespaces_at_most]
+    work["metadata"] = {key: metadata[key] for key in _KEPT_METADATA if key in metadata}
+    labels = labels_of({"metadata": metadata})
+    work["metadata"]["labels"] = {k: text for k, text in labels.items() if is_karmada_key(k)}
+    flags = {k: v for k, v in spec.items() if v is True} if isinstance(spec, dict) else {}
+    manifests = [{"metadata": {"namespace": namespace}} for namespace in namespaces]
+    work["spec"] = {**flags, "workload": {"manifests": manifests, _TRIMMED: measure}}
+    applied = [c for c in (applied_of(work.get("status")),) if c is not None]
+    work["status"] = {"conditions": applied}
+
+
+def is_trimmed(work: Object) -> Measure | None:
+    """Return the measure of what was a Work before it was trimmed; None where it is whole."""
+    found = dig(work, "spec", "workload", _TRIMMED)
+    return found if isinstance(found, Measure) else None
 
 
 class Works:

@@ -91,6 +91,15 @@ class Store(Generic[T]):
             self._put(key, old, obj)
             self._untold.add(key)
 
+    def complete(self, obj: T) -> None:
+        """Store the same version of an object with more of it than is stored; nobody is told."""
+        key = self._codec.key(obj)
+        old = self._objects.get(key)
+        if old is None or self._codec.uid(old) != self._codec.uid(obj):
+            return
+        if not self._is_older(obj, old):
+            self._put(key, old, obj)
+
     def accept(self, obj: T) -> None:
         """Store an object that the server has just answered, and tell the handlers at once."""
         key = self._codec.key(obj)

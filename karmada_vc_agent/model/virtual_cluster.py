@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NewType
 
+from karmada_vc_agent.model.bounds import DEFAULT_BOUNDS, Bounds
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
@@ -72,6 +73,7 @@ class VirtualCluster:
     apply_as: ApplyAs | None = None
     service_names: str = SERVICE_NAMES_NONE
     allow: tuple[str, ...] = ()
+    bounds: Bounds = DEFAULT_BOUNDS
 
     @property
     def needs_membership_label(self) -> bool:

@@ -18,6 +18,7 @@ from karmada_vc_agent.fleet.node_groups import NodeGroups
 from karmada_vc_agent.fleet.served_kinds import ServedKinds
 from karmada_vc_agent.fleet.shared_names import NAME_INDEX, NameHolders, SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
+from karmada_vc_agent.fleet.work_bounds import WorkBounds
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.work_watches import WorkWatches
@@ -42,6 +43,7 @@ from karmada_vc_agent.service.stores import HOST_OBJECT_INDEXES
 from karmada_vc_agent.service.surroundings import SurroundingsNow
 from karmada_vc_agent.service.triggers import Triggers
 from karmada_vc_agent.status import endpoint_slice_work
+from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.translation.shared_names import index_keys
 
 BUSY_WORKS = 16
@@ -60,11 +62,19 @@ class WorkParts:
         """Make what follows Works, their objects and the rules that interpret these."""
         common = self._common
         hub, host = common.clients.hub, common.clients.host
+        kinds = common.settings.cluster_scoped_kinds
+        self.bounds = WorkBounds(
+            common.virtual_clusters,
+            lambda gvk: policy_for(gvk, namespaced=False, configured=kinds) is Policy.SHARE,
+            common.queues.works.add,
+            self._bound_met,
+        )
         self.watches = WorkWatches(
             hub,
             common.virtual_clusters,
             triggers.work_changed,
             cluster_wide=common.config.works_cluster_wide,
+            bounds=self.bounds,
             supervisor=common.supervisor,
         )
         self.scripts = ScriptRunner(
@@ -172,9 +182,16 @@ class WorkParts:
                 events=self.events,
                 now=now,
                 measure=common.metrics.work_synced,
+                bounds=self.bounds,
             ),
         )
         self.endpoint_slices = self._endpoint_slice_controller()
+
+    def _bound_met(self, cluster: str, text: str) -> None:
+        """Tell of a virtual cluster that has more than it may have."""
+        found = self._common.stores.clusters.ours(cluster)
+        if found is not None:
+            self.events.bound_met(found, text)
 
     def _hook_answers(self, cluster: str, hook: Hashable) -> None:
         """Have all Works look again that waited for a webhook."""

@@ -31,6 +31,7 @@ class Code(StrEnum):
     NAME_RESERVED = "NameReserved"
     REFERENCE_FORBIDDEN = "ReferenceForbidden"
     IMMUTABLE = "Immutable"
+    BOUND_EXCEEDED = "BoundExceeded"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.fleet.shared_names import NAME_INDEX, SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
+from karmada_vc_agent.fleet.work_bounds import WorkBounds
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.works import Works, is_of_cluster, namespaces_used
@@ -121,7 +122,13 @@ class World:
         self.host_discovery = Discovery(self.host_client, lambda: next(hours))
         self.hub_discovery = Discovery(self.hub_client)
         self.refuses_shared_hosts = False
+        self.bounds = WorkBounds({})
         self.lists_in_time = True
+        self.execution = self._execution()
+
+    def bound(self, bounds: WorkBounds) -> None:
+        """Have Works carried out within bounds."""
+        self.bounds = bounds
         self.execution = self._execution()
 
     def refuse_shared_hosts(self) -> None:
@@ -160,6 +167,7 @@ class World:
             work_status=WorkStatus(self.enqueued.append, events, self.interpreter),
             events=events,
             now=lambda: NOW,
+            bounds=self.bounds,
         )
         return ExecutionController(self.virtual_clusters, self.collaborators)
 

@@ -12,6 +12,7 @@ from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import DURATIONS, FLAGS, AgentConfig, camel
 from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.selectors import Requirement
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
 
@@ -492,3 +493,26 @@ def test_settings_of_any_shape_are_told_on_one_line(file: File, content: str) ->
     text = file.text(content)
     assert text.startswith(f"{file.path}: ")
     assert text.isprintable()
+
+
+def test_bounds_of_all_hold_where_a_virtual_cluster_names_none(file: File) -> None:
+    other = {"name": "branch-b", "nodeNames": ["b"], "bounds": {"works": 7, "bytes": 0}}
+    bounds = {"works": 10, "bytes": "1.5Mi", "manifestsPerWork": 3}
+    found = file.load(bounds=bounds, virtualClusters=[BRANCH_A, other]).virtual_clusters
+    assert found[0].bounds == Bounds(10, 1572864, 3, 100, 200)
+    assert found[1].bounds == Bounds(7, 0, 3, 100, 200)
+    assert file.load().virtual_clusters[0].bounds == Bounds()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "problem"),
+    [
+        ({"works": -1}, "bounds.works: is -1, must be 0 (no bound) or more"),
+        ({"bytes": "much"}, 'bounds.bytes: "much" is no quantity, write it like 500m, 2 or 1.5Gi'),
+        ({"pods": 1}, "bounds: Object contains unknown field `pods`"),
+    ],
+)
+def test_mistakes_in_bounds(file: File, bounds: Any, problem: str) -> None:
+    assert file.problem(bounds=bounds) == problem
+    entry = {**BRANCH_A, "bounds": bounds}
+    assert file.problem(virtualClusters=[entry]).endswith(problem)

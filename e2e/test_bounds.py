@@ -1,0 +1,64 @@
+"""What is over the bounds of a virtual cluster is refused, and comes in when there is room."""
+
+import time
+
+from e2e.lab import objects
+from e2e.lab.api import Object
+from e2e.lab.interpreting import events_of
+from e2e.lab.lab import CLUSTERS, Lab
+from e2e.lab.wait import eventually, wait_gone
+
+REFUSED = "BoundExceeded"
+
+
+def test_works_over_a_bound_are_refused_by_age_and_come_in_when_there_is_room(lab: Lab) -> None:
+    one, other = lab.group("a", nodes=0), lab.group("b", nodes=0)
+    namespace = lab.namespace()
+    bounds = {"bytes": "44Ki", "manifestsPerWork": 3, "kinds": 3}
+    # Two of 15 kB fit, and what Karmada itself brings: namespaces and the rights of its users.
+    agent = lab.serve(one.settings(bounds=bounds), other.settings())
+    large = [objects.config_map(namespace, f"large-{n}", text="x" * 15_000) for n in range(3)]
+    works = []
+    for number, manifest in enumerate(large):
+        works.append(lab.create_work(one, f"large-{number}", manifest))
+        time.sleep(1.1)  # creation times are whole seconds, and they decide
+    lab.wait_applied(works[0])
+    lab.wait_applied(works[1])
+    found = lab.wait_applied(works[2], "False")
+    text = found["status"]["conditions"]
+    assert f"refused Work large-2: {REFUSED}: the virtual cluster may have 45056 bytes" in str(text)
+    assert eventually(lambda: _some(events_of(lab.hub, works[2], REFUSED)))
+    eventually(lambda: _some(_events_of_cluster(lab, one.name)))
+    same = lab.create_work(other, "large-2", large[2])
+    lab.wait_applied(same)
+
+    agent.restart()  # another process comes to the same result
+    lab.wait_serving(agent)
+    assert lab.host.find(lab.host_path(large[2], one)) is None
+    lab.on_host(large[1], one)
+
+    lab.hub.delete(works[0])
+    lab.wait_applied(works[2])
+    lab.on_host(large[2], one)
+    lab.hub.delete(works[2])
+    wait_gone(lab.hub, works[2])
+    wait_gone(lab.host, lab.host_path(large[2], one))
+
+    many = lab.create_work(
+        one, "many", *(objects.config_map(namespace, f"m-{n}") for n in range(4))
+    )
+    found = lab.wait_applied(many, "False")
+    assert "may have 3 manifests in one Work" in str(found["status"]["conditions"])
+    lab.hub.delete(many)
+    wait_gone(lab.hub, many)
+
+
+def _events_of_cluster(lab: Lab, name: str) -> list[Object]:
+    assert lab.hub.get(f"{CLUSTERS}/{name}")
+    found = lab.hub.list("/api/v1/namespaces/default/events")
+    return [e for e in found if e["reason"] == REFUSED and e["involvedObject"]["name"] == name]
+
+
+def _some(found: list[Object]) -> list[Object]:
+    assert found
+    return found
