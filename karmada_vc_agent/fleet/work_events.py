@@ -55,13 +55,13 @@ class WorkEvents:
     def applied(self, manifest: Object, cluster: str) -> None:
         """Tell the template that its object is on the host."""
         text = f"Successfully applied resource({_slashed(manifest)}) to cluster {cluster}"
-        self._on_template(manifest, NORMAL, "SyncSucceed", text)
+        self._on_template(manifest, cluster, NORMAL, "SyncSucceed", text)
 
     def not_applied(self, manifest: Object, cluster: str, error: str) -> None:
         """Tell the template that its object could not be written."""
         name = _name(manifest)
         text = f"Failed to create or update resource({name}) in member cluster({cluster}): {error}"
-        self._on_template(manifest, WARNING, "SyncFailed", text)
+        self._on_template(manifest, cluster, WARNING, "SyncFailed", text)
 
     def recreated(self, manifest: Object, cluster: str, error: str | None) -> None:
         """Tell the template how it went when its object, deleted on the host, was made again."""
@@ -71,7 +71,7 @@ class WorkEvents:
         if error is not None:
             subject = f"resource({name}) in member cluster({cluster})"
             text = f"Failed to create or update {subject}: {error}"
-        self._on_template(manifest, kind, reason, text, source=WORK_STATUS)
+        self._on_template(manifest, cluster, kind, reason, text, source=WORK_STATUS)
 
     def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
         """Say how reflecting the status of an object ended."""
@@ -95,14 +95,21 @@ class WorkEvents:
         self._recorder.record(WORK_STATUS, work, kind, reason, text)
 
     def _on_template(
-        self, manifest: Object, kind: str, reason: str, text: str, source: str = EXECUTION
+        self,
+        manifest: Object,
+        cluster: str,
+        kind: str,
+        reason: str,
+        text: str,
+        source: str = EXECUTION,
     ) -> None:
         uid = annotations_of(manifest).get(karmada.TEMPLATE_UID_ANNOTATION)
         metadata = _metadata(manifest)
         if not isinstance(uid, str) or not uid or not metadata.get("name"):
             return
         template = {**manifest, "metadata": {**metadata, "uid": uid}}
-        self._recorder.record(source, template, kind, reason, text)
+        turn = karmada.execution_namespace(cluster)  # as of what is said of its Works
+        self._recorder.record(source, template, kind, reason, text, turn)
 
 
 def _metadata(obj: Object) -> Object:

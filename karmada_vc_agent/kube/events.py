@@ -1,15 +1,18 @@
 """Events about objects, written in the background and never in anybody's way.
 
 Equal events of one object are counted in one Event; a source may write a burst about one
-object and then one every five minutes, as Kubernetes' own recorder does.
+object and then one every five minutes, as Kubernetes' own recorder does. Those whose turn it is
+(for us: virtual clusters) share the queue: who has many events waits for the others, and has
+half of it at most. Warnings of one reason are many where many objects fail for one cause: after a
+burst there is one a second, which says how many it stands for.
 """
 
 import asyncio
 import itertools
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -21,6 +24,10 @@ from karmada_vc_agent.model.objects import Object
 _log = logging.getLogger(__name__)
 
 QUEUE_LENGTH = 5000
+QUEUE_OF_ONE = QUEUE_LENGTH // 2
+WARNING = "Warning"
+BURST_PER_REASON = 100
+QPS_PER_REASON = 1.0
 REMEMBERED = 4096
 BURST_PER_OBJECT = 25
 QPS_PER_OBJECT = 1 / 300
@@ -46,6 +53,52 @@ class _Written:
     count: int
 
 
+@dataclass(slots=True)
+class _Reason:
+    """Warnings of one reason in one turn; left_out: how many since the last one written."""
+
+    budget: TokenBucket
+    left_out: int = 0
+
+
+class _Turns:
+    """Records waiting to be written, one of each turn after the other."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[Hashable, deque[EventRecord]] = OrderedDict()
+        self._length = 0
+        self._is_filled = asyncio.Event()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def try_add(self, turn: Hashable, record: EventRecord) -> bool:
+        """Add a record unless there are too many already, altogether or in this turn."""
+        records = self._waiting.get(turn, ())
+        if self._length >= QUEUE_LENGTH or len(records) >= QUEUE_OF_ONE:
+            return False
+        self._waiting.setdefault(turn, deque()).append(record)
+        self._length += 1
+        self._is_filled.set()
+        return True
+
+    def pop(self) -> EventRecord:
+        turn, records = next(iter(self._waiting.items()))
+        record = records.popleft()
+        self._length -= 1
+        if records:
+            self._waiting.move_to_end(turn)
+        else:
+            del self._waiting[turn]
+        return record
+
+    async def take(self) -> EventRecord:
+        while not self._length:
+            self._is_filled.clear()
+            await self._is_filled.wait()
+        return self.pop()
+
+
 class EventRecorder:
     """Writes core/v1 Events; what does not fit into the queue is dropped and counted.
 
@@ -63,17 +116,20 @@ class EventRecorder:
         self._is_busy = is_busy
         self._wall_clock = wall_clock
         self._monotonic = monotonic
-        self._queue: asyncio.Queue[EventRecord] = asyncio.Queue(QUEUE_LENGTH)
+        self._queue = _Turns()
+        self._reasons: OrderedDict[tuple[Hashable, ...], _Reason] = OrderedDict()
         self._written: OrderedDict[EventRecord, _Written] = OrderedDict()
         self._budgets: OrderedDict[tuple[str, ...], TokenBucket] = OrderedDict()
         self._numbers = itertools.count()
         self.dropped = 0
 
-    def record(self, source: str, obj: Object, kind: str, reason: str, message: str) -> None:
+    def record(
+        self, source: str, obj: Object, kind: str, reason: str, message: str, turn: str = ""
+    ) -> None:
         """Queue an event about `obj`: {apiVersion, kind, metadata: {namespace, name, uid}}.
 
-        source: the component. kind: Normal or Warning. Cluster-scoped objects get their
-        events in namespace `default`.
+        source: the component. kind: Normal or Warning. turn: whose it is; without one, that of
+        the object's namespace. Cluster-scoped objects get their events in namespace `default`.
         """
         metadata = obj["metadata"]
         involved = (
@@ -86,11 +142,29 @@ class EventRecorder:
         if not self._may_write(source, involved):
             self.dropped += 1
             return
-        try:
-            text = message[:MESSAGE_MAX_LENGTH]
-            self._queue.put_nowait(EventRecord(source, involved, kind, reason, text))
-        except asyncio.QueueFull:
+        turn = turn or metadata.get("namespace") or metadata["name"]
+        left_out = self._left_out((turn, source, kind, reason)) if kind == WARNING else 0
+        if left_out is None:
             self.dropped += 1
+            return
+        more = f" (and {left_out} more of this reason, which were left out)" if left_out else ""
+        text = message[: MESSAGE_MAX_LENGTH - len(more)] + more
+        if not self._queue.try_add(turn, EventRecord(source, involved, kind, reason, text)):
+            self.dropped += 1
+
+    def _left_out(self, key: tuple[Hashable, ...]) -> int | None:
+        """Return for how many an event of a reason stands beside itself; None to leave it out."""
+        found = self._reasons.pop(key, None)
+        if found is None:
+            found = _Reason(TokenBucket(QPS_PER_REASON, BURST_PER_REASON, self._monotonic))
+        self._reasons[key] = found
+        if len(self._reasons) > REMEMBERED:
+            self._reasons.popitem(last=False)
+        if not found.budget.try_take():
+            found.left_out += 1
+            return None
+        left_out, found.left_out = found.left_out, 0
+        return left_out
 
     def _may_write(self, source: str, involved: tuple[str, ...]) -> bool:
         key = (source, *involved)
@@ -105,7 +179,7 @@ class EventRecorder:
     async def run(self) -> None:
         """Write queued events until cancelled."""
         while True:
-            record = await self._queue.get()
+            record = await self._queue.take()
             for _ in range(HELD_BACK_AT_MOST):
                 if not self._is_busy():
                     break
@@ -116,10 +190,10 @@ class EventRecorder:
         """Write what is queued, for as long as `timeout_s` allows."""
         try:
             async with asyncio.timeout(timeout_s):
-                while not self._queue.empty():
-                    await self._try_write(self._queue.get_nowait())
+                while len(self._queue):
+                    await self._try_write(self._queue.pop())
         except TimeoutError:
-            _log.debug("Leaving events unwritten", extra={"count": self._queue.qsize()})
+            _log.debug("Leaving events unwritten", extra={"count": len(self._queue)})
 
     async def _try_write(self, record: EventRecord) -> None:
         try:

@@ -148,7 +148,7 @@ async def test_neighbour_is_not_counted(hub: FakeApiServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", [{}, {"spec": None}, {"spec": []}, {"spec": {"workload": {"manifests": "x"}}}]
+    "odd", [{}, {"spec": None}, {"spec": {"workload": {"manifests": ["x", 7, None, {}]}}}]
 )
 async def test_works_of_odd_shape_are_counted(hub: FakeApiServer, odd: Any) -> None:
     made = {**objects.work(name="odd"), **odd}

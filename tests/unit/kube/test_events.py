@@ -1,6 +1,7 @@
 """EventRecorder: what is written, counted, dropped."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -8,7 +9,12 @@ import pytest
 
 from karmada_vc_agent.kube import events as module
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.events import (
+    BURST_PER_REASON,
+    QUEUE_LENGTH,
+    QUEUE_OF_ONE,
+    EventRecorder,
+)
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.virtual_time import Clock
@@ -146,7 +152,9 @@ async def test_budget_of_one_object_is_not_that_of_another(
 
 async def test_full_queue_drops_and_does_not_wait(recorder: EventRecorder) -> None:
     for number in range(module.QUEUE_LENGTH + 7):
-        recorder.record("a", thing(f"web{number}", uid=f"u{number}"), "Normal", "Synced", "done")
+        recorder.record(
+            "a", thing(f"web{number}", f"n{number % 2}", f"u{number}"), "Normal", "Synced", "done"
+        )
     assert recorder.dropped == 7
 
 
@@ -185,3 +193,52 @@ async def test_drain_ends_in_time_when_the_server_does_not_answer(
     await recorder.drain(0.5)
     assert asyncio.get_running_loop().time() - before == pytest.approx(0.5, abs=0.1)
     released.set()
+
+
+async def test_who_has_many_events_waits_for_the_others(hub: FakeApiServer) -> None:
+    recorder = neighbours(hub)
+    for number in range(50):
+        recorder.record("x", about(f"w-{number}", "noisy"), "Normal", "Said", "text")
+    recorder.record("x", about("w", "quiet"), "Normal", "Said", "text")
+    await recorder.drain(10.0)
+    written = [request.path for request in hub.requests]
+    assert written.index("/api/v1/namespaces/quiet/events") == 1
+
+
+async def test_no_one_fills_the_queue(hub: FakeApiServer) -> None:
+    recorder = neighbours(hub)
+    for number in range(QUEUE_LENGTH):
+        recorder.record("x", about(f"w-{number}", "noisy"), "Normal", "Said", "text")
+    assert recorder.dropped == QUEUE_LENGTH - QUEUE_OF_ONE
+    recorder.record("x", about("w", "quiet"), "Normal", "Said", "text")
+    assert recorder.dropped == QUEUE_LENGTH - QUEUE_OF_ONE
+
+
+async def test_warnings_of_one_reason_are_folded_after_a_burst(hub: FakeApiServer) -> None:
+    clock = Clock()
+    recorder = neighbours(hub, monotonic=clock)
+    for number in range(BURST_PER_REASON + 80):
+        recorder.record("x", about(f"w-{number}", "noisy"), "Warning", "SyncFailed", "no kind")
+    recorder.record("x", about("w", "noisy"), "Warning", "Other", "text")
+    recorder.record("x", about("w", "quiet"), "Warning", "SyncFailed", "text")
+    clock.advance(1.0)
+    recorder.record("x", about("last", "noisy"), "Warning", "SyncFailed", "no kind")
+    await recorder.drain(30.0)
+    found = hub.listed("/api/v1/events")
+    assert len(found) == BURST_PER_REASON + 3
+    texts = {e["involvedObject"]["name"]: e["message"] for e in found}
+    assert texts["last"] == "no kind (and 80 more of this reason, which were left out)"
+    assert recorder.dropped == 80
+
+
+def about(name: str, namespace: str) -> Object:
+    metadata = {"name": name, "namespace": namespace, "uid": name}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def neighbours(
+    hub: FakeApiServer, monotonic: Callable[[], float] = time.monotonic
+) -> EventRecorder:
+    for name in ("noisy", "quiet"):
+        hub.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return EventRecorder(hub.client("hub"), monotonic=monotonic)
