@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from e2e.lab import objects
-from e2e.lab.api import Api, Object, collection
+from e2e.lab.api import Api, ApiError, Object, collection
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import works_path
@@ -30,7 +30,8 @@ def test_works_made_anew_leave_nothing_behind_and_lose_nothing(lab: Lab) -> None
     space = lab.create_work(group, "space", _namespace_manifest(namespace))
     host_namespace = f"/api/v1/namespaces/{group.host_namespace(namespace)}"
     maps = [objects.config_map(namespace, f"map-{n}") for n in range(WORKS)]
-    paths = [lab.create_work(group, m["metadata"]["name"], m) for m in maps]
+    paths = [f"{works_path(group.name)}/{m['metadata']['name']}" for m in maps]
+    _all_at_once(lambda manifest: _create(lab, group, manifest), maps)
     for path in paths:
         lab.wait_applied(path)
     before = lab.host.get(host_namespace)["metadata"]["uid"]
@@ -44,7 +45,7 @@ def test_works_made_anew_leave_nothing_behind_and_lose_nothing(lab: Lab) -> None
     assert lab.host.get(host_namespace)["metadata"]["uid"] == before
     assert "deletionTimestamp" not in lab.host.get(host_namespace)["metadata"]
 
-    _all_at_once(lab.hub.delete, paths)
+    _all_at_once(lambda path: eventually(lab.hub.delete, path), paths)
     for path in paths:
         wait_gone(lab.hub, path)
     wait_gone(lab.hub, space)
@@ -52,11 +53,23 @@ def test_works_made_anew_leave_nothing_behind_and_lose_nothing(lab: Lab) -> None
 
 
 def _make_anew(lab: Lab, group: Group, manifest: Object) -> None:
-    name = manifest["metadata"]["name"]
-    path = f"{works_path(group.name)}/{name}"
-    lab.hub.delete(path)
+    path = f"{works_path(group.name)}/{manifest['metadata']['name']}"
+    eventually(lab.hub.delete, path)
     wait_gone(lab.hub, path)
-    lab.create_work(group, name, manifest)
+    _create(lab, group, manifest)
+
+
+def _create(lab: Lab, group: Group, manifest: Object) -> None:
+    """Create a Work; a busy hub may not answer in time, and have it all the same."""
+
+    def create() -> None:
+        try:
+            lab.create_work(group, manifest["metadata"]["name"], manifest)
+        except ApiError as error:
+            if error.code != 409:
+                raise
+
+    eventually(create)
 
 
 def _namespace_manifest(name: str) -> Object:

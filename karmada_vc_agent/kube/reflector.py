@@ -236,7 +236,8 @@ class Reflector(Generic[T]):
             if event.type == "ERROR":
                 raise _watch_error(event.error)
             if _is_lower(event.resource_version, self._version or ""):
-                return False  # no server tells that; the next request says where it is
+                self._version = None  # no server tells that; a list says where it is
+                return False
             self._take(event)
             if event.resource_version:
                 self._version = event.resource_version

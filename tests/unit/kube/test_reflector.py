@@ -411,3 +411,15 @@ async def test_resource_that_comes_back_later_than_the_others_is_no_new_evidence
         await until(lambda: value_of(store, "lost") is None)
         await until(lambda: not client.history.is_in_doubt)
     assert client.history.went_back == 1
+
+
+async def test_event_with_a_lower_version_leads_to_a_new_list(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(config_map("old"))
+    async with reflecting(client) as store:
+        host.storage.version = 3  # what it tells next is lower than its list was
+        host.seed(config_map("new"))
+        await until(lambda: lists(host) == 2)
+        assert value_of(store, "new") == "1"
+    assert client.history.went_back == 1
