@@ -40,6 +40,11 @@ def test_drift_is_repaired_while_the_hub_refuses_the_credential(
     flags = (*FAST, "--cluster-lease-duration", f"{LEASE_S}s", *endpoints.flags())
     agent = lab.new_agent(group, flags=flags, hub=account.kubeconfig, is_admin=True).start()
     lab.wait_ready(group.name)
+    idle = Endpoints.new()
+    standby = lab.new_agent(
+        group, flags=(*FAST, *idle.flags()), hub=account.kubeconfig, is_admin=True
+    ).start()
+    eventually(lambda: _says(standby.log(), "Standing by"))
     template = objects.config_map(lab.namespace())
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
@@ -51,6 +56,7 @@ def test_drift_is_repaired_while_the_hub_refuses_the_credential(
     lab.host.delete(lab.host_path(template, group))
     eventually(lab.host.get, lab.host_path(template, group))
     eventually(lambda: _says_what_fails(endpoints, group))
+    eventually(lambda: _says_refused(idle))
     assert condition(lab.cluster(group.name), "Ready")["status"] == "Unknown"
     assert agent.log().count("Reported readiness") == 1
     # Long after the hub's word came.
@@ -60,6 +66,7 @@ def test_drift_is_repaired_while_the_hub_refuses_the_credential(
     account.renew()
     within(LOOKED_AT_WITHIN_S, lab.wait_ready, group.name)
     eventually(lambda: _says_ready(endpoints))
+    eventually(lambda: _says_ready(idle))
     after = objects.config_map(template["metadata"]["namespace"], "after")
     lab.wait_applied(lab.create_work(group, "after", after))
 
@@ -86,6 +93,12 @@ def _says_what_fails(endpoints: Endpoints, group: Group) -> None:
     assert "Unauthorized" in text
     accepted = endpoints.scrape().values("virtual_cluster_reports_accepted")
     assert accepted == {(group.name,): 0.0}
+
+
+def _says_refused(endpoints: Endpoints) -> None:
+    status, text = endpoints.ask("/readyz")
+    assert status == 500, text
+    assert "[-]hub failed: the hub refuses the agent: " in text
 
 
 def _says(log: str, text: str) -> None:

@@ -73,6 +73,7 @@ class Agent:
         self._host_credentials = host
         self._reregister = reregister
         self._node = node
+        self._hub_refuses: str | None = None
         self._virtual_clusters = {vc.name: vc for vc in config.virtual_clusters}
         self._election: LeaderElection | None = None
         self._clients: Clients | None = None
@@ -95,6 +96,8 @@ class Agent:
         if self._service is not None and checks.get(HUB) is None:
             # It may answer and yet accept nothing, as with a certificate that expired.
             checks[HUB] = self._service.not_accepted()
+        elif self._phase == STANDING_BY and checks.get(HUB) is None:
+            checks[HUB] = self._hub_refuses
         for server, client in self._lanes():
             if client.history.is_in_doubt and checks.get(server) is None:
                 text = f"the API server of the {server} went back in time; looking at all again"
@@ -215,7 +218,9 @@ class Agent:
             if config.leader_elect:
                 self._election = self._new_election(clients.host_urgent)
                 self._phase = STANDING_BY
-                asking = group.create_task(_keep_asking(clients.hub_urgent), name="ask the hub")
+                asking = group.create_task(
+                    self._keep_asking(clients.hub_urgent), name="ask the hub"
+                )
                 await self._election.acquire()
                 asking.cancel()
                 self._phase = STARTING
@@ -244,6 +249,18 @@ class Agent:
             await service.run(stop)
             if lead is not None:
                 lead.cancel()
+
+    async def _keep_asking(self, hub: ApiClient) -> None:
+        """Notice while standing by that the hub is away, or would refuse this process."""
+        while True:
+            try:
+                await hub.get(CLUSTERS_PATH, {"limit": "1"})
+                self._hub_refuses = None
+            except UnreachableError:
+                pass  # told by Reachability
+            except KubeError as error:
+                self._hub_refuses = f"the hub refuses the agent: {error}"
+            await asyncio.sleep(ASK_S)
 
     async def _check_node(self, clients: Clients) -> None:
         vcs = self._config.virtual_clusters
@@ -274,13 +291,6 @@ async def _insist(what: str, call: Callable[[], Awaitable[T]]) -> T:
                 _log.warning("Waiting for API server", extra={"to": what, "reason": said})
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, 5.0)
-
-
-async def _keep_asking(hub: ApiClient) -> None:
-    while True:
-        with suppress(KubeError):
-            await hub.get(CLUSTERS_PATH, {"limit": "1"})
-        await asyncio.sleep(ASK_S)
 
 
 async def _until(
