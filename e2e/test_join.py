@@ -12,13 +12,14 @@ import pytest
 import yaml
 
 from e2e.lab import objects
-from e2e.lab.access import Kubeconfigs
+from e2e.lab.access import Kubeconfigs, account_kubeconfig
 from e2e.lab.agent import ROOT, Agent, clean_environment, settings_file
 from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.cleanup import REQUESTS
 from e2e.lab.lab import FAST, Group, Lab
 from karmada_vc_agent.commands.bootstrap import public_key_hash
 
+DOMAIN = "virtualcluster.kubeedge.io"
 UNCHANGED = "Nothing to change"
 
 
@@ -68,7 +69,9 @@ class Joining:
 
     def serve(self) -> Agent:
         """Run the agent with what was installed for it."""
-        used = Kubeconfigs(self.kubeconfig(), self.lab.host.kubeconfig)
+        admin, file = self.lab.host.kubeconfig, self.lab.directory / "account.kubeconfig"
+        account = account_kubeconfig(admin, self.agent.namespace, self.agent.name, file)
+        used = Kubeconfigs(self.kubeconfig(), account)
         directory = self.lab.directory / "installed"
         agent = Agent(directory, used, self.agent.settings, *FAST, administrator=None)
         self.lab.agents.append(agent)
@@ -109,13 +112,14 @@ def test_an_administrator_lets_an_agent_join_and_adds_a_virtual_cluster_later(la
     assert f"hub: created ClusterRole {role}" in lines
     assert f"host: created Deployment {lab.id}-agent/{lab.id}" in lines
     assert lines[-1] == "Joined"
-    assert joining.as_administrator() == [UNCHANGED]
+    assert _but_for_kinds(joining.as_administrator()) in ([UNCHANGED], ["Joined"])
     joining.add(second)
-    assert joining.as_administrator() == [
+    assert _but_for_kinds(joining.as_administrator()) == [
         f"hub: changed ClusterRole {role} (rules)",
         f"hub: changed Role karmada-cluster/{role} (rules)",
         f"hub: created Namespace karmada-es-{second.name}",
         f"hub: created RoleBinding karmada-es-{second.name}/{role}:works",
+        f"host: changed ValidatingAdmissionPolicy agent-confines.{lab.id}.{DOMAIN}",
         f"host: changed ConfigMap {lab.id}-agent/{lab.id} (data)",
         f"host: changed Deployment {lab.id}-agent/{lab.id} (spec)",
         "Joined",
@@ -197,6 +201,11 @@ def test_an_agent_of_the_same_name_on_another_host_is_refused(lab: Lab) -> None:
     done = joining.run("--karmada-kubeconfig", str(lab.hub.kubeconfig), "--apply")
     assert done.returncode == 1
     assert "on another host; give this one another agentName" in done.stderr
+
+
+def _but_for_kinds(lines: list[str]) -> list[str]:
+    """Leave out roles of the host that follow its kinds: those of other tests come and go."""
+    return [line for line in lines if not line.startswith("host: changed ClusterRole ")]
 
 
 def _asked_by(request: Object, token: str) -> bool:

@@ -9,7 +9,7 @@ import yaml
 from e2e.lab import accounts, objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection, path_of
-from e2e.lab.cleanup import NAMESPACES, POLICIES
+from e2e.lab.cleanup import NAMESPACES, POLICIES, POLICY_OBJECTS
 from e2e.lab.lab import AGENT_LABEL, CLUSTERS, FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.wait import eventually, wait_gone, within
@@ -33,7 +33,7 @@ def test_a_running_agent_cleans_and_the_other_virtual_cluster_stays(lab: Lab) ->
     assert done.returncode == 0, done.stderr
     assert "served by a running agent" in done.stdout
     _assert_left(lab, leaving)
-    assert len(_policies(lab)) == 5, "they protect the one that stays"
+    assert len(_policies(lab)) == POLICY_OBJECTS, "they protect the one that stays"
     role = lab.hub.get(f"{ROLES}/vc-agent:{agent.name}")
     named = [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule]
     assert named == [[kept.name], [kept.name], ["kube-system"]]
@@ -67,7 +67,7 @@ def test_without_an_agent_leave_cleans_by_itself(lab: Lab) -> None:
     assert "no agent runs: cleaning up here" in done.stdout
     assert "Works released" in done.stdout
     _assert_left(lab, first)
-    assert len(_policies(lab)) == 5
+    assert len(_policies(lab)) == POLICY_OBJECTS
     assert lab.host.list(NAMESPACES, f"{CLUSTER_LABEL}={last.name}")
 
     done = leave(lab, last.name, "--yes")
@@ -91,7 +91,7 @@ def test_preserved_resources_stay_without_marks(lab: Lab) -> None:
     assert not [key for key in marks.keys() - kept if "kubeedge.io/" in key or "karmada.io/" in key]
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
     _wait_host_clean(lab, group)
-    eventually(lambda: _assert_no_policies(lab))  # the agent, which runs, removes them
+    assert _policies(lab) == []
     for name in (group.host_namespace("default"), live["metadata"]["namespace"]):
         lab.host.delete(f"{NAMESPACES}/{name}")
 
@@ -268,10 +268,6 @@ def _reader(lab: Lab) -> Path:
 def _policies(lab: Lab) -> list[Object]:
     mine = f"{AGENT_LABEL}={lab.agents[0].name}"
     return [policy for place in POLICIES for policy in lab.host.list(place, mine)]
-
-
-def _assert_no_policies(lab: Lab) -> None:
-    assert _policies(lab) == []
 
 
 def _assert_left(lab: Lab, group: Group) -> None:

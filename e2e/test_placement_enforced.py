@@ -8,15 +8,17 @@ import pytest
 
 from e2e.lab import accounts, objects
 from e2e.lab.api import Api, ApiError, Object, collection, path_of
-from e2e.lab.cleanup import NAMESPACES, POLICIES
+from e2e.lab.cleanup import NAMESPACES, POLICIES, POLICY_OBJECTS
 from e2e.lab.lab import AGENT_LABEL, NODES, Group, Lab
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.wait import eventually
 from e2e.lab.works import condition
+from karmada_vc_agent.commands.preflight import PreflightError
 
 DOMAIN = "virtualcluster.kubeedge.io"
 SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
 POLICY, BINDING = POLICIES[1], POLICIES[0]
+NOT_CONFINED = ("False", "PoliciesNotServed")
 REPORTED_S = 5.0
 PLUGIN = "--enable-admission-plugins=PodNodeSelector"
 NO_POLICIES = "--runtime-config=admissionregistration.k8s.io/v1=false"
@@ -81,12 +83,12 @@ def test_an_older_pod_can_end_after_the_selector_changed(lab: Lab) -> None:
 def test_a_claimed_namespace_that_names_no_nodes_gets_no_pods(lab: Lab) -> None:
     """As one from which somebody took the annotation while no policy was there."""
     group = lab.group("a")
-    lab.serve(group)
-    _protected_namespace(lab, group)
     nowhere = objects.namespace(f"{lab.id}-nowhere")
     labels = {"cluster": f"{lab.id}-gone", "namespace": "x", "agent": lab.id}
     nowhere["metadata"]["labels"] = {f"{DOMAIN}/{key}": value for key, value in labels.items()}
-    lab.as_agent().create(nowhere)
+    lab.host.create(nowhere)
+    lab.serve(group)
+    _protected_namespace(lab, group)
 
     def look() -> None:
         refusal = lab.host.refusal(_pod(f"{lab.id}-nowhere", nodeSelector=group.selector))
@@ -113,32 +115,36 @@ def test_namespaces_of_another_agent_are_left_alone(lab: Lab) -> None:
 # --- the policies themselves ------------------------------------------------------------
 
 
-def test_policies_that_are_deleted_or_changed_come_back(lab: Lab) -> None:
+def test_policies_that_are_deleted_or_weakened_are_told_until_join_restores_them(lab: Lab) -> None:
+    """They are the administrator's: the agent, which they confine, could not write them."""
     group = lab.group("a")
-    lab.serve(group)
+    agent = lab.serve(group)
     namespace = _protected_namespace(lab, group)
     before = {path: lab.host.get(path)["spec"] for path in _policies(lab)}
-    assert len(before) == 5
-    for path in before:
-        lab.host.delete(path)
-    _wait_policies(lab, before)
+    assert len(before) == POLICY_OBJECTS
     policy, binding = (f"{place}/pod-placement.{lab.id}.{DOMAIN}" for place in (POLICY, BINDING))
+    lab.host.delete(f"{POLICY}/agent-confines.{lab.id}.{DOMAIN}")
     lab.host.patch(policy, {"spec": {"failurePolicy": "Ignore", "validations": [_ALL_IS_WELL]}})
     lab.host.patch(binding, {"spec": {"validationActions": ["Audit"]}})
-    lab.host.patch(
-        f"{POLICY}/namespace-claims.{lab.id}.{DOMAIN}",
-        {"metadata": {"labels": None}, "spec": {"matchConditions": [_NEVER]}},
-    )
+    confined = _wait_condition(lab, group.name, "RightsConfined", "False", "PolicyMissing")
+    assert f"agent-confines.{lab.id}.{DOMAIN} is not there: run" in confined["message"]
+    enforced = _wait_enforced(lab, group.name, "False", "PolicyChanged")
+    assert f"pod-placement.{lab.id}.{DOMAIN} was changed" in enforced["message"]
+    eventually(_assert_told, lab, group.name, "PolicyMissing")
+    account = lab.host.acting_as(agent.account)
+    for act in (account.delete, lambda path: account.patch(path, {"spec": before[path]})):
+        with pytest.raises(ApiError) as raised:
+            act(policy)
+        assert raised.value.code == 403
+    agent.join()
     _wait_policies(lab, before)
-
-    def look() -> None:
-        assert ADVICE in lab.host.refusal(_pod(namespace))
-
-    eventually(look)
+    _wait_condition(lab, group.name, "RightsConfined", "True", "PoliciesInPlace")
+    _protected_namespace(lab, group)
+    assert ADVICE in lab.host.refusal(_pod(namespace))
 
 
-def test_a_policy_that_somebody_else_made_is_reported_and_left(lab: Lab) -> None:
-    group = lab.group("a")
+def test_a_policy_that_somebody_else_made_is_left_by_join(lab: Lab) -> None:
+    agent = lab.new_agent(lab.group("a"))
     theirs: Object = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
@@ -159,23 +165,25 @@ def test_a_policy_that_somebody_else_made_is_reported_and_left(lab: Lab) -> None
     }
     made = lab.host.create(theirs)
     try:
-        lab.serve(group)
-        message = _wait_enforced(lab, group.name, "False", "ForeignPolicy")["message"]
-        assert f"{theirs['metadata']['name']} was not made by agent {lab.id}" in message
+        with pytest.raises(PreflightError, match="was not made by this agent's join"):
+            agent.join()
         left = lab.host.get(path_of(theirs))["metadata"]["generation"]
         assert left == made["metadata"]["generation"]
     finally:
         lab.host.delete(path_of(theirs))
-    _wait_enforced(lab, group.name, "True", "PodsKept")
 
 
-def test_an_agent_that_may_not_install_says_which_rule_it_lacks_and_serves(lab: Lab) -> None:
+def test_an_agent_that_may_not_read_policies_says_which_rule_it_lacks_and_serves(lab: Lab) -> None:
     group = lab.group("a")
     home = f"{lab.id}-agent"
     lab.host.create(objects.namespace(home))
     narrow = accounts.service_account(lab.host, home, "narrow", lab.directory)
     rules: list[Object] = [
-        {"apiGroups": ["", "apps", "coordination.k8s.io"], "resources": ["*"], "verbs": ["*"]},
+        {
+            "apiGroups": ["", "apps", "coordination.k8s.io", accounts.RBAC],
+            "resources": ["*"],
+            "verbs": ["*"],
+        },
         {"nonResourceURLs": ["*"], "verbs": ["get"]},
     ]
     role = accounts.cluster_role(home, *rules)
@@ -184,23 +192,11 @@ def test_an_agent_that_may_not_install_says_which_rule_it_lacks_and_serves(lab: 
         lab.host.create(obj)
     try:
         lab.serve(group, host=narrow.kubeconfig, is_admin=True)
-        message = _wait_enforced(lab, group.name, "False", "InstallationForbidden")["message"]
+        message = _wait_enforced(lab, group.name, "False", "ReadingForbidden")["message"]
         assert "add to its ClusterRole {apiGroups: [admissionregistration.k8s.io]" in message
         template = objects.config_map(lab.namespace())
         lab.propagate([template], group)
         lab.on_host(template, group)
-        allowed = {
-            "apiGroups": ["admissionregistration.k8s.io"],
-            "resources": [
-                "validatingadmissionpolicies",
-                "validatingadmissionpolicybindings",
-                "mutatingadmissionpolicies",
-                "mutatingadmissionpolicybindings",
-            ],
-            "verbs": ["get", "list", "watch", "create", "update"],
-        }
-        lab.host.patch(path_of(role), {"rules": [*rules, allowed]})
-        _wait_enforced(lab, group.name, "True", "PodsKept")
     finally:
         for obj in (binding, role):
             lab.host.delete(path_of(obj))
@@ -248,12 +244,15 @@ def test_a_host_that_adds_the_selector_itself_is_recognised(lab: Lab, name: str)
     with lone_api_server(
         lab.directory / "server", *admission.flags, controllers=controllers
     ) as server:
-        agent = lab.serve(group, host=server.kubeconfig, is_admin=True)
+        agent = lab.serve(group, own_host=server.kubeconfig)
 
         def look() -> None:
             enforced = condition(lab.cluster(group.name), "PlacementEnforced")
             assert enforced["status"] == "True", enforced
             assert enforced["message"].startswith(admission.message)
+            confined = condition(lab.cluster(group.name), "RightsConfined")
+            wanted = ("True", "PoliciesInPlace") if admission.with_policies else NOT_CONFINED
+            assert (confined["status"], confined["reason"]) == wanted
 
         eventually(look)
         namespace = group.host_namespace("default")
@@ -320,7 +319,6 @@ def test_pods_of_a_node_that_leaves_the_group_are_reported_on_their_work(lab: La
 
 
 _ALL_IS_WELL = {"expression": "true"}
-_NEVER = {"name": "never", "expression": "false"}
 
 
 def _claimed_namespace(lab: Lab, group: Group) -> str:
@@ -337,12 +335,25 @@ def _protected_namespace(lab: Lab, group: Group) -> str:
 
 
 def _wait_enforced(lab: Lab, cluster: str, status: str, reason: str) -> Object:
+    return _wait_condition(lab, cluster, "PlacementEnforced", status, reason)
+
+
+def _wait_condition(lab: Lab, cluster: str, kind: str, status: str, reason: str) -> Object:
     def look() -> Object:
-        enforced = condition(lab.cluster(cluster), "PlacementEnforced")
-        assert (enforced["status"], enforced["reason"]) == (status, reason), enforced
-        return enforced
+        found = condition(lab.cluster(cluster), kind)
+        assert (found["status"], found["reason"]) == (status, reason), found
+        return found
 
     return eventually(look)
+
+
+def _assert_told(lab: Lab, cluster: str, reason: str) -> None:
+    events = lab.hub.list(collection("v1", "Event", "default"))
+    assert [
+        event
+        for event in events
+        if (event["reason"], event["involvedObject"]["name"]) == (reason, cluster)
+    ]
 
 
 def _policies(lab: Lab) -> list[str]:

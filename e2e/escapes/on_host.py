@@ -18,10 +18,8 @@ from e2e.escapes.by_work import NAMESPACES, on_node, pod
 from e2e.lab import accounts, objects
 from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.lab import AGENT_LABEL, NODES
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import eventually
 
-REPORTED_S = 6.0
-"""5 s as promised, and one more, for events tell whole seconds."""
 ADVICE = "pod must select the nodes of its virtual cluster: add nodeSelector"
 _POLICIES = collection("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
 
@@ -51,21 +49,89 @@ def _bind(scene: Scene) -> str:
     target = {"apiVersion": "v1", "kind": "Node", "name": scene.theirs.nodes[0]}
     metadata = {key: made["metadata"][key] for key in ("name", "namespace")}
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-    scene.tenant.post(f"{path_of(made)}/binding", binding)
+    try:
+        path = f"{path_of(made)}/binding"
+        return answer(refused_by_policy, scene.tenant.post, path, binding)
+    finally:
+        scene.tenant.delete(path_of(made), force=True)
 
-    def look() -> None:
-        events = scene.lab.hub.list(collection("v1", "Event", "default"))
-        assert [
-            event
-            for event in events
-            if event["reason"] == "PodEscaped"
-            and event["involvedObject"]["name"] == scene.mine.name
-            and "default/bound" in event["message"]
-        ]
 
-    within(REPORTED_S, look)
-    scene.tenant.delete(path_of(made), force=True)
-    return "bound, and reported within 5 s: `PodEscaped`"
+def _blocks_others(scene: Scene) -> str:
+    """Try anti-affinity to all pods of all namespaces: nothing could run beside that pod."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+    foreign = scene.theirs.host_namespace("default")
+    wide: tuple[Object, ...] = ({"namespaceSelector": {}}, {"namespaces": [foreign]})
+    return all_alike(
+        _pod(
+            nodeSelector="{own}",
+            affinity={
+                "podAntiAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [term | reach]
+                }
+            },
+        )(scene)
+        for reach in wide
+    )
+
+
+def _takes_own_objects(scene: Scene) -> str:
+    """Try to make a limit under a name of the agent, and to take the agent's rights away."""
+    limits: Object = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "vc-limits", "namespace": scene.home},
+        "spec": {"limits": []},
+    }
+    bindings = collection("rbac.authorization.k8s.io/v1", "RoleBinding", scene.home)
+    agent = f"{bindings}/vc-agent:{scene.lab.id}"
+    return all_alike(
+        (
+            answer(refused_by_policy, scene.tenant.create, limits),
+            answer(refused_by_policy, scene.tenant.delete, agent),
+        )
+    )
+
+
+def _chooses_node_of_volume(scene: Scene) -> str:
+    claim: Object = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "escape",
+            "namespace": scene.home,
+            "annotations": {"volume.kubernetes.io/selected-node": scene.theirs.nodes[0]},
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    return answer(refused_by_policy, scene.tenant.create, claim)
+
+
+def _node_labels_itself(scene: Scene) -> str:
+    """Act as a kubelet: it may write its Node, and NodeRestriction lets it label it."""
+    name = scene.theirs.nodes[0]
+    user = f"system:node:{name}"
+    right = f"{scene.lab.id}-kubelet"
+    rule = {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "patch"]}
+    role = accounts.cluster_role(right, rule)
+    subject = {"kind": "User", "apiGroup": accounts.RBAC, "name": user}
+    binding = accounts.cluster_role_binding(right, subject)
+    for made in (role, binding):
+        scene.lab.host.create(made)
+    try:
+        kubelet = scene.lab.host.acting_as(user)
+        path = f"{NODES}/{name}"
+        eventually(kubelet.patch, path, {"metadata": {"annotations": {f"{scene.lab.id}/k": "v"}}})
+        label = {"metadata": {"labels": scene.mine.selector}}
+        return all_alike(
+            answer(refused_by_policy, kubelet.patch, where, label)
+            for where in (path, f"{path}/status")
+        )
+    finally:
+        for made in (binding, role):
+            scene.lab.host.delete(path_of(made))
 
 
 def _operator(scene: Scene) -> str:
@@ -235,8 +301,28 @@ ATTEMPTS = (
     ),
     Attempt(
         "Tenant: binds its pod to a foreign node (`pods/binding`)",
-        "bound, and reported within 5 s: `PodEscaped`",
+        "refused (422) by `pod-binding`",
         _bind,
+    ),
+    Attempt(
+        "Tenant: a pod with priority `system-node-critical`",
+        "refused (422) by `pod-limits`",
+        _pod(nodeSelector="{own}", priorityClassName="system-node-critical"),
+    ),
+    Attempt(
+        "Tenant: a pod that no pod of others may run beside (anti-affinity)",
+        "refused (422) by `pod-limits`",
+        _blocks_others,
+    ),
+    Attempt(
+        "Tenant: chooses the node of a volume (`selected-node`)",
+        "refused (422) by `volume-node`",
+        _chooses_node_of_volume,
+    ),
+    Attempt(
+        "Tenant: writes `vc-*` objects, or takes the agent's rights in its namespace",
+        "refused (422) by `own-objects`",
+        _takes_own_objects,
     ),
     Attempt(
         "Tenant: gives its Namespace to another branch or agent, or drops the labels",
@@ -267,6 +353,11 @@ ATTEMPTS = (
     ),
     Attempt(
         "Tenant: deletes its Namespace", _BY_CLAIMS, _claim(lambda api, path, _: api.delete(path))
+    ),
+    Attempt(
+        "Host: a node labels itself into another branch",
+        "refused (422) by `group-labels`",
+        _node_labels_itself,
     ),
     Attempt("Host: makes a namespace that looks claimed", _BY_CLAIMS, _looks_claimed),
     Attempt(

@@ -1,16 +1,21 @@
 """Gives an agent the rights that `karmada-vc-agent join` gives, and kubeconfigs with no more."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from karmada_vc_agent.access.host_objects import HostInstall, host_rights
+from karmada_vc_agent.access.host_objects import HostInstall
 from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.commands import joining
-from karmada_vc_agent.commands.applying import apply_all
+from karmada_vc_agent.commands.host_rights import (
+    Approvals,
+    grant_on_host,
+    host_rights,
+    look_at_host,
+)
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
 
@@ -32,8 +37,7 @@ def join(
     administrator: Kubeconfigs,
     reached: Kubeconfigs,
     directory: Path,
-    agent: tuple[str, str],
-    clusters: Sequence[str],
+    config: AgentConfig,
     *,
     works_cluster_wide: bool = False,
     lifetime_s: int = LIFETIME_S,
@@ -41,11 +45,12 @@ def join(
 ) -> Kubeconfigs:
     """Grant, have a certificate signed, and return kubeconfigs of the agent.
 
-    reached: whose addresses the agent is to use. agent: its name and namespace. lifetime_s: of
-    the certificate. keeps_certificate: whether one that is still good is used again.
+    reached: whose addresses the agent is to use. config: its settings. lifetime_s: of the
+    certificate. keeps_certificate: whether one that is still good is used again.
     """
-    name, namespace = agent
-    access = HubAccess(name, tuple(clusters), works_cluster_wide=works_cluster_wide)
+    name, namespace = config.agent_name, config.agent_namespace
+    clusters = tuple(vc.name for vc in config.virtual_clusters)
+    access = HubAccess(name, clusters, works_cluster_wide=works_cluster_wide)
     hub_file, host_file = directory / HUB_FILE, directory / HOST_FILE
     known = hub_file.read_text() if keeps_certificate and hub_file.exists() else ""
 
@@ -57,7 +62,11 @@ def join(
             text, _ = await joining.credential(
                 hub, access, read_server(reached.hub), known, lifetime_s=lifetime_s, approves=True
             )
-            await apply_all(host, host_rights(HostInstall(name, namespace, image="")))
+            served, known_owner = await look_at_host(host, name)
+            install = HostInstall(name, namespace, image="")
+            approvals = Approvals(api_groups=(f"{name}.example.com",))
+            rights = host_rights(install, config, clusters, served, approvals, known_owner)
+            await grant_on_host(host, rights, served)
             token = await _account_token(host, namespace, name)
         finally:
             await hub.close()
@@ -68,6 +77,20 @@ def join(
     hub_file.write_text(hub_text)
     host_file.write_text(_with_token(read_server(reached.host), token))
     return Kubeconfigs(hub_file, host_file)
+
+
+def account_kubeconfig(host: Path, namespace: str, name: str, file: Path) -> Path:
+    """Write a kubeconfig with a token of an account. host: kubeconfig of an administrator."""
+
+    async def ask() -> str:
+        client = ApiClient("host", read_kubeconfig(host))
+        try:
+            return await _account_token(client, namespace, name)
+        finally:
+            await client.close()
+
+    file.write_text(_with_token(read_server(host), asyncio.run(ask())))
+    return file
 
 
 async def _account_token(host: ApiClient, namespace: str, name: str) -> str:

@@ -12,6 +12,7 @@ import yaml
 
 from e2e.lab import access
 from e2e.lab.access import Kubeconfigs
+from karmada_vc_agent.config.loading import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_S = 20.0
@@ -79,16 +80,21 @@ class Agent:
         """The file by which it reaches the hub with rights of its own."""
         return self._directory / access.HUB_FILE
 
+    @property
+    def host_kubeconfig(self) -> Path:
+        """The file by which it reaches the host with rights of its own."""
+        return self._directory / access.HOST_FILE
+
     def join(self, *, keeps_certificate: bool = True) -> Kubeconfigs:
         """Give it its rights; return the kubeconfigs to run with."""
         if self._administrator is None:
             return self._kubeconfigs
+        self._config.write_text(yaml.safe_dump(settings_file(self.settings)))
         return access.join(
             self._administrator,
             self._kubeconfigs,
             self._directory,
-            (self.name, self.namespace),
-            [entry["name"] for entry in self.settings["virtualClusters"]],
+            load_config(self._config, {}),
             works_cluster_wide="--works-cluster-wide" in self.flags,
             lifetime_s=self._certificate_s,
             keeps_certificate=keeps_certificate,

@@ -13,7 +13,9 @@ POLICIES = [
     collection("admissionregistration.k8s.io/v1", f"ValidatingAdmissionPolicy{kind}")
     for kind in ("Binding", "")
 ]
-"""What the agents installed; claimed namespaces are protected while it is there."""
+"""What `join` installed; claimed namespaces are protected while it is there."""
+POLICY_OBJECTS = 17
+"""Validating policies and bindings of one agent."""
 UNPROTECTED_S = 10.0
 """A server goes by a policy for about a second after it was deleted."""
 GONE_S = 180.0
@@ -86,10 +88,11 @@ def _take_rights(lab: Lab) -> None:
         role = f"vc-agent:{name}"
         for api in (lab.hub, lab.host):
             for kind in ("clusterroles", "clusterrolebindings"):
-                for suffix in ("", ":works"):
+                for suffix in ("", ":works", ":namespace"):
                     api.delete(f"{RBAC}/{kind}/{role}{suffix}")
         for kind in ("roles", "rolebindings"):
             lab.hub.delete(f"{RBAC}/namespaces/karmada-cluster/{kind}/{role}")
+            lab.host.delete(f"{RBAC}/namespaces/kube-system/{kind}/{role}")
         for request in lab.hub.list(REQUESTS):
             if request["metadata"]["name"].startswith(f"{name}-"):
                 lab.hub.delete(f"{REQUESTS}/{request['metadata']['name']}")

@@ -96,22 +96,24 @@ class Lab:
         hub: Path | None = None,
         host: Path | None = None,
         is_admin: bool = False,
+        own_host: Path | None = None,
         certificate_s: int = LIFETIME_S,
         **settings: Any,
     ) -> Agent:
         """Return an agent with these virtual clusters, not yet started.
 
         hub, host: by which way it reaches them. is_admin: give it all rights, not its own.
+        own_host: another host than that of the lab, for this agent alone.
         certificate_s: for how long its certificate for the hub is asked.
         """
         clusters = [e.settings() if isinstance(e, Group) else e for e in entries]
         self.clusters |= {entry["name"] for entry in clusters}
         number = len(self.agents) + 1
-        administrator = Kubeconfigs(self.hub.kubeconfig, self.host.kubeconfig)
+        administrator = Kubeconfigs(self.hub.kubeconfig, own_host or self.host.kubeconfig)
         own = {"agentName": self.id, "agentNamespace": f"{self.id}-agent"}
         agent = Agent(
             self.directory / f"agent-{number}",
-            Kubeconfigs(hub or self.hub.kubeconfig, host or self.host.kubeconfig),
+            Kubeconfigs(hub or self.hub.kubeconfig, host or administrator.host),
             own | settings | {"virtualClusters": clusters},
             *flags,
             administrator=None if is_admin else administrator,

@@ -1,33 +1,24 @@
-"""The objects on the host: namespace, account and rights of the agent, and the agent itself."""
+"""The objects on the host beside roles: namespace, accounts, and the agent itself."""
 
 import base64
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from karmada_vc_agent.access.hub_objects import RBAC_API, RBAC_GROUP, Reasons
+from karmada_vc_agent.access.agent_nodes import OffGroups
+from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.rbac import Rule
 
-HUB_SECRET = "karmada-kubeconfig"  # noqa: S105 - a name
-"""Secret with the hub's kubeconfig, under a key of the same name, as Karmada's agent has it."""
 SETTINGS_KEY = "agent.yaml"
 _SETTINGS_DIGEST_ANNOTATION = f"{DOMAIN}/settings-digest"
 _HEALTH_PORT, _METRICS_PORT = 10357, 8080
-
-_EVERY_KIND = Rule(("*",), ("*",), ("get", "list", "watch", "create", "update", "patch", "delete"))
-_EVERY_ROLE = Rule((RBAC_GROUP,), ("roles", "clusterroles"), ("escalate", "bind"))
-_PROBES: Object = {"nonResourceURLs": ["/readyz", "/healthz", "/version"], "verbs": ["get"]}
-
-HOST_RIGHTS: tuple[tuple[Object, str], ...] = (
-    (
-        _EVERY_KIND.as_object(),
-        "Works may hold every namespaced kind, custom ones too; as strong as an administrator",
-    ),
-    (_EVERY_ROLE.as_object(), "Works may bring Roles that grant what no rule above names"),
-    (_PROBES, "probe the host and read its version"),
-)
-"""What the agent may do on the host, and why."""
+_POD_SECURITY = {
+    f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
+}
+_NODE_NAME: Object = {
+    "name": "NODE_NAME",
+    "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +26,8 @@ class HostInstall:
     """What to install. settings: content of the settings file; empty = brought by the user.
 
     kubeconfig: of the hub, as the agent; empty = the Secret is brought by the user.
+    accounts: (namespace, name) of other accounts to make. off_groups: requirements that keep its
+    Pods off the nodes of virtual clusters. is_elsewhere: it does not run on the host.
     """
 
     agent: str
@@ -42,39 +35,27 @@ class HostInstall:
     image: str
     settings: str = ""
     kubeconfig: str = ""
-
-    @property
-    def role(self) -> str:
-        """Name of the ClusterRole and its binding."""
-        return f"vc-agent:{self.agent}"
+    accounts: tuple[tuple[str, str], ...] = ()
+    off_groups: OffGroups = field(default_factory=OffGroups)
+    is_elsewhere: bool = False
 
 
-def host_rights(install: HostInstall) -> list[Object]:
-    """Return namespace, account and rights, in an order in which they can be applied."""
+def base_objects(install: HostInstall) -> list[Object]:
+    """Return namespaces and accounts, in an order in which they can be applied."""
+    others = dict.fromkeys(
+        namespace for namespace, _ in install.accounts if namespace != install.namespace
+    )
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": install.namespace}},
+        _namespace(install.namespace, _POD_SECURITY),
+        *(_namespace(name, {}) for name in others),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(install)},
-        {
-            "apiVersion": RBAC_API,
-            "kind": "ClusterRole",
-            "metadata": {"name": install.role},
-            "rules": [rule for rule, _ in HOST_RIGHTS],
-        },
-        {
-            "apiVersion": RBAC_API,
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": install.role},
-            "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": install.role},
-            "subjects": [
-                {"kind": "ServiceAccount", "name": install.agent, "namespace": install.namespace}
-            ],
-        },
+        *(_account(namespace, name) for namespace, name in install.accounts),
     ]
 
 
-def host_objects(install: HostInstall) -> list[Object]:
-    """Return everything that goes onto the host, in an order in which it can be applied."""
-    made = host_rights(install)
+def workload_objects(install: HostInstall) -> list[Object]:
+    """Return what the agent's Pods need, and its Deployment, in an order to apply them in."""
+    made: list[Object] = []
     if install.settings:
         made.append(
             {
@@ -95,13 +76,42 @@ def host_objects(install: HostInstall) -> list[Object]:
                 "data": {HUB_SECRET: content},
             }
         )
-    made.append(_deployment(install))
+    if not install.is_elsewhere:
+        made += [_network_policy(install), _deployment(install)]
     return made
 
 
-def host_reasons(install: HostInstall) -> Reasons:
-    """Return why each rule of the ClusterRole is there."""
-    return {f"ClusterRole {install.role}": [why for _, why in HOST_RIGHTS]}
+def _namespace(name: str, labels: dict[str, str]) -> Object:
+    metadata = {"name": name} | ({"labels": dict(labels)} if labels else {})
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def _account(namespace: str, name: str) -> Object:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+
+
+def _network_policy(install: HostInstall) -> Object:
+    """Let in what asks for metrics and probes, and nothing else.
+
+    What the agent itself asks are API servers and webhooks, whose addresses are not known here.
+    """
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _metadata(install),
+        "spec": {
+            "podSelector": {},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {
+                    "ports": [
+                        {"port": port, "protocol": "TCP"} for port in (_METRICS_PORT, _HEALTH_PORT)
+                    ]
+                }
+            ],
+        },
+    }
 
 
 def _metadata(install: HostInstall) -> Object:
@@ -130,6 +140,8 @@ def _deployment(install: HostInstall) -> Object:
 def _pod_spec(install: HostInstall) -> Object:
     return {
         "serviceAccountName": install.agent,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "affinity": install.off_groups.affinity(),
         "containers": [
             {
                 "name": "agent",
@@ -141,6 +153,7 @@ def _pod_spec(install: HostInstall) -> Object:
                     f"--agent-name={install.agent}",
                     "--log-format=json",
                 ],
+                "env": [_NODE_NAME],
                 "ports": [
                     {"name": "metrics", "containerPort": _METRICS_PORT},
                     {"name": "health", "containerPort": _HEALTH_PORT},

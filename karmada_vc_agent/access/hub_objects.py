@@ -54,6 +54,8 @@ class HubAccess:
 def hub_objects(access: HubAccess) -> list[Object]:
     """Return everything that goes onto the hub, in an order in which it can be applied."""
     made = [
+        # Karmada makes it with its first agent: on a fresh hub it is not there yet.
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}},
         _role(access, "ClusterRole", access.role, "", _everywhere(access)),
         _binding(access, "ClusterRoleBinding", access.role, ""),
         _role(access, "Role", access.role, LEASE_NAMESPACE, (Where.LEASES,)),

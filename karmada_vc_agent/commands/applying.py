@@ -25,6 +25,11 @@ _RESOURCES = {
         ),
         Resource(GroupVersionKind(_RBAC, "v1", "Role"), "roles", namespaced=True),
         Resource(GroupVersionKind(_RBAC, "v1", "RoleBinding"), "rolebindings", namespaced=True),
+        Resource(
+            GroupVersionKind("networking.k8s.io", "v1", "NetworkPolicy"),
+            "networkpolicies",
+            namespaced=True,
+        ),
     )
 }
 """The kinds that `join` writes; all of them are served by every API server that can be used."""

@@ -5,9 +5,11 @@ the namespace carries the claim of this agent too.
 """
 
 from collections.abc import Callable, Container
+from contextlib import suppress
 
 from karmada_vc_agent.fleet.claims import claim_of, is_made_by_agent, unclaim
 from karmada_vc_agent.fleet.labelled_objects import labelled_objects, objects_in
+from karmada_vc_agent.fleet.namespace_rights import binding_name
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
@@ -155,6 +157,7 @@ class HostCleaner:
         path = f"{NAMESPACES_PATH}/{name}"
         try:
             if preserve or not is_made_by_agent(live):
+                await self._give_up_rights(name)
                 await self._host.merge_patch(path, unclaim(live), self._claims_user)
                 self._say(f"host: namespace {name} stays, without our claim")
             elif not live["metadata"].get("deletionTimestamp"):
@@ -162,6 +165,13 @@ class HostCleaner:
                 self._say(f"host: namespace {name} deleted")
         except (NotFoundError, ConflictError):
             return
+
+    async def _give_up_rights(self, name: str) -> None:
+        """Take the agent's own rights in a namespace that stays."""
+        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{name}/rolebindings"
+        for suffix in (":kinds", ""):
+            with suppress(NotFoundError):
+                await self._host.delete(f"{path}/{binding_name(self._agent)}{suffix}")
 
 
 async def claimed_clusters(host: ApiClient, agent: str) -> tuple[str, ...]:

@@ -11,12 +11,14 @@ from karmada_vc_agent.access.rights import OPTIONAL_CONTROLLERS
 from karmada_vc_agent.commands.agent_certificate import YEAR_S
 from karmada_vc_agent.commands.bootstrap import check_hash, parse_token
 from karmada_vc_agent.commands.errors import one_line_errors
+from karmada_vc_agent.commands.host_rights import Approvals
 from karmada_vc_agent.commands.join_run import HubOptions, JoinPlan, Output, run_join
 from karmada_vc_agent.config.checks import DNS_LABEL
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
+from karmada_vc_agent.translation.admission_objects import SCHEDULER
 
 IMAGE = "karmada-vc-agent:0.1.0"
 AGENT_NAME = AgentConfig().agent_name
@@ -114,6 +116,28 @@ Run it again after adding a virtual cluster to the file: only the difference is 
     show_default=True,
     help="How long the agent's certificate is to hold.",
 )
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    metavar="USER",
+    help=f"User on the host who may bind pods of virtual clusters. Default: those of the last "
+    f"join, else {SCHEDULER}.",
+)
+@click.option(
+    "--approve-api-group",
+    "api_groups",
+    multiple=True,
+    metavar="GROUP",
+    help="API group whose kinds virtual clusters may have in their namespaces, also while the "
+    "host does not serve it yet.",
+)
+@click.option(
+    "--elsewhere",
+    is_flag=True,
+    help="The agent runs outside of the host: give it its account, rights and policies there, "
+    "but make no Deployment.",
+)
 @click.option("--image", default=IMAGE, show_default=True, help="Image of the agent.")
 @click.option(
     "--only", type=click.Choice(("hub", "host")), default=None, help="Leave the other side alone."
@@ -156,6 +180,9 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
     return JoinPlan(
         access=access,
         namespace=(config.agent_namespace if config else options["agent_namespace"]) or agent,
+        config=config or AgentConfig(agent_name=agent),
+        approvals=Approvals(options["schedulers"], options["api_groups"]),
+        is_elsewhere=options["elsewhere"],
         settings=file.read_text() if file else "",
         image=options["image"],
         hub=_hub(options),

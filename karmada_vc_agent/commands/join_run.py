@@ -4,18 +4,30 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import click
 
-from karmada_vc_agent.access.host_objects import HostInstall, host_objects, host_reasons
+from karmada_vc_agent.access.agent_nodes import off_groups
+from karmada_vc_agent.access.host_objects import HostInstall, base_objects, workload_objects
+from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host_roles
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, reasons
 from karmada_vc_agent.access.manifest_text import manifest_text
 from karmada_vc_agent.commands import bootstrap, joining, leaving, preflight
 from karmada_vc_agent.commands.bootstrap import BootstrapToken
+from karmada_vc_agent.commands.host_rights import (
+    Approvals,
+    HostRights,
+    grant_on_host,
+    host_rights,
+    look_at_host,
+)
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.fleet.api_servers import check_apart, check_karmada
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig, read_server
 from karmada_vc_agent.model.objects import Object
 
@@ -64,6 +76,9 @@ class JoinPlan:
 
     access: HubAccess
     namespace: str
+    config: AgentConfig
+    approvals: Approvals
+    is_elsewhere: bool
     settings: str
     image: str
     hub: HubOptions | None
@@ -74,7 +89,17 @@ class JoinPlan:
 
     def install(self, kubeconfig: str) -> HostInstall:
         """Return what to install on the host."""
-        return HostInstall(self.access.agent, self.namespace, self.image, self.settings, kubeconfig)
+        applies = (vc.apply_as for vc in self.config.virtual_clusters)
+        return HostInstall(
+            self.access.agent,
+            self.namespace,
+            self.image,
+            self.settings,
+            kubeconfig,
+            accounts=tuple((each.namespace, each.name) for each in applies if each is not None),
+            off_groups=off_groups(self.config.virtual_clusters),
+            is_elsewhere=self.is_elsewhere,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +148,9 @@ async def _apply(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: 
             known = await joining.installed_kubeconfig(host, plan.namespace)
             kubeconfig, signed = await _credential(plan, hub, known)
             changes += signed
-        changes += await joining.install(host, plan.install(kubeconfig))
+        rights, served = await _rights(plan, host, kubeconfig)
+        changes += await grant_on_host(host, rights, served)
+        changes += await joining.install(host, rights.install)
         back = await leaving.forget_left(
             host, plan.namespace, plan.access.agent, plan.access.clusters
         )
@@ -133,6 +160,14 @@ async def _apply(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: 
     _say(plan, "Joined" if changes else "Nothing to change")
     if host is not None and HOST in plan.sides and not plan.settings:
         _say(plan, f"Still to make: ConfigMap {plan.namespace}/{plan.access.agent} with agent.yaml")
+
+
+async def _rights(
+    plan: JoinPlan, host: ApiClient, kubeconfig: str
+) -> tuple[HostRights, ServedApis]:
+    served, known = await look_at_host(host, plan.access.agent)
+    install, clusters = plan.install(kubeconfig), plan.access.clusters
+    return host_rights(install, plan.config, clusters, served, plan.approvals, known), served
 
 
 async def _check_hub(plan: JoinPlan, hub: _Hub, administrator: ApiClient, uid: str) -> None:
@@ -161,7 +196,7 @@ async def _write(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: 
         kubeconfig, signed = await _credential(plan, hub, known)
         for change in signed:
             _say(plan, change)
-    texts = {f"{side}.yaml": _text(plan, side, kubeconfig) for side in plan.sides}
+    texts = {f"{side}.yaml": await _text(plan, side, kubeconfig, host) for side in plan.sides}
     if folder is None:
         click.echo("---\n".join(texts.values()), nl=False)
         return
@@ -172,7 +207,7 @@ async def _write(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: 
         _write_file(plan, folder / name, text)
 
 
-def _text(plan: JoinPlan, side: str, kubeconfig: str) -> str:
+async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | None) -> str:
     if side == HUB:
         clusters = ", ".join(plan.access.clusters)
         head = (
@@ -181,7 +216,11 @@ def _text(plan: JoinPlan, side: str, kubeconfig: str) -> str:
             "karmada-vc-agent join has one signed."
         )
         return manifest_text(hub_objects(plan.access), reasons(plan.access), head)
-    head = "For the host: namespace, account and rights of the agent, and the agent itself."
+    head = (
+        "For the host: account, rights and admission policies of the agent, and the agent itself."
+    )
+    if host is None:
+        head += "\nMade for a plain Kubernetes 1.34: with --kubeconfig join asks the host itself."
     if not kubeconfig:
         head += f"\nStill needed: Secret karmada-kubeconfig in {plan.namespace}, the agent's way"
         head += " to the hub."
@@ -189,16 +228,30 @@ def _text(plan: JoinPlan, side: str, kubeconfig: str) -> str:
         head += (
             f"\nStill needed: ConfigMap {plan.access.agent} in {plan.namespace} with agent.yaml."
         )
-    install = plan.install(kubeconfig)
-    return manifest_text(host_objects(install), host_reasons(install), head)
+    if host is not None:
+        rights, _ = await _rights(plan, host, kubeconfig)
+    else:
+        names = plan.access.clusters
+        rights = host_rights(plan.install(kubeconfig), plan.config, names, None, plan.approvals)
+    parts = (
+        base_objects(rights.install),
+        host_roles(rights.access),
+        rights.policies(),
+        host_bindings(rights.access),
+        workload_objects(rights.install),
+    )
+    return manifest_text(chain.from_iterable(parts), host_reasons(rights.access), head)
 
 
 def _write_file(plan: JoinPlan, path: Path, text: str) -> None:
     """Write a file that only its owner can read, where it differs."""
     if path.exists() and path.read_text() == text:
+        path.chmod(_PRIVATE)
         return
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _PRIVATE)
     with os.fdopen(descriptor, "w") as stream:
+        os.fchmod(descriptor, _PRIVATE)  # before the content: the file may be an older, open one
+        stream.truncate(0)
         stream.write(text)
     _say(plan, f"wrote {path}")
 

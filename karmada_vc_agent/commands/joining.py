@@ -8,7 +8,8 @@ import base64
 import uuid
 from dataclasses import replace
 
-from karmada_vc_agent.access.host_objects import HUB_SECRET, HostInstall, host_objects
+from karmada_vc_agent.access.host_objects import HostInstall, workload_objects
+from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
 from karmada_vc_agent.commands.agent_certificate import (
     is_still_good,
@@ -71,5 +72,8 @@ async def installed_kubeconfig(host: ApiClient, namespace: str) -> str:
 
 
 async def install(host: ApiClient, wanted: HostInstall) -> list[str]:
-    """Install or change the agent on the host; return what changed. Raises KubeError."""
-    return await apply_all(host, host_objects(wanted))
+    """Install or change what the agent's Pods need, and them; return what changed.
+
+    Its rights come before: see host_rights.py. Raises KubeError.
+    """
+    return await apply_all(host, workload_objects(wanted))

@@ -75,7 +75,7 @@ async def _as_agent(plan: LeavePlan, host: ApiClient) -> LeavePlan:
 
 
 async def _give_up_policies(plan: LeavePlan, host: ApiClient) -> None:
-    """Remove the policies with the last virtual cluster; an agent that runs does it itself."""
+    """Remove the agent's rights and policies with its last virtual cluster."""
     what = plan.what
     await protected_claims.give_up_policies(host, what.namespace, what.agent, what.cluster, _say)
 
@@ -115,6 +115,7 @@ async def _leave_by_agent(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> N
     await leaving.wait_gone(hub, what, _say, releases=False)
     # Nobody writes there any more: the agent left what no Work made, as `default`.
     await leaving.clean_host(host, what, _say)
+    await _give_up_policies(plan, host)
     await leaving.take_rights(hub, what, _say)
 
 

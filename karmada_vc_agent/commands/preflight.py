@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from karmada_vc_agent.access.hub_objects import RBAC_GROUP, HubAccess
 from karmada_vc_agent.commands.applying import find
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, agent_id, agent_of, cluster_id
+from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import HOST_ANNOTATION
@@ -13,7 +14,6 @@ from karmada_vc_agent.model.karmada import LEASE_NAMESPACE, execution_namespace
 from karmada_vc_agent.model.objects import annotations_of, dig
 from karmada_vc_agent.status.cluster_registration import served_by_another
 
-REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 CLUSTER_ROLES_PATH = f"/apis/{RBAC_GROUP}/v1/clusterroles"
 
 
@@ -105,6 +105,18 @@ def needs_on_host(namespace: str) -> list[Need]:
             for kind in ("clusterroles", "clusterrolebindings")
             for verb in writes
         ),
+        *(
+            Need(verb, RBAC_GROUP, kind, namespace)
+            for kind in ("roles", "rolebindings")
+            for verb in writes
+        ),
+        # Whoever gives rights must hold them all, or have these.
+        *(Need(verb, RBAC_GROUP, "clusterroles") for verb in ("escalate", "bind")),
+        *(
+            Need(verb, "admissionregistration.k8s.io", f"validatingadmissionpolic{end}")
+            for end in ("ies", "ybindings")
+            for verb in ("get", "create", "update")
+        ),
     ]
 
 
@@ -119,26 +131,6 @@ async def check_rights(client: ApiClient, needs: Iterable[Need]) -> None:
             [f"{client.name}: {source} may not do this; add these rules, or use another account:"]
             + [f"  {need}" for need in missing]
         )
-
-
-async def may(client: ApiClient, need: Need, as_user: str = "") -> bool:
-    """Ask the server whether our own user, or one we may act as, may do something."""
-    resource, _, subresource = need.resource.partition("/")
-    attributes = {
-        "verb": need.verb,
-        "group": need.group,
-        "resource": resource,
-        "subresource": subresource,
-        "namespace": need.namespace,
-        "name": need.name,
-    }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = await client.create(REVIEWS_PATH, review, as_user)
-    return bool(dig(answer, "status", "allowed"))
 
 
 def _is_push(cluster: dict[str, object]) -> bool:

@@ -7,18 +7,23 @@ clusters all the while. Why: docs/adr/0017.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
+from karmada_vc_agent.access.hub_objects import RBAC_GROUP
 from karmada_vc_agent.commands.applying import find
 from karmada_vc_agent.commands.host_cleaning import NAMESPACES_PATH, claimed_clusters
-from karmada_vc_agent.commands.preflight import PreflightError, may
+from karmada_vc_agent.commands.preflight import PreflightError
 from karmada_vc_agent.fleet.agent_state import AgentState
 from karmada_vc_agent.fleet.installed_policies import remove_policies
+from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.identity import need_to_act_as, user_name
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import AGENT_LABEL
-from karmada_vc_agent.translation.admission_policies import GROUP, PolicyOwner, protected_user
+from karmada_vc_agent.translation.admission_objects import GROUP, PolicyOwner
+from karmada_vc_agent.translation.admission_policies import protected_user
 
 _POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
 _NEEDS = (Need("patch", "", "namespaces"), Need("delete", "", "namespaces"))
@@ -57,12 +62,16 @@ def _ways_out(agent: str) -> tuple[str, ...]:
 async def give_up_policies(
     host: ApiClient, namespace: str, agent: str, cluster: str, say: Callable[[str], None]
 ) -> None:
-    """Remove the agent's policies if no virtual cluster but `cluster` needs them.
+    """Remove the agent's rights and policies if no virtual cluster but `cluster` needs them.
 
-    namespace: the agent's. Raises KubeError.
+    The rights go first: without the policies they would be too strong. namespace: the agent's.
+    Raises KubeError.
     """
     if await _others(host, namespace, agent, cluster):
         return
+    with suppress(NotFoundError):
+        await host.delete(f"/apis/{RBAC_GROUP}/v1/clusterrolebindings/vc-agent:{agent}")
+        say(f"host: agent {agent} has no virtual cluster any more; so it loses all its rights")
     served = await Discovery(host).refresh()
     for policy in await remove_policies(host, served, agent):
         say(f"host: removed {policy}")

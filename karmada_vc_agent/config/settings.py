@@ -106,7 +106,7 @@ class AgentConfig:
     )
     install_policies: bool = _setting(
         True,
-        "Keep admission policies on the host that hold pods on the nodes of their virtual cluster.",
+        "Have karmada-vc-agent join install admission policies on the host; the agent reads them.",
     )
     tenancy: str = _setting(
         SHARED,

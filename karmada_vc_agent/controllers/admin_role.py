@@ -11,14 +11,14 @@ from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.objects import Object, labels_of
-from karmada_vc_agent.translation.rbac import VIRTUAL_CLUSTER_ADMIN
+from karmada_vc_agent.model.rbac import NAMESPACE_ADMIN
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 
 _log = logging.getLogger(__name__)
 
 _PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 _MANAGED_BY = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
-ADMIN_ROLE = VIRTUAL_CLUSTER_ADMIN
+ADMIN_ROLE = NAMESPACE_ADMIN
 """The only key, and the name of the ClusterRole."""
 PERIOD = Requeue(60.0)
 """How often it is compared with what the host serves; discovery is asked by ETag."""

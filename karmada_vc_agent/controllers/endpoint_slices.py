@@ -22,6 +22,7 @@ from karmada_vc_agent.kube.controller import NotReadyError, Requeue
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.namespaced_watches import WatchScope
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import MADE_BY_KARMADA, execution_namespace, work_name
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
@@ -57,6 +58,7 @@ class Collaborators:
     find_on_host: Callable[[GroupVersionKind], Awaitable[Resource | None]]
     around: Callable[[VirtualCluster, str], Surroundings]
     enqueue: Callable[[ServiceKey], None]
+    scope: WatchScope | None = None
 
 
 class EndpointSliceController:
@@ -75,8 +77,10 @@ class EndpointSliceController:
         self._reporters = reporters
         self._o = others
         index = {BY_SERVICE: _service_of}
-        self._slices = InformerSet(others.host, {"labelSelector": SELECTOR}, self._changed, index)
-        self._exports = InformerSet(others.host, {}, self._changed)
+        self._slices = InformerSet(
+            others.host, {"labelSelector": SELECTOR}, self._changed, index, scope=others.scope
+        )
+        self._exports = InformerSet(others.host, {}, self._changed, scope=others.scope)
 
     async def run(self) -> None:
         """Watch what was asked for, until cancelled."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from karmada_vc_agent.fleet.claims import Claims, claim_of, is_made_by_agent, unclaim
 from karmada_vc_agent.fleet.default_objects import DefaultObjects
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects
+from karmada_vc_agent.fleet.namespace_rights import NamespaceRights
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
@@ -61,8 +62,10 @@ class NamespaceController:
         settings: TranslationSettings,
         is_registered: Callable[[str], bool],
         defaults: DefaultObjects,
+        rights: NamespaceRights,
     ) -> None:
         self._host = host
+        self._rights = rights
         self._defaults = defaults
         self._claims = claims
         self._host_objects = host_objects
@@ -90,6 +93,7 @@ class NamespaceController:
         live = self._claims.store.get("", name)
         if live is None or _is_terminating(live):
             return
+        await self._rights.ensure(cluster, namespace, name, uid_of(live))
         desired = annotations_of(claimed_namespace(vc, namespace, self._settings, ""))
         selector = desired[NODE_SELECTOR_ANNOTATION]
         if annotations_of(live).get(NODE_SELECTOR_ANNOTATION) != selector:
@@ -128,6 +132,7 @@ class NamespaceController:
                     f"{Code.NAMESPACE_TERMINATING}: the namespace is being deleted on the host"
                 )
             if self._equipped.get(name) != uid_of(live):
+                await self._rights.ensure(vc.name, namespace, name, uid_of(live))
                 # Before anything is applied there: what is admitted now is not looked at again.
                 await self._defaults.ensure(vc, namespace, name)
                 self._equipped[name] = uid_of(live)
@@ -169,6 +174,7 @@ class NamespaceController:
         try:
             if preserve or not is_made_by_agent(live):
                 await self._defaults.clear(name)
+                await self._rights.give_up(name)
                 await self._host.merge_patch(_path(name), unclaim(live))
             elif not _is_terminating(live):
                 _log.info(

@@ -54,7 +54,8 @@ class OrphansController:
             name: [] for name in self._clusters if self._knows_works(name)
         }
         served = await self._discovery.refresh(EVERY.after_s)
-        async for resource, live in labelled_objects(self._host, served, CLUSTER_LABEL):
+        homes = [name for cluster in found for name in self._claims.of(cluster).values()]
+        async for resource, live in labelled_objects(self._host, served, CLUSTER_LABEL, homes):
             cluster = labels_of(live)[CLUSTER_LABEL]
             if cluster in found and self._is_orphan(cluster, live):
                 metadata = live["metadata"]

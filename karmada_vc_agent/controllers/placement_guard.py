@@ -1,43 +1,57 @@
-"""Installs the admission policies, keeps them right, and says what holds (rewriting-rules 3.5).
+"""Reads the admission policies, and says what holds of them (rewriting-rules 3.5).
 
-    read    what the host serves, who we are there, the policies that are there
-    write   the policies that are missing or changed; never one that somebody else made
+    read    what the host serves, who we are there, the policies that `join` left there
     ask     dry runs: whether the server acts on them, and whether PodNodeSelector is on
 
-They go when the settings do not want them, and with the last virtual cluster: else nobody could
-delete what it leaves. One key stands for all of it. What was found is the condition
-PlacementEnforced of each Cluster.
+The policies are the administrator's: what confines the agent is not for the agent to write. One
+key stands for all of it. What was found are the conditions PlacementEnforced and RightsConfined
+of each Cluster, a line in the log and an event.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from karmada_vc_agent.fleet.claims import Claims
-from karmada_vc_agent.fleet.hub_clusters import digest
-from karmada_vc_agent.fleet.installed_policies import remove_policies
+from karmada_vc_agent.fleet.installed_policies import (
+    resource_of,
+    served_versions,
+    wanted_policies,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
-from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
+from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.identity import user_name
 from karmada_vc_agent.model.domain import AGENT_LABEL
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
+from karmada_vc_agent.model.objects import Object, dig, labels_of
 from karmada_vc_agent.model.rbac import Rule
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.placement_enforced import (
-    MUTATING,
     POD_NODE_SELECTOR,
-    VALIDATING,
     Enforcement,
     Trouble,
     placement_enforced,
 )
+from karmada_vc_agent.status.rights_confined import rights_confined
 from karmada_vc_agent.translation import admission_policies as policies
-from karmada_vc_agent.translation.admission_policies import PolicyOwner
+from karmada_vc_agent.translation.admission_guards import (
+    PROBED_NAMESPACE,
+    group_labels,
+    is_about_placement,
+    probe_foreign,
+)
+from karmada_vc_agent.translation.admission_objects import (
+    GROUP,
+    MUTATING,
+    VALIDATING,
+    PolicyOwner,
+    is_as_wanted,
+    owner_of,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -58,20 +72,20 @@ _PLUGIN_REFUSES = "conflicts with its namespace node label selector"
 _POLICY_REFUSES = "ValidatingAdmissionPolicy '"
 
 NEEDED_RULE = Rule(
-    (policies.GROUP,),
+    (GROUP,),
     (
         "validatingadmissionpolicies",
         "validatingadmissionpolicybindings",
         "mutatingadmissionpolicies",
         "mutatingadmissionpolicybindings",
     ),
-    ("get", "list", "watch", "create", "update", "delete"),
+    ("get", "list", "watch"),
 )
+_JOIN = "run karmada-vc-agent join again"
 
 _DISABLED = Trouble(
     "InstallationDisabled",
-    "installPolicies is false: set it to true, or turn on the admission plugin PodNodeSelector "
-    "of the kube-apiserver",
+    f"installPolicies is false, so karmada-vc-agent join installs none: set it to true and {_JOIN}",
 )
 _NOT_SERVED = Trouble(
     "PoliciesNotServed",
@@ -79,45 +93,45 @@ _NOT_SERVED = Trouble(
     "it, or turn on the admission plugin PodNodeSelector of its kube-apiserver",
 )
 _FORBIDDEN = Trouble(
-    "InstallationForbidden",
-    f"the agent may not install admission policies: add to its ClusterRole {NEEDED_RULE}",
-)
-_NAMELESS = Trouble(
-    "InstallationForbidden",
-    "the agent may not ask the host for its own name, which admission policies must know: add to "
-    f"its ClusterRole {Rule(('authentication.k8s.io',), ('selfsubjectreviews',), ('create',))}",
-)
-_REMOVAL_FORBIDDEN = Trouble(
-    "RemovalForbidden",
-    "those that an earlier start installed, if any, stay, since the agent may not remove them: "
-    f"add to its ClusterRole {NEEDED_RULE}",
+    "ReadingForbidden",
+    f"the agent may not read admission policies: {_JOIN}, or add to its ClusterRole {NEEDED_RULE}",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class GuardSettings:
-    """Names of the agent, and whether it is to install anything."""
+    """Names of the agent, and whether join is to install anything."""
 
     agent_name: str
     agent_namespace: str
     install: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
-    """A policy as it was left: what was wanted, what the server made of it, and its UID."""
+@dataclass(slots=True)
+class _Finding:
+    """What one look found. layers: those in effect. by_policy: what is wrong, and with which."""
 
-    wanted: str
-    spec: str
-    uid: str
+    layers: set[str] = field(default_factory=set)
+    everywhere: list[Trouble] = field(default_factory=list)
+    by_policy: list[tuple[str, Trouble]] = field(default_factory=list)
+    is_confined: bool = False
+
+    def troubles(self, *, about_placement: bool) -> tuple[Trouble, ...]:
+        """Return what concerns pods and claims, or all the rest, each text once."""
+        found = [
+            trouble
+            for name, trouble in self.by_policy
+            if is_about_placement(name) is about_placement
+        ]
+        return tuple(dict.fromkeys((*self.everywhere, *found)))
 
 
 class PlacementGuard:
-    """Sole writer of the agent's admission policies.
+    """Reads the agent's admission policies, which are the administrator's, and says what holds.
 
     is_needed: whether there is anything to protect, or will be. watch: asked to follow the
-    policies of one kind; changes bring `EVERYTHING` up again. on_change: called when the
-    condition changed.
+    policies of one kind; changes bring `EVERYTHING` up again. on_change: called when a
+    condition changed. on_trouble: told once of each thing that is wrong.
     """
 
     def __init__(
@@ -131,6 +145,7 @@ class PlacementGuard:
         is_needed: Callable[[], bool],
         watch: Callable[[Resource], object],
         on_change: Callable[[], None],
+        on_trouble: Callable[[Trouble], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host = host
@@ -141,16 +156,23 @@ class PlacementGuard:
         self._is_needed = is_needed
         self._watch = watch
         self._on_change = on_change
+        self._on_trouble = on_trouble
         self._clock = clock
-        self._left: dict[str, _Left] = {}
-        self._written_at = float("-inf")
+        self._seen: frozenset[str] | None = None
+        self._changed_at = float("-inf")
+        self._told: frozenset[Trouble] = frozenset()
         self._is_plugin_on: bool | None = None
-        self._condition: Condition | None = None
+        self._placement: Condition | None = None
+        self._confinement: Condition | None = None
         self._settled = asyncio.Event()
 
     def condition(self) -> Condition | None:
         """Return PlacementEnforced, the same for all Clusters; None while it is not known."""
-        return self._condition
+        return self._placement
+
+    def confinement(self, _vc: VirtualCluster, _live: Object) -> list[Condition]:
+        """Return RightsConfined, the same for all Clusters; nothing while it is not known."""
+        return [self._confinement] if self._confinement is not None else []
 
     def is_undecided(self) -> bool:
         """Whether a new claim would tell more: PodNodeSelector shows in a claimed namespace."""
@@ -168,156 +190,148 @@ class PlacementGuard:
             )
 
     async def reconcile(self, _: str) -> Requeue:
-        """Install what is missing and find out what holds. Raises KubeError."""
+        """Read the policies and find out what holds. Raises KubeError."""
         served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
-        kinds = _served_kinds(served)
+        versions = served_versions(served)
         if not self._is_needed():
-            for trouble in await self._uninstall(served):
-                _log.warning("Leaving admission policies behind", extra={"reason": trouble.text})
             self._settled.set()
             return Requeue(LOOK_AGAIN_S)
-        layers: set[str] = set()
-        troubles = await self._arrange(kinds, served)
-        if VALIDATING in kinds:
-            unheard = await self._ask(self._owner(), kinds, layers)
-            is_as_wanted = not (unheard if self._settings.install else layers)
-            if not is_as_wanted and self._clock() - self._written_at < IN_EFFECT_WITHIN_S:
+        found = _Finding()
+        if VALIDATING not in versions:
+            found.everywhere.append(_NOT_SERVED)
+        else:
+            is_complete = await self._compare(served, versions, found)
+            unheard = await self._ask(versions, found)
+            is_recent = self._clock() - self._changed_at < IN_EFFECT_WITHIN_S
+            if is_recent and (unheard if is_complete else found.layers):
                 return Requeue(ASK_AGAIN_S)
-            troubles = troubles or unheard
+            if is_complete:
+                found.by_policy += unheard
         self._is_plugin_on = await self._ask_plugin()
         if self._is_plugin_on:
-            layers.add(POD_NODE_SELECTOR)
-        self._report(Enforcement(frozenset(layers), tuple(troubles)))
-        return Requeue(self._pause_s(troubles))
+            found.layers.add(POD_NODE_SELECTOR)
+        self._report(found)
+        return Requeue(self._pause_s(found))
 
-    async def _arrange(self, kinds: Mapping[str, str], served: ServedApis) -> list[Trouble]:
-        """Make the policies be there, or not, as the settings say; return what stood in the way."""
-        if VALIDATING not in kinds:
-            return [_NOT_SERVED if self._settings.install else _DISABLED]
-        if not self._settings.install:
-            return [_DISABLED, *await self._uninstall(served)]
-        try:
-            # As the server tells it to the policies; a credential may be changed at any time.
-            user = await user_name(self._host)
-        except ForbiddenError:
-            return [_NAMELESS]
-        return await self._install(self._owner(user), kinds, served)
+    def _owner(self) -> PolicyOwner:
+        return PolicyOwner(self._settings.agent_name, self._settings.agent_namespace, "")
 
-    def _owner(self, user: str = "") -> PolicyOwner:
-        return PolicyOwner(self._settings.agent_name, self._settings.agent_namespace, user)
-
-    def _pause_s(self, troubles: list[Trouble]) -> float:
+    def _pause_s(self, found: _Finding) -> float:
         if self.is_undecided() and self._some_namespaces():
             return UNDECIDED_S
-        return TROUBLED_S if troubles else LOOK_AGAIN_S
+        return TROUBLED_S if found.everywhere or found.by_policy else LOOK_AGAIN_S
 
-    def _report(self, enforcement: Enforcement) -> None:
-        condition = placement_enforced(enforcement)
-        if condition != self._condition:
-            self._condition = condition
-            extra = {"enforced": condition["status"], "reason": condition["message"]}
+    def _report(self, found: _Finding) -> None:
+        about_placement = found.troubles(about_placement=True)
+        about_rights = found.troubles(about_placement=False)
+        placement = placement_enforced(Enforcement(frozenset(found.layers), about_placement))
+        confinement = rights_confined(about_rights, is_confined=found.is_confined)
+        if (placement, confinement) != (self._placement, self._confinement):
+            self._placement, self._confinement = placement, confinement
+            extra = {"enforced": placement["status"], "reason": placement["message"]}
             _log.info("Reporting placement", extra=extra)
             self._on_change()
+        troubles = frozenset((*about_placement, *about_rights))
+        for trouble in (*about_placement, *about_rights):
+            if trouble not in self._told:
+                extra = {"reason": trouble.reason, "detail": trouble.text}
+                _log.warning("Finding an admission policy wrong", extra=extra)
+                self._on_trouble(trouble)
+        self._told = troubles
         self._settled.set()
 
     # --- policies ---------------------------------------------------------------------------
 
-    async def _install(
-        self, owner: PolicyOwner, kinds: Mapping[str, str], served: ServedApis
-    ) -> list[Trouble]:
-        wanted = policies.validating_policies(owner)
-        if MUTATING in kinds:
-            wanted += policies.mutating_policies(owner, kinds[MUTATING])
-        troubles: dict[Trouble, None] = {}
-        for policy in wanted:
-            resource = served.by_kind.get(gvk_of(policy))
-            if resource is None:
-                continue  # a server that has the policy has its binding, but for a moment
-            try:
-                trouble = await self._ensure(resource, policy)
-            except ForbiddenError:
-                trouble = _FORBIDDEN
-            except InvalidError as error:
-                text = f"the host does not take {_said(policy)}: {error}"
-                trouble = Trouble("PolicyRejected", text)
-            if trouble is None:
-                self._watch(resource)
-            else:
-                troubles[trouble] = None
-        return list(troubles)
-
-    async def _uninstall(self, served: ServedApis) -> list[Trouble]:
-        """Remove what we installed, now or in an earlier process."""
+    async def _compare(
+        self, served: ServedApis, versions: Mapping[str, str], found: _Finding
+    ) -> bool:
+        """Compare the policies with those that join makes; return whether there are any."""
         try:
-            removed = await remove_policies(self._host, served, self._settings.agent_name)
+            live = await self._read(served, versions)
         except ForbiddenError:
-            return [_REMOVAL_FORBIDDEN]
-        if removed:
-            _log.info("Removed admission policies", extra={"policies": ", ".join(removed)})
-            self._left.clear()
-            self._written_at = self._clock()
-        return []
+            found.everywhere.append(_FORBIDDEN)
+            return False
+        seen = frozenset(
+            f"{path} {obj['metadata']['resourceVersion']}" for path, obj in live.items()
+        )
+        if seen != self._seen:
+            self._seen, self._changed_at = seen, self._clock()
+        confines = resource_of(served, wanted_policies(self._owner(), versions)[0]).path(
+            name=self._owner().confines_policy
+        )
+        owner = owner_of(live.get(confines) or {})
+        if not live and not self._settings.install:
+            found.everywhere.append(_DISABLED)
+            return False
+        wanted = wanted_policies(owner or self._owner(), versions)
+        for policy in wanted:
+            name = policy["metadata"]["name"]
+            there = live.get(resource_of(served, policy).path(name=name))
+            trouble = _difference(policy, there)
+            if trouble is not None:
+                found.by_policy.append((name, trouble))
+        if owner is not None:
+            found.by_policy += await self._outdated(owner)
+        return bool(live)
 
-    async def _ensure(self, resource: Resource, wanted: Object) -> Trouble | None:
-        """Make one policy be there as wanted; a foreign one of that name is left alone."""
-        path = resource.path("", wanted["metadata"]["name"])
-        try:
-            live = await self._host.get(path)
-        except NotFoundError:
-            _log.info("Installing admission policy", extra={"policy": _said(wanted)})
-            self._note(path, wanted, await self._host.create(resource.path(), wanted))
-            return None
-        left = self._left.get(path)
-        if not self._is_ours(live, left):
-            text = (
-                f"{_said(wanted)} was not made by agent {self._settings.agent_name}: remove it, "
-                "and the agent makes its own"
-            )
-            return Trouble("ForeignPolicy", text)
-        if left != _left(wanted, live) or not self._has_mark(live):
-            metadata = {
-                **live["metadata"],
-                "labels": {**labels_of(live), **wanted["metadata"]["labels"]},
-            }
-            answer = await self._host.replace(path, {**wanted, "metadata": metadata})
-            if answer["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
-                _log.info("Restored admission policy", extra={"policy": _said(wanted)})
-                self._note(path, wanted, answer)
-            self._left[path] = _left(wanted, answer)
-        return None
+    async def _read(self, served: ServedApis, versions: Mapping[str, str]) -> dict[str, Object]:
+        """Return the policies of the names that ours have, by path, and follow them."""
+        live = {}
+        for policy in wanted_policies(self._owner(), versions):
+            resource = resource_of(served, policy)
+            path = resource.path(name=policy["metadata"]["name"])
+            try:
+                live[path] = await self._host.get(path)
+            except NotFoundError:
+                continue
+            finally:
+                self._watch(resource)
+        return live
 
-    def _is_ours(self, live: Object, left: _Left | None) -> bool:
-        """Whether we made it: by its mark, or, where that is gone, by what we remember."""
-        return self._has_mark(live) or (left is not None and left.uid == live["metadata"]["uid"])
-
-    def _has_mark(self, live: Object) -> bool:
-        return labels_of(live).get(AGENT_LABEL) == self._settings.agent_name
-
-    def _note(self, path: str, wanted: Object, answer: Object) -> None:
-        self._left[path] = _left(wanted, answer)
-        self._written_at = self._clock()
+    async def _outdated(self, owner: PolicyOwner) -> list[tuple[str, Trouble]]:
+        """Say what the policies do not know yet of who we are and what we serve."""
+        lacking = []
+        user = await user_name(self._host)
+        if owner.user != user:
+            lacking.append(f"hold {owner.user}, but the agent is {user} on the host")
+        clusters = [name for name in self._virtual_clusters if name not in owner.clusters]
+        if clusters:
+            lacking.append(f"do not know {', '.join(clusters)}")
+        keys = {key for vc in self._virtual_clusters.values() for key in group_labels(vc)}
+        if unguarded := sorted(keys.difference(owner.group_labels)):
+            lacking.append(f"leave Node label {', '.join(unguarded)} to the nodes")
+        return [
+            (owner.confines_policy, Trouble("PoliciesOutdated", f"the policies {what}: {_JOIN}"))
+            for what in lacking
+        ]
 
     # --- what holds -------------------------------------------------------------------------
 
-    async def _ask(
-        self, owner: PolicyOwner, kinds: Mapping[str, str], layers: set[str]
-    ) -> list[Trouble]:
-        """Add the policies that are in effect to `layers`; return what is said of the others."""
+    async def _ask(self, versions: Mapping[str, str], found: _Finding) -> list[tuple[str, Trouble]]:
+        """Note the policies that are in effect; return what is said of the others."""
+        owner = self._owner()
         unheard = []
         name = owner.placement_policy
         answer = await self._dry_run(policies.probe_pod(owner, name))
-        if isinstance(answer, str) and name in answer.partition(_POLICY_REFUSES)[2]:
-            layers.add(VALIDATING)
+        if isinstance(answer, str) and _is_refused_by(name, answer):
+            found.layers.add(VALIDATING)
         else:
             unheard.append(_not_in_effect(VALIDATING, name, answer))
-        refusal = await self._dry_run_claim(owner)
-        if owner.claims_policy not in (refusal or "").partition(_POLICY_REFUSES)[2]:
-            unheard.append(_not_in_effect(VALIDATING, owner.claims_policy, refusal))
-        if MUTATING in kinds:
+        own, foreign = owner.namespace, PROBED_NAMESPACE
+        for name, namespace, patch in (
+            (owner.claims_policy, own, policies.probe_claim(owner)),
+            (owner.confines_policy, foreign, probe_foreign()),
+        ):
+            refusal = await self._dry_run_patch(namespace, patch)
+            if not _is_refused_by(name, refusal or ""):
+                unheard.append(_not_in_effect(VALIDATING, name, refusal))
+            elif name == owner.confines_policy:
+                found.is_confined = True
+        if MUTATING in versions:
             name = owner.selector_policy
             answer = await self._dry_run(policies.probe_pod(owner, name))
             if policies.UNPLACED_LABEL in (dig(answer, "spec", "nodeSelector") or {}):
-                layers.add(MUTATING)
+                found.layers.add(MUTATING)
             else:
                 unheard.append(_not_in_effect(MUTATING, name, answer))
         return unheard
@@ -347,11 +361,11 @@ class PlacementGuard:
         ]
         return found[:PROBED_NAMESPACES]
 
-    async def _dry_run_claim(self, owner: PolicyOwner) -> str | None:
-        """Return how the server refuses a claim on our own namespace, None where it does not."""
-        path = f"/api/v1/namespaces/{owner.namespace}"
+    async def _dry_run_patch(self, namespace: str, patch: Object) -> str | None:
+        """Return how the server refuses to change a Namespace, None where it does not."""
+        path = f"/api/v1/namespaces/{namespace}"
         try:
-            await self._host.merge_patch(path, policies.probe_claim(owner), query={"dryRun": "All"})
+            await self._host.merge_patch(path, patch, query={"dryRun": "All"})
         except ApiError as error:
             return str(error)
         return None
@@ -365,29 +379,26 @@ class PlacementGuard:
             return str(error)
 
 
-def _served_kinds(served: ServedApis) -> dict[str, str]:
-    """Return the version to use of each kind of policy that the host serves."""
-    found = {}
-    for kind, versions in policies.VERSIONS.items():
-        for version in versions:
-            if GroupVersionKind(policies.GROUP, version, kind) in served.by_kind:
-                found[kind] = version
-                break
-    return found
+def _difference(wanted: Object, live: Object | None) -> Trouble | None:
+    """Say what is wrong with one policy or binding, None where it is as join makes it."""
+    said = f"{wanted['kind']} {wanted['metadata']['name']}"
+    if live is None:
+        return Trouble("PolicyMissing", f"{said} is not there: {_JOIN}")
+    if labels_of(live).get(AGENT_LABEL) != labels_of(wanted)[AGENT_LABEL]:
+        return Trouble("ForeignPolicy", f"{said} was not made by join: remove it, and {_JOIN}")
+    if not is_as_wanted(wanted, live):
+        return Trouble("PolicyChanged", f"{said} was changed and may be weaker: {_JOIN}")
+    return None
 
 
-def _left(wanted: Object, live: Object) -> _Left:
-    return _Left(digest(wanted), digest(live.get("spec")), live["metadata"]["uid"])
+def _is_refused_by(policy: str, answer: str) -> bool:
+    return policy in answer.partition(_POLICY_REFUSES)[2]
 
 
-def _said(policy: Object) -> str:
-    return f"{policy['kind']} {policy['metadata']['name']}"
-
-
-def _not_in_effect(kind: str, name: str, answer: Object | str | None) -> Trouble:
+def _not_in_effect(kind: str, name: str, answer: Object | str | None) -> tuple[str, Trouble]:
     said = f"refused for another reason: {answer}" if isinstance(answer, str) else "let through"
     text = (
         f"{kind} {name} is not in effect (a probe was {said}): see that the kube-apiserver does "
         "not disable the admission plugin of that name"
     )
-    return Trouble("PoliciesNotInEffect", text)
+    return name, Trouble("PoliciesNotInEffect", text)

@@ -1,13 +1,46 @@
-"""The admission policies that an agent left on the host, found by its mark and removed."""
+"""The admission policies of an agent: which a host should have, compared with what is there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import AGENT_LABEL
-from karmada_vc_agent.model.objects import GroupVersionKind
-from karmada_vc_agent.translation.admission_policies import GROUP, VERSIONS
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
+from karmada_vc_agent.translation.admission_guards import guard_policies
+from karmada_vc_agent.translation.admission_objects import GROUP, MUTATING, VERSIONS, PolicyOwner
+from karmada_vc_agent.translation.admission_policies import (
+    mutating_policies,
+    policies_about_claims,
+    policies_about_pods,
+)
+
+
+def served_versions(served: ServedApis) -> dict[str, str]:
+    """Return the version to use of each kind of policy that the host serves."""
+    found = {}
+    for kind, versions in VERSIONS.items():
+        for version in versions:
+            if GroupVersionKind(GROUP, version, kind) in served.by_kind:
+                found[kind] = version
+                break
+    return found
+
+
+def wanted_policies(owner: PolicyOwner, versions: Mapping[str, str]) -> list[Object]:
+    """Return all policies and bindings for a host, in the order in which to write them."""
+    changing = mutating_policies(owner, versions[MUTATING]) if MUTATING in versions else []
+    guards = guard_policies(owner)
+    return [*guards, *policies_about_claims(owner), *policies_about_pods(owner), *changing]
+
+
+def resource_of(served: ServedApis, policy: Object) -> Resource:
+    """Return where a policy or binding lives; a server that has the one has the other."""
+    gvk = gvk_of(policy)
+    plural = f"{gvk.kind.removesuffix('y').lower()}ies"
+    if gvk.kind.endswith("Binding"):
+        plural = f"{gvk.kind.lower()}s"
+    return served.by_kind.get(gvk) or Resource(gvk, plural, namespaced=False)
 
 
 async def remove_policies(host: ApiClient, served: ServedApis, agent: str) -> list[str]:

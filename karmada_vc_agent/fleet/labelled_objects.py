@@ -4,12 +4,14 @@ One list of metadata for each kind that the host serves: some sixty requests on 
 Kubernetes, answered from its watch cache. For what is done now and then.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
+from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.answers import decoded
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.objects import Object, parse_api_version
 
 PAGE_SIZE = "500"
@@ -30,21 +32,35 @@ def listed_resources(served: ServedApis) -> list[Resource]:
 
 
 async def labelled_objects(
-    host: ApiClient, served: ServedApis, selector: str
+    host: ApiClient,
+    served: ServedApis,
+    selector: str,
+    namespaces: Collection[str] | None = None,
 ) -> AsyncIterator[tuple[Resource, Object]]:
     """Yield resource and metadata of every object that matches a label selector.
 
-    A kind that cannot be listed (its server is away) is passed over; a missing right is not.
+    A kind that cannot be listed (its server is away) is passed over; a missing right is not,
+    unless `namespaces` are given: then what may not be listed everywhere is listed in these.
     Raises ForbiddenError, UnreachableError.
     """
+    query = {"labelSelector": selector}
     for resource in listed_resources(served):
-        try:
-            async for item in _listed(host, resource.path(), {"labelSelector": selector}):
-                yield resource, item
-        except ForbiddenError:
-            raise
-        except ApiError:
-            continue
+        paths = [resource.path()]
+        if namespaces is not None and not await _may_list(host, resource):
+            paths = [resource.path(name) for name in namespaces] if resource.namespaced else []
+        for path in paths:
+            try:
+                async for item in _listed(host, path, query):
+                    yield resource, item
+            except ForbiddenError:
+                if namespaces is None:
+                    raise
+            except ApiError:
+                continue
+
+
+async def _may_list(host: ApiClient, resource: Resource) -> bool:
+    return await may(host, Need("list", resource.gvk.group, resource.plural))
 
 
 async def objects_in(

@@ -12,7 +12,12 @@ from karmada_vc_agent.fleet.live_objects import LiveObjects, StoreOf
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+)
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, dig, gvk_of
 from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
@@ -158,6 +163,8 @@ class SharedObjects:
                     answer = await self._host.get(path, {"limit": "1"})
                 except NotFoundError:
                     return False  # not established: nothing could be made
+                except ForbiddenError:
+                    return True  # it came after `join`: nobody can look but an administrator
                 return bool(answer.get("items"))
         return True  # nothing is served, so nobody can look
 

@@ -9,7 +9,8 @@ from karmada_vc_agent.translation.refusal import Code
 EXECUTION = "execution-controller"
 WORK_STATUS = "work-status-controller"
 ESCAPES = "escape-detector"
-"""Not Karmada's: an event of ours that has no counterpart there."""
+POLICIES = "placement-guard"
+"""Not Karmada's: events of ours that have no counterpart there."""
 
 NORMAL = "Normal"
 WARNING = "Warning"
@@ -51,6 +52,10 @@ class WorkEvents:
     def escaped(self, involved: Object, text: str) -> None:
         """Say that a pod runs where it must not; involved: its Work, else its Cluster."""
         self._recorder.record(ESCAPES, involved, WARNING, "PodEscaped", text)
+
+    def policy_wrong(self, cluster: Object, reason: str, text: str) -> None:
+        """Say on a Cluster which admission policy is missing, or weaker than it was made."""
+        self._recorder.record(POLICIES, cluster, WARNING, reason, text)
 
     def applied(self, manifest: Object, cluster: str) -> None:
         """Tell the template that its object is on the host."""

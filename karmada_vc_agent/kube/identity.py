@@ -5,7 +5,7 @@ from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.objects import dig
 
 _SELF_SUBJECT_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-_SERVICE_ACCOUNT = "system:serviceaccount:"
+SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
 async def user_name(client: ApiClient) -> str:
@@ -17,7 +17,7 @@ async def user_name(client: ApiClient) -> str:
 
 def need_to_act_as(user: str) -> Need:
     """Return the right to impersonate a user; a ServiceAccount is one in its namespace."""
-    if not user.startswith(_SERVICE_ACCOUNT):
+    if not user.startswith(SERVICE_ACCOUNT):
         return Need("impersonate", "", "users", name=user)
-    namespace, _, name = user.removeprefix(_SERVICE_ACCOUNT).partition(":")
+    namespace, _, name = user.removeprefix(SERVICE_ACCOUNT).partition(":")
     return Need("impersonate", "", "serviceaccounts", namespace, name)

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.namespaced_watches import NamespacedWatches, WatchScope
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
@@ -21,7 +23,8 @@ class InformerSet:
 
     on_change: told of every change in any of them, except of what its own writer has
     observed already: that is as it was left, and to look at it again would find nothing.
-    indexes: those of each store. supervisor: keeps their reflectors running.
+    indexes: those of each store. supervisor: keeps their reflectors running. scope: where a
+    resource may be watched; None = everywhere.
     """
 
     def __init__(
@@ -31,6 +34,7 @@ class InformerSet:
         on_change: Callable[[Object | None, Object | None], None],
         indexes: Indexes | None = None,
         supervisor: Supervisor = ALONE,
+        scope: WatchScope | None = None,
     ) -> None:
         self._client = client
         self._query = query
@@ -38,7 +42,8 @@ class InformerSet:
         self._indexes = indexes
         self._supervisor = supervisor
         self._stores: dict[str, Store[Object]] = {}
-        self._reflectors: list[Reflector[Object]] = []
+        self._scope = scope
+        self._resources: list[tuple[Resource, Store[Object]]] = []
         self._asked_for = asyncio.Event()
 
     def store(self, resource: Resource) -> Store[Object] | None:
@@ -47,11 +52,10 @@ class InformerSet:
             return None
         path = resource.path()
         if path not in self._stores:
-            codec = RawCodec()
-            store = Store(codec, self._indexes)
+            store = Store(RawCodec(), self._indexes)
             store.add_handler(self._changed)
             self._stores[path] = store
-            self._reflectors.append(Reflector(self._client, path, codec, store, self._query))
+            self._resources.append((resource, store))
             self._asked_for.set()
         return self._stores[path]
 
@@ -67,13 +71,23 @@ class InformerSet:
         self._on_change(old, new)
 
     async def run(self) -> None:
-        """Run the reflectors asked for, until cancelled."""
+        """Follow the resources asked for, until cancelled."""
         running = 0
         async with asyncio.TaskGroup() as group:
             while True:
                 self._asked_for.clear()
-                for reflector in self._reflectors[running:]:
-                    name = f"reflector {reflector.path}"
-                    self._supervisor.start(group, "reflector", reflector.run, name)
-                running = len(self._reflectors)
+                for resource, store in self._resources[running:]:
+                    follow = partial(self._follow, resource, store)
+                    name = f"reflector {resource.path()}"
+                    self._supervisor.start(group, "reflector", follow, name)
+                running = len(self._resources)
                 await self._asked_for.wait()
+
+    async def _follow(self, resource: Resource, store: Store[Object]) -> None:
+        if self._scope is None or await self._scope.is_whole(resource):
+            path = resource.path()
+            await Reflector(self._client, path, RawCodec(), store, self._query).run()
+        else:
+            await NamespacedWatches(
+                self._client, resource, store, self._query, self._scope, self._supervisor
+            ).run()

@@ -4,6 +4,14 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.model.objects import Object
 
+NAMESPACE_ADMIN = "virtual-cluster-admin"
+"""The host's ClusterRole that stands for `cluster-admin` inside virtual clusters."""
+
+
+def namespace_role(agent: str) -> str:
+    """Return the ClusterRole that holds the agent's rights in a claimed namespace."""
+    return f"vc-agent:{agent}:namespace"
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:

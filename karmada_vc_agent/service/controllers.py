@@ -150,7 +150,12 @@ class Controllers:
             claims=common.stores.claims,
             cluster_scoped_kinds=common.settings.cluster_scoped_kinds,
             placement=self._placement.guard.condition,
-            more=(self._quotas.condition, common.agent_node.condition, self._group_trusted),
+            more=(
+                self._quotas.condition,
+                common.agent_node.condition,
+                self._group_trusted,
+                self._placement.guard.confinement,
+            ),
         )
         thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
         return ClusterStatusController(

@@ -10,10 +10,11 @@ from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.service.common import Common
 from karmada_vc_agent.service.triggers import Triggers
+from karmada_vc_agent.status.placement_enforced import Trouble
 
 
 class PlacementParts:
-    """Admission policies and the escape detector."""
+    """The guard that reads admission policies, and the escape detector."""
 
     def __init__(
         self,
@@ -24,6 +25,7 @@ class PlacementParts:
         registration: RegistrationController,
     ) -> None:
         config, stores, queues = common.config, common.stores, common.queues
+        self._common, self._events = common, events
         host, discovery = common.clients.host, common.discoveries.host
         self.policies = InformerSet(
             host,
@@ -43,6 +45,7 @@ class PlacementParts:
             ),
             watch=self.policies.store,
             on_change=triggers.placement_changed,
+            on_trouble=self._tell,
         )
         self.escapes = EscapeDetector(
             host,
@@ -60,3 +63,9 @@ class PlacementParts:
             events,
             lambda key: queues.escapes.add_after(key, SETTLES_S),
         )
+
+    def _tell(self, trouble: Trouble) -> None:
+        for name in self._common.virtual_clusters:
+            cluster = self._common.stores.clusters.ours(name)
+            if cluster is not None:
+                self._events.policy_wrong(cluster, trouble.reason, trouble.text)

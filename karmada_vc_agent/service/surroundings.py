@@ -1,5 +1,7 @@
 """The facts of this moment that a translation rests on."""
 
+from collections.abc import Callable
+
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.fleet.node_groups import NodeGroups
 from karmada_vc_agent.fleet.work_watches import WorkWatches
@@ -52,7 +54,9 @@ class SurroundingsNow:
         watches: WorkWatches,
         host_discovery: Discovery,
         node_groups: NodeGroups,
+        on_new_kinds: Callable[[], object],
     ) -> None:
+        self._on_new_kinds = on_new_kinds
         self._settings = settings
         self._stores = stores
         self._works = watches.works
@@ -83,4 +87,5 @@ class SurroundingsNow:
         served = self._discovery.served
         if self._admin_rules[0] is not served:
             self._admin_rules = (served, admin_rules(served.namespaced))
+            self._on_new_kinds()
         return self._admin_rules[1]

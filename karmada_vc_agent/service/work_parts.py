@@ -14,6 +14,7 @@ from karmada_vc_agent.fleet.hook_probes import HookProbes
 from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.interpreter_rules import InterpreterRules
 from karmada_vc_agent.fleet.manifests import Manifests
+from karmada_vc_agent.fleet.namespace_rights import NamespaceRights
 from karmada_vc_agent.fleet.node_groups import NodeGroups
 from karmada_vc_agent.fleet.served_kinds import ServedKinds
 from karmada_vc_agent.fleet.shared_names import NAME_INDEX, NameHolders, SharedNames
@@ -26,17 +27,19 @@ from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.namespaced_watches import WatchScope
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import tenancy
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.rbac import NAMESPACE_ADMIN
 from karmada_vc_agent.model.switches import (
     ENDPOINT_SLICE_COLLECT,
     MULTI_CLUSTER_SERVICE,
     SERVICE_EXPORT,
     WORK_STATUS,
 )
-from karmada_vc_agent.model.tenancy import Guard
+from karmada_vc_agent.model.tenancy import SHARED, Guard
 from karmada_vc_agent.script_runner import ScriptRunner
 from karmada_vc_agent.service.common import Common, now
 from karmada_vc_agent.service.stores import HOST_OBJECT_INDEXES
@@ -84,12 +87,15 @@ class WorkParts:
         self.interpreter_rules = InterpreterRules(
             hub, self.scripts.run, triggers.meaning_changed, common.supervisor
         )
+        self.scope = WatchScope(host, self._claimed)
+        common.stores.namespaces.add_handler(lambda _old, _new: self.scope.changed())
         self.informers = InformerSet(
             host,
             {"labelSelector": CLUSTER_LABEL},
             triggers.host_object_changed,
             {**HOST_OBJECT_INDEXES, NAME_INDEX: index_keys},
             common.supervisor,
+            self.scope,
         )
         self.group_informers = InformerSet(
             host, {}, triggers.group_changed, supervisor=common.supervisor
@@ -98,7 +104,12 @@ class WorkParts:
             common.discoveries.known, self.group_informers.store, common.stores.membership
         )
         self._surroundings = SurroundingsNow(
-            common.settings, common.stores, self.watches, common.discoveries.host, node_groups
+            common.settings,
+            common.stores,
+            self.watches,
+            common.discoveries.host,
+            node_groups,
+            lambda: common.queues.admin_role.add(NAMESPACE_ADMIN),
         )
 
     def _refuses_shared_hosts(self, cluster: str) -> bool:
@@ -147,6 +158,12 @@ class WorkParts:
             common.settings,
             lambda name: clusters.ours(name) is not None and not clusters.is_deleting(name),
             DefaultObjects(clients.host, self.store_of, common.settings),
+            NamespaceRights(
+                clients.host,
+                self.store_of,
+                common.config.agent_name,
+                follows_kinds=common.config.tenancy == SHARED,
+            ),
         )
         self.manifests = Manifests(
             host_objects,
@@ -224,6 +241,7 @@ class WorkParts:
                 find_on_host=common.discoveries.host.find,
                 around=self._surroundings.around,
                 enqueue=common.queues.services.add,
+                scope=self.scope,
             ),
         )
 
@@ -243,6 +261,11 @@ class WorkParts:
             self.shared_names,
         )
         return tuple(keeper.forget_cluster for keeper in keepers)
+
+    def _claimed(self) -> list[str]:
+        """Return the host namespaces of all virtual clusters served."""
+        claims = self._common.stores.claims
+        return [str(n) for vc in self._common.virtual_clusters for n in claims.of(vc).values()]
 
     def store_of(self, resource: Resource) -> Store[Object] | None:
         """Return what is known of our labelled objects of a resource."""

@@ -1,6 +1,7 @@
 """Admission policies that keep pods on their nodes and claims with the agent.
 
-Three policies of an agent, each with its bindings; a policy without a binding does nothing:
+`karmada-vc-agent join` installs them, as those of admission_guards.py. Three are here, each with
+its bindings; a policy without a binding does nothing:
 
     pod-placement        ValidatingAdmissionPolicy   refuses pods that do not select the nodes
     pod-node-selector    MutatingAdmissionPolicy     adds what pods do not select themselves
@@ -15,9 +16,6 @@ which even the agent may not claim.
 Source: rewriting-rules 3.5; expressions run on kube-apiserver 1.34.4.
 """
 
-import re
-from dataclasses import dataclass
-
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     CLUSTER_LABEL,
@@ -25,13 +23,18 @@ from karmada_vc_agent.model.domain import (
     NODE_SELECTOR_ANNOTATION,
 )
 from karmada_vc_agent.model.objects import Object, dig
-
-GROUP = "admissionregistration.k8s.io"
-VERSIONS = {
-    "ValidatingAdmissionPolicy": ("v1",),
-    "MutatingAdmissionPolicy": ("v1", "v1beta1", "v1alpha1"),
-}
-"""By preference. GA in 1.30 and 1.36; the older ones of the second are off by default."""
+from karmada_vc_agent.translation.admission_objects import (
+    MUTATING,
+    VALIDATING,
+    PolicyOwner,
+    binding,
+    claimed_selector,
+    exempt_user,
+    metadata_maps,
+    on,
+    policy_object,
+    quoted,
+)
 
 UNPLACED_LABEL = f"{DOMAIN}/unplaced"
 """Selected by pods of a namespace that does not say which nodes are its own: no node has it."""
@@ -40,33 +43,6 @@ _ANNOTATION = f"'{NODE_SELECTOR_ANNOTATION}'"
 _ANNOTATIONS = "namespaceObject.metadata.annotations"
 _IS_PLACED = f"has({_ANNOTATIONS}) && {_ANNOTATION} in {_ANNOTATIONS}"
 _HAS_SELECTOR = "has(object.spec.nodeSelector)"
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyOwner:
-    """Whose policies these are: the agent, its namespace, and its user name on the host."""
-
-    agent: str
-    namespace: str
-    user: str
-
-    @property
-    def placement_policy(self) -> str:
-        """Return the name of the policy that refuses pods."""
-        return self._name("pod-placement")
-
-    @property
-    def selector_policy(self) -> str:
-        """Return the name of the policy that changes pods."""
-        return self._name("pod-node-selector")
-
-    @property
-    def claims_policy(self) -> str:
-        """Return the name of the policy that protects namespaces."""
-        return self._name("namespace-claims")
-
-    def _name(self, policy: str) -> str:
-        return f"{policy}.{self.agent}.{DOMAIN}"
 
 
 def probe_pod(owner: PolicyOwner, policy: str) -> Object:
@@ -86,8 +62,7 @@ def protected_user(policy: Object) -> str:
     """Return who may change claims by a live policy about claims, "" where it does not say."""
     for condition in dig(policy, "spec", "matchConditions") or ():
         if condition.get("name") == _NOT_THE_AGENT:
-            match = _EXEMPT_USER.match(condition.get("expression") or "")
-            return re.sub(r"\\(.)", r"\1", match[1]) if match else ""
+            return exempt_user(condition.get("expression") or "")
     return ""
 
 
@@ -115,22 +90,28 @@ def bare_pod(name: str, namespace: str, node_selector: dict[str, str] | None = N
     }
 
 
-def validating_policies(owner: PolicyOwner) -> list[Object]:
-    """Return the policies that refuse, in the order in which they are to be written."""
+def policies_about_pods(owner: PolicyOwner) -> list[Object]:
+    """Return what refuses pods on foreign nodes, in the order in which it is to be written."""
     return [
-        _object(owner, "ValidatingAdmissionPolicy", "v1", owner.placement_policy, _placement()),
-        *_pod_bindings(owner, "ValidatingAdmissionPolicy", "v1", owner.placement_policy),
-        _object(owner, "ValidatingAdmissionPolicy", "v1", owner.claims_policy, _claims(owner)),
-        _binding(owner, "ValidatingAdmissionPolicy", "v1", owner.claims_policy, {}),
+        policy_object(owner, VALIDATING, "v1", owner.placement_policy, _placement()),
+        *_pod_bindings(owner, VALIDATING, "v1", owner.placement_policy),
+    ]
+
+
+def policies_about_claims(owner: PolicyOwner) -> list[Object]:
+    """Return what protects the claims, in the order in which it is to be written."""
+    return [
+        policy_object(owner, VALIDATING, "v1", owner.claims_policy, _claims(owner)),
+        binding(owner, VALIDATING, "v1", owner.claims_policy, {}),
     ]
 
 
 def mutating_policies(owner: PolicyOwner, version: str) -> list[Object]:
     """Return the policy that changes pods, with its bindings; version: one of the served ones."""
-    kind, name = "MutatingAdmissionPolicy", owner.selector_policy
+    name = owner.selector_policy
     return [
-        _object(owner, kind, version, name, _selector()),
-        *_pod_bindings(owner, kind, version, name),
+        policy_object(owner, MUTATING, version, name, _selector()),
+        *_pod_bindings(owner, MUTATING, version, name),
     ]
 
 
@@ -151,7 +132,7 @@ def _placement() -> Object:
     advice = "'add nodeSelector ' + variables.pairs.join(',') + ' to the pod or to what makes it'"
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _on("", "pods", "CREATE", "UPDATE"),
+        "matchConstraints": on("", "pods", "CREATE", "UPDATE"),
         "variables": [
             {"name": "pairs", "expression": f"{_IS_PLACED} ? {_pairs()} : []"},
             {"name": "same", "expression": f"request.operation == 'UPDATE' && ({new}) == ({old})"},
@@ -193,7 +174,7 @@ def _selector() -> Object:
     return {
         "failurePolicy": "Fail",
         "reinvocationPolicy": "IfNeeded",
-        "matchConstraints": _on("", "pods", "CREATE"),
+        "matchConstraints": on("", "pods", "CREATE"),
         "variables": [{"name": "pairs", "expression": pairs}],
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
     }
@@ -208,15 +189,6 @@ def _claims(owner: PolicyOwner) -> Object:
     whoever takes the labels off would not be seen.
     """
     kept = ("labels", "annotations")
-    maps = [
-        {
-            "name": f"{age}_{field}",
-            "expression": f"{obj} != null && has({obj}.metadata.{field})"
-            f" ? {obj}.metadata.{field} : {{}}",
-        }
-        for field in kept
-        for age, obj in (("old", "oldObject"), ("new", "object"))
-    ]
     ours = (
         f"'{CLUSTER_LABEL}' in m"
         f" && (!('{AGENT_LABEL}' in m) || m['{AGENT_LABEL}'] == '{owner.agent}')"
@@ -235,17 +207,17 @@ def _claims(owner: PolicyOwner) -> Object:
     )
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _on(
+        "matchConstraints": on(
             "", "namespaces", "CREATE", "UPDATE", "DELETE", also=("status", "finalize")
         ),
         "matchConditions": [
             {
                 "name": _NOT_THE_AGENT,
-                "expression": f"request.userInfo.username != '{_quoted(owner.user)}'"
+                "expression": f"request.userInfo.username != '{quoted(owner.user)}'"
                 f" || request.name == '{owner.namespace}'",
             }
         ],
-        "variables": [*maps, {"name": "claimed", "expression": claimed}],
+        "variables": [*metadata_maps(), {"name": "claimed", "expression": claimed}],
         "validations": [
             {
                 "expression": f"!variables.claimed || request.operation != 'DELETE' && {same}",
@@ -257,7 +229,6 @@ def _claims(owner: PolicyOwner) -> Object:
 
 _OLD_AND_NEW = ("oldObject", "object")
 _NOT_THE_AGENT = "not-the-agent"
-_EXEMPT_USER = re.compile(r"request\.userInfo\.username != '((?:[^'\\]|\\.)*)'")
 
 
 def _pairs() -> str:
@@ -268,27 +239,16 @@ def _is_ours(key: str) -> str:
     return f"{key}.startsWith('{DOMAIN}/') || {key} == {_ANNOTATION}"
 
 
-def _quoted(text: str) -> str:
-    """Return a text as it stands between single quotes in CEL."""
-    return text.replace("\\", "\\\\").replace("'", "\\'")
-
-
-# --- how they are wrapped ---------------------------------------------------------------
+# --- how they are bound -----------------------------------------------------------------
 
 
 def _pod_bindings(owner: PolicyOwner, kind: str, version: str, policy: str) -> list[Object]:
-    claimed = {
-        "matchExpressions": [
-            {"key": CLUSTER_LABEL, "operator": "Exists"},
-            {"key": AGENT_LABEL, "operator": "In", "values": [owner.agent]},
-        ]
-    }
     own = {"matchLabels": {"kubernetes.io/metadata.name": owner.namespace}}
-    probes = _on("", "pods", "CREATE")["resourceRules"]
+    probes = on("", "pods", "CREATE")["resourceRules"]
     probes[0]["resourceNames"] = [_probe_name(policy)]
     return [
-        _binding(owner, kind, version, policy, {"namespaceSelector": claimed}),
-        _binding(
+        binding(owner, kind, version, policy, {"namespaceSelector": claimed_selector(owner)}),
+        binding(
             owner,
             kind,
             version,
@@ -301,35 +261,3 @@ def _pod_bindings(owner: PolicyOwner, kind: str, version: str, policy: str) -> l
 
 def _probe_name(policy: str) -> str:
     return f"probe.{policy}"
-
-
-def _binding(
-    owner: PolicyOwner, kind: str, version: str, policy: str, match: Object, name: str = ""
-) -> Object:
-    spec: Object = {"policyName": policy}
-    if match:
-        spec["matchResources"] = match
-    if kind == "ValidatingAdmissionPolicy":
-        spec["validationActions"] = ["Deny"]
-    return _object(owner, f"{kind}Binding", version, name or policy, spec)
-
-
-def _object(owner: PolicyOwner, kind: str, version: str, name: str, spec: Object) -> Object:
-    return {
-        "apiVersion": f"{GROUP}/{version}",
-        "kind": kind,
-        "metadata": {"name": name, "labels": {AGENT_LABEL: owner.agent}},
-        "spec": spec,
-    }
-
-
-def _on(group: str, plural: str, *operations: str, also: tuple[str, ...] = ()) -> Object:
-    """Return matchConstraints for a resource and some of its subresources."""
-    rule = {
-        "apiGroups": [group],
-        "apiVersions": ["v1"],
-        "resources": [plural, *(f"{plural}/{subresource}" for subresource in also)],
-        "operations": list(operations),
-        "scope": "*",
-    }
-    return {"resourceRules": [rule]}

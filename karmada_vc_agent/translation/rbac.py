@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
+from karmada_vc_agent.model.rbac import NAMESPACE_ADMIN
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.kind_policy import (
     CLUSTER_ROLE,
@@ -18,7 +19,7 @@ from karmada_vc_agent.translation.kind_policy import (
 from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
-VIRTUAL_CLUSTER_ADMIN = "virtual-cluster-admin"
+VIRTUAL_CLUSTER_ADMIN = NAMESPACE_ADMIN
 
 _CLUSTER_ADMIN = "cluster-admin"
 _HOST_BUILT_INS = frozenset({"admin", "edit", "view"})

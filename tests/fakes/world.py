@@ -24,6 +24,7 @@ from karmada_vc_agent.fleet.host_objects import HostObjects
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, cluster_id
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.fleet.namespace_rights import NamespaceRights
 from karmada_vc_agent.fleet.shared_names import NAME_INDEX, SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.fleet.work_bounds import WorkBounds
@@ -32,6 +33,7 @@ from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.works import Works, is_of_cluster, namespaces_used
 from karmada_vc_agent.interpretation.hooks import HookLevel
 from karmada_vc_agent.interpretation.interpreter import Interpreter
+from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
 from karmada_vc_agent.kube.discovery import Discovery, Resource
@@ -63,6 +65,16 @@ def fill(store: Store[Any], codec: Codec[Any], server: FakeApiServer, path: str)
     store.replace_all(page.items, page.resource_version)
 
 
+class _AllRights(NamespaceRights):
+    """An agent that runs with rights of its own, which no binding has to give."""
+
+    async def ensure(self, *_: object) -> None:
+        pass
+
+    async def give_up(self, *_: object) -> None:
+        pass
+
+
 class World:
     """Hub and host with two virtual clusters, branch-a and branch-b, unless told otherwise."""
 
@@ -73,6 +85,7 @@ class World:
         self.hub_client: ApiClient = hub.client("hub")
         self.host_client: ApiClient = host.client("host")
         self.virtual_clusters = {vc.name: vc for vc in virtual_clusters}
+        host.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS_PATH, times=10_000)
         self.settings = TranslationSettings(agent_name=AGENT)
         self.cluster_store: Store[Object] = Store(ClusterCodec())
         self.clusters = HubClusters(self.cluster_store, HOST_UID, self.virtual_clusters)
@@ -104,6 +117,7 @@ class World:
             self.settings,
             lambda name: self.clusters.ours(name) is not None,
             DefaultObjects(self.host_client, self.store_of, self.settings),
+            _AllRights(self.host_client, self.store_of, AGENT, follows_kinds=True),
         )
         self.seconds = 0.0
         self.divisions = Divisions(lambda: self.seconds)

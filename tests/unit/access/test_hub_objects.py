@@ -59,6 +59,7 @@ def test_works_are_bound_inside_each_execution_namespace() -> None:
 
 def test_execution_namespaces_are_made_as_karmada_makes_them() -> None:
     made = [obj for obj in hub_objects(ACCESS) if obj["kind"] == "Namespace"]
+    assert made.pop(0)["metadata"] == {"name": "karmada-cluster"}
     assert [obj["metadata"]["labels"] for obj in made] == [{"karmada.io/system": "true"}] * 2
 
 

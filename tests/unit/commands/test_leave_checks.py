@@ -84,7 +84,8 @@ async def test_whatever_there_is_of_a_name_makes_it_known(
 async def test_name_in_the_role_of_the_agent_is_known(
     host: FakeApiServer,
 ) -> None:
-    host.seed(hub_objects(HubAccess("agent", ("branch-a",)))[0])  # the one that serves roles
+    objects = hub_objects(HubAccess("agent", ("branch-a",)))
+    host.seed(next(obj for obj in objects if obj["kind"] == "ClusterRole"))
     hub = host.client("hub")
     await check_known(LEAVING, NOTHING, hub, None)
     for name in ("branch-b", "kube-system"):

@@ -10,10 +10,10 @@ from karmada_vc_agent.commands.protected_claims import claims_user, give_up_poli
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.translation.admission_objects import GROUP, PolicyOwner
 from karmada_vc_agent.translation.admission_policies import (
-    GROUP,
-    PolicyOwner,
-    validating_policies,
+    policies_about_claims,
+    policies_about_pods,
 )
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -34,7 +34,9 @@ def protected(host: FakeApiServer) -> FakeApiServer:
     for plural, end in (("policies", "Policy"), ("policybindings", "PolicyBinding")):
         resource, kind = f"validatingadmission{plural}", f"ValidatingAdmission{end}"
         host.storage.served.append(Served(f"{GROUP}/v1", resource, kind, namespaced=False))
-    host.seed(objects.namespace("agents"), *validating_policies(OWNER))
+    host.seed(
+        objects.namespace("agents"), *policies_about_claims(OWNER), *policies_about_pods(OWNER)
+    )
     return host
 
 
@@ -160,7 +162,7 @@ async def test_policies_stay_while_another_virtual_cluster_has_namespaces(
 async def test_policies_of_another_agent_are_not_touched(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
-    protected.seed(*validating_policies(PolicyOwner("other", "others", "x")))
+    protected.seed(*policies_about_claims(PolicyOwner("other", "others", "x")))
     await give_up_policies(client, "agents", "agent", "branch-a", lambda _: None)
     assert {labels["metadata"]["labels"][AGENT_LABEL] for labels in protected.listed(POLICIES)} == {
         "other"

@@ -1,6 +1,7 @@
 """PlacementGuard: what it installs, restores and leaves alone; what it finds out by dry runs."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,12 +16,13 @@ from karmada_vc_agent.controllers.placement_guard import (
     GuardSettings,
     PlacementGuard,
 )
+from karmada_vc_agent.fleet.installed_policies import wanted_policies
 from karmada_vc_agent.kube.discovery import Discovery
-from karmada_vc_agent.kube.errors import ConflictError
-from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.translation.admission_policies import UNPLACED_LABEL, PolicyOwner
+from karmada_vc_agent.status.placement_enforced import Trouble
+from karmada_vc_agent.translation.admission_objects import PolicyOwner
+from karmada_vc_agent.translation.admission_policies import UNPLACED_LABEL, mutating_policies
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.storage import Place, StatusError
@@ -29,11 +31,14 @@ from tests.fakes.world import AGENT, World, new_world
 
 GROUP = "admissionregistration.k8s.io"
 HOME = "agents"
-OWNER = PolicyOwner(AGENT, HOME, "the-agent")
+OWNER = PolicyOwner(
+    AGENT, HOME, "the-agent", clusters=("branch-a", "branch-b"), group_labels=("branch",)
+)
 POLICIES = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
 BINDINGS = f"/apis/{GROUP}/v1/validatingadmissionpolicybindings"
 MUTATING = f"/apis/{GROUP}/v1beta1/mutatingadmissionpolicies"
 PLACEMENT = f"{POLICIES}/{OWNER.placement_policy}"
+CONFINES = f"{POLICIES}/{OWNER.confines_policy}"
 PODS = "/api/v1/namespaces/edge-v-branch-a/pods"
 
 
@@ -56,7 +61,9 @@ class Setting:
     is_slow: it heeds them after they were deleted. has_plugin: PodNodeSelector is on.
     """
 
-    def __init__(self, world: World, *, install: bool = True, reviews: int = 1000) -> None:
+    def __init__(
+        self, world: World, owner: PolicyOwner | None = None, *, install: bool = True
+    ) -> None:
         self.world = world
         self.clock = Clock()
         self.acts_on = {"Validating", "Mutating"}
@@ -66,11 +73,15 @@ class Setting:
         self.is_needed = True
         self.watched: set[str] = set()
         self.changes: list[Condition | None] = []
+        self.told: list[Trouble] = []
         host = world.host
         host.storage.served += kinds("Validating", "v1")
+        host.seed(objects.namespace("kube-system"))
         review: bytes = b'{"status": {"userInfo": {"username": "the-agent"}}}'
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-        host.answer(review, 201, path=path, times=reviews)
+        host.answer(review, 201, path=path, times=1000)
+        if owner is not None:
+            host.seed(*wanted_policies(owner, {"ValidatingAdmissionPolicy": "v1"}))
         host.admission.append(self._admit)
         self.guard = PlacementGuard(
             world.host_client,
@@ -81,12 +92,15 @@ class Setting:
             is_needed=lambda: self.is_needed,
             watch=lambda resource: self.watched.add(resource.gvk.kind),
             on_change=lambda: self.changes.append(self.guard.condition()),
+            on_trouble=self.told.append,
             clock=self.clock,
         )
 
     def _admit(self, place: Place, pod: Object) -> Object:
         if (place.served.kind, place.name) == ("Namespace", HOME):
             self._refuse_as(OWNER.claims_policy)
+        if (place.served.kind, place.name) == ("Namespace", "kube-system"):
+            self._refuse_as(OWNER.confines_policy)
         if place.served.kind != "Pod":
             return pod
         selector = pod["spec"].get("nodeSelector") or {}
@@ -111,6 +125,17 @@ class Setting:
         self.world.forget_requests()
         return (await self.guard.reconcile(EVERYTHING)).after_s
 
+    async def settle(self) -> None:
+        """Look until time to take effect is over."""
+        await self.look()
+        self.clock.advance(IN_EFFECT_WITHIN_S)
+        await self.look()
+
+    def confined(self) -> tuple[str, str, str]:
+        vc = next(iter(self.world.virtual_clusters.values()))
+        [condition] = self.guard.confinement(vc, {})
+        return condition["status"], condition["reason"], condition["message"]
+
     def written(self) -> list[str]:
         writes = [r for r in self.world.host.writes() if r.path.startswith(f"/apis/{GROUP}")]
         return [f"{request.method} {request.path.rsplit('/', 1)[-1]}" for request in writes]
@@ -124,7 +149,7 @@ class Setting:
 @pytest.fixture
 async def setting(world: World) -> Setting:
     world.host.seed(objects.namespace(HOME), objects.claimed())
-    return Setting(world)
+    return Setting(world, OWNER)
 
 
 @pytest.fixture
@@ -135,122 +160,74 @@ async def idle() -> AsyncIterator[Setting]:
         yield Setting(world, install=False)
 
 
-async def test_policies_are_installed_watched_and_reported(setting: Setting) -> None:
+async def test_policies_are_read_watched_and_reported(setting: Setting) -> None:
     assert await setting.look() == LOOK_AGAIN_S
-    assert len(setting.world.host.listed(POLICIES)) == 2
-    assert len(setting.world.host.listed(BINDINGS)) == 3
+    assert setting.written() == []
     assert setting.watched == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     assert setting.found() == ("True", "PodsKept", "held by ValidatingAdmissionPolicy")
+    assert setting.confined()[:2] == ("True", "PoliciesInPlace")
+    assert setting.told == []
 
 
-async def test_nothing_is_written_and_told_twice(setting: Setting) -> None:
+async def test_nothing_is_told_twice(setting: Setting) -> None:
+    setting.world.host.remove(PLACEMENT)
+    setting.unheeded = {OWNER.placement_policy}
+    await setting.settle()
     await setting.look()
-    await setting.look()
-    assert setting.written() == []
     assert len(setting.changes) == 1
+    assert [trouble.reason for trouble in setting.told] == ["PolicyMissing"]
 
 
-async def test_a_new_process_writes_the_same_and_changes_nothing(setting: Setting) -> None:
-    await setting.look()
-    before = setting.world.host.listed(POLICIES)
-    await Setting(setting.world).look()
-    assert setting.world.host.listed(POLICIES) == before
-
-
-async def test_a_mutating_policy_is_installed_in_the_version_that_is_served(
-    setting: Setting,
-) -> None:
+async def test_a_mutating_policy_counts_in_the_version_that_is_served(setting: Setting) -> None:
     setting.world.host.storage.served += kinds("Mutating", "v1beta1")
+    setting.world.host.seed(*mutating_policies(OWNER, "v1beta1"))
     await setting.look()
-    assert len(setting.world.host.listed(MUTATING)) == 1
     assert setting.found()[2] == "held by MutatingAdmissionPolicy, ValidatingAdmissionPolicy"
 
 
-async def test_a_deleted_policy_comes_back(setting: Setting) -> None:
+@pytest.mark.parametrize(
+    ("policy", "is_about_placement"),
+    [(OWNER.placement_policy, True), (OWNER.confines_policy, False)],
+)
+async def test_a_policy_that_is_missing_or_weaker_is_told_and_left(
+    setting: Setting, policy: str, *, is_about_placement: bool
+) -> None:
+    path = f"{POLICIES}/{policy}"
+    found = setting.found if is_about_placement else setting.confined
+    spec = setting.world.host.live(path)["spec"]
+    setting.world.host.change(path, spec={**spec, "failurePolicy": "Ignore"})
     await setting.look()
-    setting.world.host.remove(PLACEMENT)
+    assert f"{policy} was changed and may be weaker: run karmada-vc-agent join" in found()[2]
+    setting.world.host.remove(path)
     await setting.look()
-    assert setting.written() == ["POST validatingadmissionpolicies"]
-    assert setting.world.host.live(PLACEMENT)["spec"]["failurePolicy"] == "Fail"
+    assert f"{policy} is not there: run karmada-vc-agent join" in found()[2]
+    assert setting.written() == []
 
 
-async def test_a_changed_policy_is_set_right(setting: Setting) -> None:
-    await setting.look()
-    before = setting.world.host.live(PLACEMENT)["spec"]
-    setting.world.host.change(PLACEMENT, spec={**before, "failurePolicy": "Ignore"})
-    await setting.look()
-    assert setting.world.host.live(PLACEMENT)["spec"] == before
-
-
-async def test_a_policy_of_an_older_agent_is_replaced(setting: Setting) -> None:
-    older = {
-        "apiVersion": f"{GROUP}/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": OWNER.placement_policy, "labels": {AGENT_LABEL: AGENT, "kept": "yes"}},
-        "spec": {"validations": [{"expression": "true"}]},
-    }
-    setting.world.host.seed(older)
-    await setting.look()
-    live = setting.world.host.live(PLACEMENT)
-    assert len(live["spec"]["validations"]) == 3
-    assert live["metadata"]["labels"]["kept"] == "yes"
-
-
-async def test_a_policy_that_lost_its_mark_is_still_ours(setting: Setting) -> None:
-    await setting.look()
+async def test_a_foreign_policy_is_told(setting: Setting) -> None:
     metadata = {**setting.world.host.live(PLACEMENT)["metadata"], "labels": {}}
-    setting.world.host.change(PLACEMENT, metadata=metadata, spec={})
+    setting.world.host.change(PLACEMENT, metadata=metadata)
     await setting.look()
-    live = setting.world.host.live(PLACEMENT)
-    assert live["metadata"]["labels"] == {AGENT_LABEL: AGENT}
-    assert live["spec"]["failurePolicy"] == "Fail"
+    assert f"{OWNER.placement_policy} was not made by join" in setting.found()[2]
 
 
-async def test_a_foreign_policy_is_left_and_reported(setting: Setting) -> None:
-    foreign = {
-        "apiVersion": f"{GROUP}/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": OWNER.placement_policy},
-        "spec": {"validations": []},
-    }
-    setting.world.host.seed(foreign)
-    setting.acts_on = set()
-    assert await setting.look() == ASK_AGAIN_S
-    setting.clock.advance(IN_EFFECT_WITHIN_S)
-    assert await setting.look() == TROUBLED_S
-    assert setting.world.host.live(PLACEMENT)["spec"] == {"validations": []}
-    status, reason, message = setting.found()
-    assert (status, reason) == ("False", "ForeignPolicy")
-    assert f"{OWNER.placement_policy} was not made by agent {AGENT}" in message
-
-
-async def test_missing_rights_are_reported_with_the_rule_to_add(setting: Setting) -> None:
-    for path in (POLICIES, BINDINGS):
-        setting.world.host.fail(403, "Forbidden", method="POST", path=path, times=100)
-    assert await setting.look() == TROUBLED_S
-    status, reason, message = setting.found()
-    assert (status, reason) == ("False", "InstallationForbidden")
-    assert message.endswith(str(NEEDED_RULE))
-    assert setting.watched == set()
-
-
-async def test_a_policy_that_the_host_does_not_take_is_reported(setting: Setting) -> None:
-    setting.world.host.storage.served += kinds("Mutating", "v1beta1")
-    setting.world.host.fail(
-        422, "Invalid", method="POST", path=MUTATING, message="no such function"
-    )
+async def test_policies_for_another_user_or_other_groups_are_told(world: World) -> None:
+    world.host.seed(objects.namespace(HOME), objects.claimed())
+    older = replace(OWNER, user="somebody", clusters=(), group_labels=())
+    setting = Setting(world, older)
     await setting.look()
-    setting.clock.advance(IN_EFFECT_WITHIN_S)
-    setting.acts_on = {"Validating"}
-    setting.world.host.fail(
-        422, "Invalid", method="POST", path=MUTATING, message="no such function"
-    )
-    await setting.look()
-    status, _, message = setting.found()
-    assert status == "True"
-    assert message.endswith(
-        f"the host does not take MutatingAdmissionPolicy {OWNER.selector_policy}: no such function"
-    )
+    status, reason, message = setting.confined()
+    assert (status, reason) == ("False", "PoliciesOutdated")
+    for text in ("hold somebody, but the agent is the-agent", "do not know", "Node label branch"):
+        assert text in message
+
+
+async def test_an_agent_that_may_not_read_policies_says_which_rule_it_lacks(
+    setting: Setting,
+) -> None:
+    setting.world.host.fail(403, "Forbidden", path=CONFINES, times=10)
+    await setting.settle()
+    assert str(NEEDED_RULE) in setting.confined()[2]
 
 
 async def test_a_host_without_policies_is_reported(setting: Setting) -> None:
@@ -260,94 +237,27 @@ async def test_a_host_without_policies_is_reported(setting: Setting) -> None:
     assert setting.found()[:2] == ("False", "PoliciesNotServed")
 
 
-async def test_nothing_is_installed_when_the_settings_say_so(idle: Setting) -> None:
+async def test_settings_that_want_no_policies_are_told_apart(idle: Setting) -> None:
     await idle.look()
-    assert idle.written() == []
     assert idle.found()[:2] == ("False", "InstallationDisabled")
+    assert idle.confined()[:2] == ("False", "InstallationDisabled")
 
 
-@pytest.fixture
-async def unwilling(setting: Setting) -> Setting:
-    """Return a guard that is told not to install, where an earlier process did."""
-    await setting.look()
-    setting.world.host.admission.clear()
-    setting.world.host.storage.served = setting.world.host.storage.served[:-2]
-    return Setting(setting.world, install=False)
-
-
-def unmark(world: World) -> None:
-    """Make the policies look like those of somebody else."""
-    for path in (POLICIES, BINDINGS):
-        for policy in world.host.listed(path):
-            name = policy["metadata"]["name"]
-            world.host.change(f"{path}/{name}", metadata={**policy["metadata"], "labels": {}})
-
-
-async def test_policies_of_an_earlier_process_go_when_they_are_not_wanted(
-    unwilling: Setting,
-) -> None:
-    assert await unwilling.look() == TROUBLED_S
-    assert unwilling.world.host.listed(POLICIES) == unwilling.world.host.listed(BINDINGS) == []
-    assert [text.partition(" ")[0] for text in unwilling.written()] == ["DELETE"] * 5
-    assert unwilling.found()[:2] == ("False", "InstallationDisabled")
-
-
-async def test_policies_that_are_gone_are_not_told_to_hold(
-    unwilling: Setting,
-) -> None:
+async def test_policies_that_are_gone_are_not_told_to_hold(idle: Setting) -> None:
     """A server goes by a policy for a moment after it was deleted."""
-    unwilling.is_slow = True
-    assert await unwilling.look() == ASK_AGAIN_S
-    assert unwilling.guard.condition() is None
-    unwilling.is_slow = False
-    await unwilling.look()
-    assert unwilling.found()[0] == "False"
+    idle.is_slow = True
+    assert await idle.look() == ASK_AGAIN_S
+    assert idle.guard.condition() is None
+    idle.is_slow = False
+    await idle.look()
+    assert idle.found()[0] == "False"
 
 
-async def test_policies_of_somebody_else_stay_and_count(unwilling: Setting) -> None:
-    unmark(unwilling.world)
-    await unwilling.look()
-    assert unwilling.written() == []
-    assert unwilling.found()[0] == "True"
-
-
-async def test_policies_that_cannot_be_removed_are_reported(unwilling: Setting) -> None:
-    unwilling.world.host.fail(403, "Forbidden", method="GET", path=BINDINGS)
-    await unwilling.look()
-    message = unwilling.found()[2]
-    assert "installPolicies is false" in message
-    assert message.endswith(str(NEEDED_RULE))
-
-
-async def test_policies_go_with_the_last_virtual_cluster(setting: Setting) -> None:
-    await setting.look()
+async def test_an_agent_without_virtual_clusters_waits_for_nothing(setting: Setting) -> None:
     setting.is_needed = False
-    assert await setting.look() == LOOK_AGAIN_S
-    assert setting.world.host.listed(POLICIES) == setting.world.host.listed(BINDINGS) == []
-    setting.is_needed = True
     await setting.look()
-    assert len(setting.world.host.listed(POLICIES)) == 2
-
-
-async def test_an_agent_without_virtual_clusters_installs_nothing_and_waits_for_nothing(
-    setting: Setting, caplog: pytest.LogCaptureFixture
-) -> None:
-    setting.is_needed = False
-    setting.world.host.fail(403, "Forbidden", method="GET", path=BINDINGS)
-    await setting.look()
-    assert setting.written() == []
     await setting.guard.wait_settled(0.0)
-    assert "Leaving admission policies behind" in caplog.text
-
-
-async def test_an_agent_that_may_not_know_its_name_installs_nothing(world: World) -> None:
-    world.host.seed(objects.namespace(HOME))
-    nameless = Setting(world, reviews=0)
-    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-    world.host.fail(403, "Forbidden", path=path, times=2)
-    await nameless.look()
-    assert nameless.written() == []
-    assert "resources: [selfsubjectreviews]" in nameless.found()[2]
+    assert setting.guard.condition() is None
 
 
 async def test_claims_that_are_not_protected_are_reported(setting: Setting) -> None:
@@ -407,7 +317,7 @@ async def test_a_namespace_that_refuses_for_another_reason_decides_nothing(
 
 async def test_nobody_is_asked_about_the_plugin_before_there_is_a_namespace(world: World) -> None:
     world.host.seed(objects.namespace(HOME))
-    setting = Setting(world)
+    setting = Setting(world, OWNER)
     assert await setting.look() == LOOK_AGAIN_S
     assert setting.guard.is_undecided()
 
@@ -427,11 +337,3 @@ async def test_workloads_do_not_wait_for_ever(
 ) -> None:
     await setting.guard.wait_settled(10.0)
     assert "before admission policies are in effect" in caplog.text
-
-
-async def test_a_lost_race_is_left_to_the_queue(setting: Setting) -> None:
-    await setting.look()
-    setting.world.host.change(PLACEMENT, spec={})
-    setting.world.host.fail(409, "Conflict", method="PUT", path=PLACEMENT)
-    with pytest.raises(ConflictError):
-        await setting.look()

@@ -5,7 +5,13 @@ import pytest
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation import admission_policies as policies
-from karmada_vc_agent.translation.admission_policies import PolicyOwner
+from karmada_vc_agent.translation.admission_guards import guard_policies
+from karmada_vc_agent.translation.admission_objects import (
+    VERSIONS,
+    PolicyOwner,
+    is_as_wanted,
+    owner_of,
+)
 
 OWNER = PolicyOwner("agent-1", "agents", "system:serviceaccount:agents:agent-1")
 
@@ -15,7 +21,12 @@ def named(objects: list[Object]) -> dict[tuple[str, str], Object]:
 
 
 def everything(owner: PolicyOwner = OWNER) -> list[Object]:
-    return [*policies.validating_policies(owner), *policies.mutating_policies(owner, "v1beta1")]
+    return [
+        *guard_policies(owner),
+        *policies.policies_about_claims(owner),
+        *policies.policies_about_pods(owner),
+        *policies.mutating_policies(owner, "v1beta1"),
+    ]
 
 
 def test_no_policy_is_without_a_binding_and_none_comes_after_its_binding() -> None:
@@ -76,7 +87,7 @@ def test_only_validating_bindings_say_what_to_do() -> None:
         assert actions == wanted
 
 
-@pytest.mark.parametrize("version", policies.VERSIONS["MutatingAdmissionPolicy"])
+@pytest.mark.parametrize("version", VERSIONS["MutatingAdmissionPolicy"])
 def test_mutating_policies_are_written_in_the_version_that_is_served(version: str) -> None:
     found = {obj["apiVersion"] for obj in policies.mutating_policies(OWNER, version)}
     assert found == {f"admissionregistration.k8s.io/{version}"}
@@ -111,7 +122,7 @@ def test_the_account_of_the_agent_can_be_read_from_its_policy(user: str) -> None
     owner = PolicyOwner("agent-1", "agents", user)
     found = {
         obj["metadata"]["name"]: policies.protected_user(obj)
-        for obj in policies.validating_policies(owner)
+        for obj in everything(owner)
         if obj["kind"] == "ValidatingAdmissionPolicy"
     }
     assert found[owner.claims_policy] == user
@@ -138,3 +149,35 @@ def test_every_pod_of_a_probe_is_allowed_in_the_strictest_namespaces() -> None:
     assert spec["securityContext"]["runAsNonRoot"] is True
     [container] = spec["containers"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_what_a_policy_was_made_for_can_be_read_from_it() -> None:
+    owner = PolicyOwner("a", "n", "u", ("x", "y"), ("branch",), ("s",), "-", cluster_first=True)
+    assert owner_of(everything(owner)[0]) == owner
+    for broken in ({}, {"metadata": {"annotations": {f"{AGENT_LABEL}": "[1"}}}):
+        assert owner_of(broken) is None
+
+
+def test_any_change_of_a_policy_is_seen_and_what_a_server_fills_in_is_none() -> None:
+    for wanted in everything():
+        spec = dict(wanted["spec"])
+        for field in ("matchConstraints", "matchResources"):
+            if field in spec:
+                filled = {"matchPolicy": "Equivalent", "objectSelector": {}}
+                spec[field] = {"namespaceSelector": {}, **filled, **spec[field]}
+        assert is_as_wanted(wanted, {**wanted, "spec": spec})
+        added = {**spec, "matchConditions": [{"name": "never", "expression": "false"}]}
+        assert not is_as_wanted(wanted, {**wanted, "spec": added})
+        metadata = {**wanted["metadata"], "labels": {}}
+        assert not is_as_wanted(wanted, {**wanted, "spec": spec, "metadata": metadata})
+
+
+def test_the_agent_is_confined_for_every_kind_and_only_for_its_own_account() -> None:
+    name = OWNER.confines_policy
+    spec = named(everything())["ValidatingAdmissionPolicy", name]
+    [rule] = spec["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["operations"]) == (["*/*"], ["*"])
+    assert (
+        spec["matchConditions"][0]["expression"] == f"request.userInfo.username == '{OWNER.user}'"
+    )
+    assert "matchResources" not in named(everything())["ValidatingAdmissionPolicyBinding", name]

@@ -1,0 +1,68 @@
+"""Which nodes the agent's own Pods stay off: a node can mint the tokens of the Pods on it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+_EDGE_LABEL = "node-role.kubernetes.io/edge"
+_NEGATED = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
+_COMMON_DOMAINS = ("kubernetes.io/", "k8s.io/")
+
+
+@dataclass(frozen=True, slots=True)
+class OffGroups:
+    """Requirements that no node of a virtual cluster meets."""
+
+    expressions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    node_names: tuple[str, ...] = ()
+
+    def affinity(self) -> Object:
+        """Return the affinity of the agent's Pods: off edges, off groups."""
+        term: Object = {
+            "matchExpressions": [
+                {"key": _EDGE_LABEL, "operator": "DoesNotExist"},
+                {"key": MEMBERSHIP_LABEL, "operator": "DoesNotExist"},
+                *(
+                    {"key": key, "operator": operator} | ({"values": list(v)} if v else {})
+                    for key, operator, v in self.expressions
+                ),
+            ]
+        }
+        if self.node_names:
+            term["matchFields"] = [
+                {"key": "metadata.name", "operator": "NotIn", "values": [name]}
+                for name in self.node_names
+            ]
+        terms = {"nodeSelectorTerms": [term]}
+        return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def off_groups(virtual_clusters: Iterable[VirtualCluster]) -> OffGroups:
+    """Return what keeps Pods off the nodes of these.
+
+    A node that fits one part of a selector of several is avoided, too: requirements of one term
+    all hold, so "not both" cannot be said.
+    """
+    labels: dict[str, set[str]] = {}
+    expressions: dict[tuple[str, str, tuple[str, ...]], None] = {}
+    names: dict[str, None] = {}
+    for vc in virtual_clusters:
+        names |= dict.fromkeys(vc.node_names)
+        selector = vc.node_selector
+        if selector.match_labels:
+            key = min(selector.match_labels, key=_how_common)
+            labels.setdefault(key, set()).add(selector.match_labels[key])
+        elif selector.match_expressions:
+            first = min(selector.match_expressions, key=lambda each: _how_common(each.key))
+            expressions[first.key, _NEGATED[first.operator], tuple(sorted(first.values))] = None
+    unlike = ((key, "NotIn", tuple(sorted(values))) for key, values in sorted(labels.items()))
+    return OffGroups((*unlike, *expressions), tuple(names))
+
+
+def _how_common(key: str) -> tuple[bool, str]:
+    """Order label keys: those that say something of many nodes come last."""
+    domain = key.rpartition("/")[0] + "/"
+    return domain.endswith(_COMMON_DOMAINS), key

@@ -1,0 +1,27 @@
+"""Ask an API server what we, or somebody we may act as, may do there."""
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.model.objects import dig
+
+REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+async def may(client: ApiClient, need: Need, as_user: str = "") -> bool:
+    """Ask the server whether our own user, or one we may act as, may do something."""
+    resource, _, subresource = need.resource.partition("/")
+    attributes = {
+        "verb": need.verb,
+        "group": need.group,
+        "resource": resource,
+        "subresource": subresource,
+        "namespace": need.namespace,
+        "name": need.name,
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await client.create(REVIEWS_PATH, review, as_user)
+    return bool(dig(answer, "status", "allowed"))

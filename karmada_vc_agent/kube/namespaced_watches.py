@@ -1,0 +1,118 @@
+"""Watches of one resource in single namespaces, where it may not be watched everywhere.
+
+A Secret of the host is no business of the agent: it may read those of claimed namespaces only, and
+kinds that came after `join` likewise. One watch for each namespace, all into one store.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from karmada_vc_agent.kube.access_review import may
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
+from karmada_vc_agent.model.objects import Object
+
+ASK_AGAIN_S = 1.0
+
+
+class WatchScope:
+    """Says where resources may be watched; the namespaces may change at any time.
+
+    namespaces: returns those that may be watched at least.
+    """
+
+    def __init__(self, client: ApiClient, namespaces: Callable[[], Iterable[str]]) -> None:
+        self._client = client
+        self._namespaces = namespaces
+        self._followers: list[asyncio.Event] = []
+
+    async def is_whole(self, resource: Resource) -> bool:
+        """Whether a resource may be watched in all namespaces; waits for an answer."""
+        if not resource.namespaced:
+            return True
+        while True:
+            try:
+                need = Need("watch", resource.gvk.group, resource.plural)
+                return await may(self._client, need)
+            except KubeError:
+                await asyncio.sleep(ASK_AGAIN_S)
+
+    def namespaces(self) -> frozenset[str]:
+        """Return the namespaces to watch now."""
+        return frozenset(self._namespaces())
+
+    def changed(self) -> None:
+        """Have all who follow look whether other namespaces are to be watched now."""
+        for follower in self._followers:
+            follower.set()
+
+    def follower(self) -> asyncio.Event:
+        """Return an event that is set when something may have changed."""
+        event = asyncio.Event()
+        self._followers.append(event)
+        return event
+
+
+class NamespacedWatches:
+    """Keeps `store` equal to what the namespaces of a scope have of one resource."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        resource: Resource,
+        store: Store[Object],
+        query: Mapping[str, str],
+        scope: WatchScope,
+        supervisor: Supervisor = ALONE,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._store = store
+        self._query = query
+        self._scope = scope
+        self._supervisor = supervisor
+        self._running: dict[str, tuple[asyncio.Task[None], Store[Object]]] = {}
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        changed = self._scope.follower()
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._set_right(group):
+                await reflector.wait_answered()
+            self._store.is_synced = True
+            while True:
+                await changed.wait()
+                changed.clear()
+                self._set_right(group)
+
+    def _set_right(self, group: asyncio.TaskGroup) -> list[Reflector[Object]]:
+        """Begin and end watches; return those that began."""
+        wanted = self._scope.namespaces()
+        for namespace in self._running.keys() - wanted:
+            task, part = self._running.pop(namespace)
+            task.cancel()
+            for obj in part:
+                self._store.remove(obj)
+        return [self._begin(group, name) for name in sorted(wanted - self._running.keys())]
+
+    def _begin(self, group: asyncio.TaskGroup, namespace: str) -> Reflector[Object]:
+        part: Store[Object] = Store(RawCodec())
+        part.add_handler(self._take_over)
+        path = self._resource.path(namespace)
+        reflector = Reflector(self._client, path, RawCodec(), part, self._query)
+        name = f"reflector {path}"
+        task = self._supervisor.start(group, "reflector", reflector.run, name)
+        self._running[namespace] = (task, part)
+        return reflector
+
+    def _take_over(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            self._store.apply(new)
+        elif old is not None:
+            self._store.remove(old)

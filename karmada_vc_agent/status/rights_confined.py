@@ -1,0 +1,32 @@
+"""The condition RightsConfined: whether policies hold what RBAC alone cannot."""
+
+from collections.abc import Sequence
+
+from karmada_vc_agent.status.conditions import Condition
+from karmada_vc_agent.status.placement_enforced import Trouble
+
+RIGHTS_CONFINED = "RightsConfined"
+
+
+def rights_confined(troubles: Sequence[Trouble], *, is_confined: bool) -> Condition:
+    """Return the condition: True where all policies about rights are there and right.
+
+    is_confined: whether a write outside of its claims was seen to be refused to the agent.
+    """
+    if is_confined and not troubles:
+        return Condition(
+            type=RIGHTS_CONFINED,
+            status="True",
+            reason="PoliciesInPlace",
+            message="the agent and tenants with rights of their own are held by admission policies",
+        )
+    begin = (
+        "some guards of admission policies are missing"
+        if is_confined
+        else "the agent's account is held by its roles alone, which let it reach every namespace"
+    )
+    reason = troubles[0].reason if troubles else "NothingHolds"
+    texts = [trouble.text for trouble in troubles]
+    return Condition(
+        type=RIGHTS_CONFINED, status="False", reason=reason, message="; ".join([begin, *texts])
+    )

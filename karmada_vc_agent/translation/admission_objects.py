@@ -1,0 +1,192 @@
+"""How admission policies are named and wrapped, whatever they say."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, DOMAIN
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+
+GROUP = "admissionregistration.k8s.io"
+VALIDATING, MUTATING = "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"
+VERSIONS = {VALIDATING: ("v1",), MUTATING: ("v1", "v1beta1", "v1alpha1")}
+"""By preference. GA in 1.30 and 1.36; the older ones of the second are off by default."""
+PARAMETERS_ANNOTATION = f"{DOMAIN}/parameters"
+"""On agent-confines: JSON of what all policies were made for, to make them again and compare."""
+SCHEDULER = "system:kube-scheduler"
+
+_EMPTY_SELECTORS = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOwner:
+    """Whose policies these are, and what they protect.
+
+    user: the agent's name on the host. clusters: its virtual clusters. group_labels: keys of
+    Node labels that make its groups. schedulers: who may bind pods. separator: what stands
+    between the names in `namespaceTemplate`. elsewhere: single objects that it writes outside of
+    claimed namespaces and its own, as `<namespace>/<plural>/<name>`.
+    """
+
+    agent: str
+    namespace: str
+    user: str
+    clusters: tuple[str, ...] = ()
+    group_labels: tuple[str, ...] = ()
+    schedulers: tuple[str, ...] = (SCHEDULER,)
+    separator: str = "-v-"
+    cluster_first: bool = False
+    elsewhere: tuple[str, ...] = ()
+
+    def name(self, policy: str) -> str:
+        """Return the name of one policy on the host."""
+        return f"{policy}.{self.agent}.{DOMAIN}"
+
+    @property
+    def placement_policy(self) -> str:
+        """Return the name of the policy that refuses pods."""
+        return self.name("pod-placement")
+
+    @property
+    def selector_policy(self) -> str:
+        """Return the name of the policy that changes pods."""
+        return self.name("pod-node-selector")
+
+    @property
+    def claims_policy(self) -> str:
+        """Return the name of the policy that protects namespaces."""
+        return self.name("namespace-claims")
+
+    @property
+    def confines_policy(self) -> str:
+        """Return the name of the policy that holds the agent itself."""
+        return self.name("agent-confines")
+
+    def parameters(self) -> str:
+        """Return everything here as text for PARAMETERS_ANNOTATION."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+
+def owner_of(policy: Object) -> PolicyOwner | None:
+    """Return what a live policy says it was made for; None where that cannot be read."""
+    try:
+        values: dict[str, Any] = json.loads(annotations_of(policy).get(PARAMETERS_ANNOTATION, ""))
+        known = {field.name for field in fields(PolicyOwner)}
+        read: dict[str, Any] = {
+            key: tuple(map(str, value)) if isinstance(value, list) else value
+            for key, value in values.items()
+            if key in known
+        }
+        return PolicyOwner(**read)
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def is_as_wanted(wanted: Object, live: Object) -> bool:
+    """Whether a live policy or binding says just what is wanted, with our mark on it.
+
+    Anything more counts as a change: an exception that was added weakens it.
+    """
+    return labels_of(live).get(AGENT_LABEL) == labels_of(wanted)[AGENT_LABEL] and _filled(
+        wanted["spec"]
+    ) == _filled(live.get("spec") or {})
+
+
+def _filled(spec: Object) -> Object:
+    """Return a spec with what a server fills in (kube-apiserver 1.34.4)."""
+    filled = dict(spec)
+    for field in ("matchConstraints", "matchResources"):
+        if field in spec:
+            filled[field] = {**_EMPTY_SELECTORS, **spec[field]}
+    return filled
+
+
+def quoted(text: str) -> str:
+    """Return a text as it stands between single quotes in CEL."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def cel_list(texts: Iterable[str]) -> str:
+    """Return texts as a list in CEL."""
+    return f"[{', '.join(cel_text(text) for text in texts)}]"
+
+
+def cel_text(text: str) -> str:
+    """Return a text as a literal in CEL."""
+    return f"'{quoted(text)}'"
+
+
+def metadata_maps() -> list[Object]:
+    """Return variables {old,new}_{labels,annotations}: maps, never null."""
+    return [
+        {
+            "name": f"{age}_{field}",
+            "expression": f"{obj} != null && has({obj}.metadata.{field})"
+            f" ? {obj}.metadata.{field} : {{}}",
+        }
+        for field in ("labels", "annotations")
+        for age, obj in (("old", "oldObject"), ("new", "object"))
+    ]
+
+
+def claimed_selector(owner: PolicyOwner) -> Object:
+    """Return the selector of the namespaces that the agent claims."""
+    return {
+        "matchExpressions": [
+            {"key": CLUSTER_LABEL, "operator": "Exists"},
+            {"key": AGENT_LABEL, "operator": "In", "values": [owner.agent]},
+        ]
+    }
+
+
+def binding(
+    owner: PolicyOwner, kind: str, version: str, policy: str, match: Object, name: str = ""
+) -> Object:
+    """Return the binding of a policy; a policy without one does nothing."""
+    spec: Object = {"policyName": policy}
+    if match:
+        spec["matchResources"] = match
+    if kind == VALIDATING:
+        spec["validationActions"] = ["Deny"]
+    return policy_object(owner, f"{kind}Binding", version, name or policy, spec)
+
+
+def policy_object(owner: PolicyOwner, kind: str, version: str, name: str, spec: Object) -> Object:
+    """Return a policy or a binding with the mark of its agent."""
+    return {
+        "apiVersion": f"{GROUP}/{version}",
+        "kind": kind,
+        "metadata": {"name": name, "labels": {AGENT_LABEL: owner.agent}},
+        "spec": spec,
+    }
+
+
+def on(group: str, plural: str, *operations: str, also: tuple[str, ...] = ()) -> Object:
+    """Return matchConstraints for a resource and some of its subresources."""
+    resources = (plural, *(f"{plural}/{subresource}" for subresource in also))
+    return {"resourceRules": [rule(group, resources, operations)]}
+
+
+def rule(
+    group: str, resources: tuple[str, ...], operations: tuple[str, ...], version: str = "v1"
+) -> Object:
+    """Return one entry of resourceRules."""
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "resources": list(resources),
+        "operations": list(operations),
+        "scope": "*",
+    }
+
+
+def exempt_user(expression: str) -> str:
+    """Return the user that an expression lets pass, "" where it names none."""
+    match = _EXEMPT_USER.match(expression)
+    return re.sub(r"\\(.)", r"\1", match[1]) if match else ""
+
+
+_EXEMPT_USER = re.compile(r"request\.userInfo\.username != '((?:[^'\\]|\\.)*)'")
