@@ -2,8 +2,8 @@
 
 A script that does not end is ended with its process; the next one gets a new process. The
 processes start with the first script and end with the agent. Who waits longest is not who is
-served next: scripts take turns, and none holds all processes, so that a slow one of one virtual
-cluster does not keep the others waiting.
+served next: virtual clusters take turns, and none holds all processes, whatever scripts it has, so
+that slow ones of one do not keep the others waiting.
 """
 
 import asyncio

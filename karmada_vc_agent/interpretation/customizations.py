@@ -81,7 +81,7 @@ class DeclarativeLevel:
         async def ask(cluster: str, objects: Sequence[Object]) -> Any:
             name = f'ResourceInterpreterCustomization "{script.customization}"'
             try:
-                return await self._run((cluster, script.text), script.text, operation, objects)
+                return await self._run(cluster, script.text, operation, objects)
             except OverrunError as error:
                 raise OverrunError(f"{name}: {error}") from error
             except HookError as error:
