@@ -16,6 +16,8 @@ P = ParamSpec("P")
 
 DOMAIN = "virtualcluster.kubeedge.io"
 SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
+POD_CIDR = "198.51.100.0/24"
+"""The setting `podCIDRs` of the scene."""
 _POLICY = re.compile(r"ValidatingAdmissionPolicy '([\w-]+)\.")
 _CODE = re.compile(r"refused [^:]+: (\w+): ")
 

@@ -1,5 +1,6 @@
 """What a branch may try that one organisation wants and tenants fear: an outcome by profile."""
 
+import copy
 import uuid
 
 from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, by_work
@@ -196,6 +197,28 @@ def _controller_kind(scene: Scene) -> str:
         scene.lab.host.delete(path_of(definition))
 
 
+def _schema_under_others(scene: Scene) -> str:
+    """Change a definition that only this branch brings, while the other has objects of it."""
+    definition = objects.custom_definition(f"{scene.lab.id}.example.com")
+    work = scene.lab.create_work(scene.mine, "definition", definition)
+    scene.lab.wait_applied(work)
+    widget = _object(f"{scene.lab.id}.example.com/v1", "Widget", "w", scene.namespace)
+    widget["spec"] = {"size": 7}
+    other = scene.lab.create_work(scene.theirs, "widget", widget)
+    scene.lab.wait_applied(other)
+    closed = copy.deepcopy(definition)
+    schema = closed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["x-kubernetes-preserve-unknown-fields"]
+    try:
+        return by_work(scene, closed)
+    finally:
+        live = scene.lab.host.get(scene.lab.host_path(widget, scene.theirs))
+        assert live["spec"] == {"size": 7}
+        scene.lab.hub.delete(other)
+        scene.lab.hub.delete(work)
+        scene.lab.host.delete(path_of(definition))
+
+
 # --- addresses and names ----------------------------------------------------------------
 
 
@@ -203,6 +226,26 @@ def _external_ip(scene: Scene) -> str:
     service = objects.service(scene.namespace, "external")
     service["spec"]["externalIPs"] = ["192.0.2.53"]
     return by_work(scene, service)
+
+
+def _endpoints(scene: Scene, *addresses: str) -> str:
+    manifests = []
+    for address in addresses:
+        name = f"to-{address.replace('.', '-')}"
+        old = _object("v1", "Endpoints", name, scene.namespace)
+        old |= {"subsets": [{"addresses": [{"ip": address}], "ports": [{"port": 80}]}]}
+        new = _object("discovery.k8s.io/v1", "EndpointSlice", name, scene.namespace)
+        new |= {"addressType": "IPv4", "endpoints": [{"addresses": [address]}], "ports": []}
+        manifests += [old, new]
+    return by_work(scene, *manifests)
+
+
+def _endpoints_of_the_host(scene: Scene) -> str:
+    return _endpoints(scene, "198.51.100.7", "198.51.100.8")
+
+
+def _endpoints_elsewhere(scene: Scene) -> str:
+    return _endpoints(scene, "192.0.2.7")
 
 
 def _load_balancer_ip(scene: Scene) -> str:
@@ -311,7 +354,14 @@ ATTEMPTS = (
         _controller_kind,
         strict=_KIND,
     ),
+    Attempt(
+        "Work: a schema that empties the objects of another branch",
+        "refused, `SharedObjectConflict`",
+        _schema_under_others,
+    ),
     Attempt("Work: a Service with `externalIPs`", _ADDRESS, _external_ip),
+    Attempt("Work: endpoints that are pods of the host", _ADDRESS, _endpoints_of_the_host),
+    Attempt("Work: endpoints elsewhere", "applied", _endpoints_elsewhere, strict=_ADDRESS),
     Attempt(
         "Work: a Service with `loadBalancerIP`",
         _TOLD.format("SharedAddress"),

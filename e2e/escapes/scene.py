@@ -1,6 +1,6 @@
 """Builds the scene of the attempts: two branches that one agent serves, in either profile."""
 
-from e2e.escapes.attempt import Scene
+from e2e.escapes.attempt import POD_CIDR, Scene
 from e2e.lab import accounts
 from e2e.lab.api import collection
 from e2e.lab.lab import Lab
@@ -11,7 +11,7 @@ from e2e.lab.works import condition
 def set_up(lab: Lab, tenancy: str) -> Scene:
     """Serve two branches, and give a tenant of one of them all rights in its namespace."""
     mine, theirs = lab.group("a"), lab.group("b")
-    lab.serve(mine.settings(podSecurity="baseline"), theirs, tenancy=tenancy)
+    lab.serve(mine.settings(podSecurity="baseline"), theirs, tenancy=tenancy, podCIDRs=[POD_CIDR])
     lab.namespace()
     home = mine.host_namespace("default")
     for group in (mine, theirs):

@@ -19,7 +19,7 @@ from karmada_vc_agent.model.domain import (
     NODE_SELECTOR_ANNOTATION,
     is_ours,
 )
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.objects import NAMESPACE, Object, annotations_of, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 
 
@@ -91,6 +91,22 @@ class Claims:
         if claim is None or self.of(claim.cluster).get(claim.namespace) != host_namespace:
             return None
         return claim
+
+    def may_speak_for(self, obj: Object, cluster: str) -> bool:
+        """Whether the marks of an object count that names a virtual cluster as its own.
+
+        They do in that one's namespaces only: whoever may write elsewhere is not to keep a
+        neighbour busy. A namespace that is gone may have been one; what lies in none is written
+        by administrators.
+        """
+        if gvk_of(obj) == NAMESPACE:
+            claim = self._own(obj)
+        else:
+            namespace = obj["metadata"].get("namespace") or ""
+            if not namespace or self.store.get("", namespace) is None:
+                return True
+            claim = self.on(namespace)
+        return claim is not None and claim.cluster == cluster
 
     def is_doubled(self, cluster: str, namespace: VirtualNamespace) -> bool:
         """Whether two host namespaces claim to be this virtual one."""

@@ -18,13 +18,16 @@ from karmada_vc_agent.kube.errors import (
     ForbiddenError,
     NotFoundError,
 )
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, dig, gvk_of
 from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
 from karmada_vc_agent.planning.share_plan import (
     Differs,
     Remove,
+    difference,
     is_shared,
+    owners_of,
     plan_leave,
     plan_share,
 )
@@ -90,6 +93,7 @@ class SharedObjects:
                     case Create(obj):
                         answer = await self._host.create(resource.path(), obj, as_user)
                     case Replace(obj):
+                        await self._refuse_under_others(obj, live)
                         answer = await self._host.replace(resource.path(name=name), obj, as_user)
                     case Differs(path, wish):
                         if wish is not None:
@@ -150,23 +154,53 @@ class SharedObjects:
             if not users:
                 del self._users[key]
 
-    async def _has_objects(self, live: Object) -> bool:
-        """Whether a CustomResourceDefinition has objects, which would go with it."""
+    async def _refuse_under_others(self, wanted: Object, live: Object | None) -> None:
+        """Refuse to change a definition of which others than its owners have objects.
+
+        A schema that no longer knows a field empties it, in their objects too.
+        """
+        path = difference(wanted.get("spec"), dig(live, "spec"), "spec") or _lost(wanted, live)
+        if live is None or path is None:
+            return
+        owners = ",".join(sorted(owners_of(wanted)))
+        if await self._has_objects(live, f"{CLUSTER_LABEL} notin ({owners})"):
+            detail = (
+                f"differs at {path} from the object on the host, of which others have objects; "
+                "it is changed when they bring the same definition, or have none"
+            )
+            raise RefusedError(Code.SHARED_OBJECT_CONFLICT, path, detail)
+
+    async def _has_objects(self, live: Object, selector: str = "") -> bool:
+        """Whether a CustomResourceDefinition has objects, those that a selector finds."""
         gvk = gvk_of(live)
         if (gvk.group, gvk.kind) != CUSTOM_RESOURCE_DEFINITION:
             return False
+        query = {"limit": "1"} | ({"labelSelector": selector} if selector else {})
         group, plural = dig(live, "spec", "group"), dig(live, "spec", "names", "plural")
         for version in dig(live, "spec", "versions") or ():
             if version.get("served"):
                 path = f"/apis/{group}/{version['name']}/{plural}"
                 try:
-                    answer = await self._host.get(path, {"limit": "1"})
+                    answer = await self._host.get(path, query)
                 except NotFoundError:
                     return False  # not established: nothing could be made
                 except ForbiddenError:
-                    return True  # it came after `join`: nobody can look but an administrator
+                    # It came after `join`: no Work brought any, but administrators may have.
+                    return not selector
                 return bool(answer.get("items"))
         return True  # nothing is served, so nobody can look
+
+
+def _lost(wanted: Object, live: Object | None) -> str | None:
+    """Return where a schema no longer says what it says now; the host adds nothing to one."""
+    pairs = zip(
+        dig(wanted, "spec", "versions") or (), dig(live, "spec", "versions") or (), strict=False
+    )
+    for index, (new, old) in enumerate(pairs):
+        path = difference(dig(old, "schema"), dig(new, "schema"), f"spec.versions[{index}].schema")
+        if path is not None:
+            return path
+    return None
 
 
 def _key(obj: Object) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from karmada_vc_agent.fleet.node_groups import NodeGroups
 from karmada_vc_agent.fleet.work_watches import WorkWatches
 from karmada_vc_agent.fleet.works import is_of_cluster
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.service.stores import Stores
 from karmada_vc_agent.translation.kind_policy import Policy
@@ -80,7 +80,12 @@ class SurroundingsNow:
             nodes_of_group=self._node_groups.nodes_of,
             node_taints=self._stores.taints.of(vc.name),
             is_of_host=self._settings.is_of_host,
+            is_namespaced=self._is_namespaced,
         )
+
+    def _is_namespaced(self, gvk: GroupVersionKind) -> bool | None:
+        resource = self._discovery.served.by_kind.get(gvk)
+        return resource.namespaced if resource is not None else None
 
     def _most_rules(self) -> tuple[Object, ...]:
         """Return what RBAC rules may grant at most; made anew when the host serves others."""

@@ -11,7 +11,7 @@ from karmada_vc_agent.controllers.namespaces import DEFAULT_NAMESPACE
 from karmada_vc_agent.controllers.node_taints import SETTLES_S as TAINTS_SETTLE_S
 from karmada_vc_agent.controllers.placement_guard import EVERYTHING, PlacementGuard
 from karmada_vc_agent.controllers.quotas import WORKLOADS
-from karmada_vc_agent.controllers.work_status import WorkStatus
+from karmada_vc_agent.controllers.work_status import WorkStatus, owning_work
 from karmada_vc_agent.fleet.claims import Claim, claim_of
 from karmada_vc_agent.fleet.default_objects import QUOTAS, RESOURCES
 from karmada_vc_agent.fleet.hub_clusters import agent_of
@@ -155,6 +155,7 @@ class Triggers:
     def host_object_changed(self, old: Object | None, new: Object | None) -> None:
         """Look at what rests on an object that carries our label."""
         self._follow(old, new)
+        old, new = (self._at_home(each, _labelled_cluster) for each in (old, new))
         self._told.shared_names.follow(old, new)
         obj = new or old
         labels = labels_of(obj or {})
@@ -180,7 +181,14 @@ class Triggers:
     def _follow(self, old: Object | None, new: Object | None) -> None:
         """Look at the Work of a host object that changed: to reflect it, and repair drift."""
         if self._told.work_status is not None:
+            old, new = (self._at_home(each, _cluster_of_work) for each in (old, new))
             self._told.work_status.follow(old, new)
+
+    def _at_home(self, obj: Object | None, named: Callable[[Object], str]) -> Object | None:
+        """Return an object that lies where the virtual cluster that it names may have it."""
+        if obj is None or not self._stores.claims.may_speak_for(obj, named(obj)):
+            return None
+        return obj
 
     def enqueue_work(self, key: tuple[str, str]) -> None:
         """Look at a Work, (virtual cluster, name), if it is one of ours."""
@@ -283,6 +291,15 @@ class Triggers:
     def _retry_refused(self, name: str) -> None:
         for key in self._told.execution.refused(name):
             self._queues.works.add(key)
+
+
+def _labelled_cluster(obj: Object) -> str:
+    return labels_of(obj).get(CLUSTER_LABEL, "")
+
+
+def _cluster_of_work(obj: Object) -> str:
+    owner = owning_work(obj)
+    return owner[0] if owner else ""
 
 
 def _ready_status(cluster: Object | None) -> str | None:

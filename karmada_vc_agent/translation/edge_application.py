@@ -17,6 +17,8 @@ _KIND = ("apps.kubeedge.io", "EdgeApplication")
 _MANIFESTS = ("spec", "workloadTemplate", "manifests")
 _SCOPE = "spec.workloadScope"
 
+IsNamespaced = Callable[[GroupVersionKind], bool | None]
+"""Kind -> whether its objects lie in a namespace; None where the host does not serve it."""
 Rewrite = Callable[[Object], Object | Refusal]
 """A manifest inside -> the same for the host, or why it is refused."""
 NodesOfGroup = Callable[[str], Collection[str] | None]
@@ -28,12 +30,19 @@ def no_groups(_name: str) -> Collection[str] | None:
     return None
 
 
+def namespaced_by_table(gvk: GroupVersionKind) -> bool | None:
+    """Take a kind to lie in a namespace unless it is known to lie in none."""
+    return not kind_policy.is_cluster_scoped(gvk)
+
+
 def is_edge_application(gvk: GroupVersionKind) -> bool:
     """Whether this is an EdgeApplication, of any version."""
     return (gvk.group, gvk.kind) == _KIND
 
 
-def rewrite_manifests(obj: Object, namespace: str, rewrite: Rewrite) -> None:
+def rewrite_manifests(
+    obj: Object, namespace: str, rewrite: Rewrite, is_namespaced: IsNamespaced
+) -> None:
     """Rewrite, in place, the manifests inside; one without a namespace gets the object's own.
 
     Refuses what `rewrite` refuses, with the path inside the EdgeApplication.
@@ -43,7 +52,7 @@ def rewrite_manifests(obj: Object, namespace: str, rewrite: Rewrite) -> None:
         return
     for index, manifest in enumerate(manifests):
         path = f"{'.'.join(_MANIFESTS)}[{index}]"
-        _refuse_kind(manifest, path)
+        _refuse_kind(manifest, path, is_namespaced)
         result = rewrite(_in_namespace(manifest, namespace))
         if isinstance(result, Refusal):
             where = f"{path}.{result.path}" if result.path else path
@@ -93,11 +102,15 @@ def _in_namespace(manifest: Object, namespace: str) -> Object:
     return {**manifest, "metadata": {**metadata, "namespace": namespace}}
 
 
-def _refuse_kind(manifest: Any, path: str) -> None:
+def _refuse_kind(manifest: Any, path: str, is_namespaced: IsNamespaced) -> None:
     gvk = gvk_of(manifest) if isinstance(manifest, dict) else GroupVersionKind("", "", "")
     if not gvk.kind:
         raise RefusedError(Code.MANIFEST_INVALID, path, f"{path} is no object")
-    if is_edge_application(gvk) or kind_policy.is_cluster_scoped(gvk):
+    scope = is_namespaced(gvk)
+    if scope is None:
+        detail = f"kind {gvk.kind} is not served by the host, so that its scope is not known"
+        raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail)
+    if is_edge_application(gvk) or kind_policy.is_cluster_scoped(gvk) or not scope:
         detail = f"kind {gvk.kind} is not allowed inside an EdgeApplication"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail)
 

@@ -10,7 +10,12 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import names
-from karmada_vc_agent.translation.edge_application import NodesOfGroup, no_groups
+from karmada_vc_agent.translation.edge_application import (
+    IsNamespaced,
+    NodesOfGroup,
+    namespaced_by_table,
+    no_groups,
+)
 from karmada_vc_agent.translation.guards import nothing_of_host
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate
@@ -63,6 +68,7 @@ class Surroundings:
     nodes_of_group: names of the nodes in a NodeGroup of KubeEdge, None where there is none.
     node_taints: taints of the nodes of this virtual cluster, which its pods tolerate.
     is_of_host: whether an address is of a node, a pod or a Service of others.
+    is_namespaced: the scope of a kind, None where the host does not serve it.
     names_only: find what a manifest made before a rule refused it; its content counts not.
     """
 
@@ -76,6 +82,7 @@ class Surroundings:
     nodes_of_group: NodesOfGroup = no_groups
     node_taints: tuple[Taint, ...] = ()
     is_of_host: Callable[[str], bool] = nothing_of_host
+    is_namespaced: IsNamespaced = namespaced_by_table
     names_only: bool = False
 
     def refuses(self, guard: Guard, kind: str = "") -> bool:

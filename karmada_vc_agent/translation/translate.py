@@ -243,7 +243,9 @@ def _rewrite_inside(draft: _Draft) -> None:
         draft.notices += result.notices
         return result.obj
 
-    edge_application.rewrite_manifests(draft.obj, draft.virtual_namespace, rewrite)
+    edge_application.rewrite_manifests(
+        draft.obj, draft.virtual_namespace, rewrite, around.is_namespaced
+    )
     edge_application.confine_scope(
         draft.obj, around.vc.required_selector, around.nodes_of_group, around.owns_node
     )

@@ -1,6 +1,7 @@
 """The watches that are open on a fake server, and what each of them is told."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -31,8 +32,14 @@ def tell(watch: Watch, change: Change) -> None:
     watch.lines.put_nowait({"type": kind, "object": change.obj})
 
 
+_NOT_IN = re.compile(r"(\S+) notin \((.*)\)")
+
+
 def selects(selector: str | None, obj: Object) -> bool:
     labels = labels_of(obj)
+    absent = _NOT_IN.fullmatch(selector or "")
+    if absent:
+        return labels.get(absent[1]) not in absent[2].split(",")
     for part in (selector or "").split(","):
         key, equals, value = part.partition("=")
         if part and not (labels.get(key) == value if equals else key in labels):

@@ -100,3 +100,28 @@ def test_claim_observed_before_the_watch_shows_it_is_entered_by_the_watch(
     store.observe(at(1, objects.claimed()))
     store.apply(at(1, objects.claimed()))
     assert claims.of("branch-a") == {"edge": "edge-v-branch-a"}
+
+
+def test_marks_count_in_the_namespaces_of_the_one_they_name(
+    store: Store[Object], claims: Claims
+) -> None:
+    mine = at(1, objects.claimed())
+    store.apply(mine)
+    store.apply(at(2, {"metadata": {"name": "of-nobody"}}))
+
+    def inside(namespace: str) -> Object:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace}}
+
+    assert claims.may_speak_for(inside("edge-v-branch-a"), "branch-a")
+    assert not claims.may_speak_for(inside("edge-v-branch-a"), "branch-b")
+    assert not claims.may_speak_for(inside("of-nobody"), "branch-a")
+    assert claims.may_speak_for(inside("gone"), "branch-a")
+    assert claims.may_speak_for({"kind": "ClusterRole", "metadata": {"name": "x"}}, "branch-a")
+
+
+def test_a_namespace_speaks_for_the_one_that_claims_it(claims: Claims) -> None:
+    namespace = objects.claimed()
+    assert claims.may_speak_for(namespace, "branch-a")
+    assert not claims.may_speak_for(namespace, "branch-b")
+    del namespace["metadata"]["labels"][AGENT_LABEL]
+    assert not claims.may_speak_for(namespace, "branch-a")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.planning.share_plan import owners_of
 from karmada_vc_agent.translation.refusal import Code, RefusedError
@@ -125,3 +126,49 @@ async def test_work_with_a_shared_object_that_differs_is_refused_for_good(world:
     world.look()
     await world.execution.reconcile(("branch-a", "web-1"))
     assert world.execution.refused("branch-a") == [("branch-a", "web-1")]
+
+
+def widget(cluster: str = "") -> Object:
+    obj: Object = {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": f"w-{cluster or 'host'}", "namespace": f"edge-v-{cluster or 'host'}"},
+    }
+    obj["metadata"]["labels"] = {CLUSTER_LABEL: cluster} if cluster else {}
+    return obj
+
+
+async def test_definition_that_says_less_is_not_changed_either(world: World) -> None:
+    open_, closed = crd(), crd()
+    for obj, schema in ((open_, {"type": "object", "open": True}), (closed, {"type": "object"})):
+        obj["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    await join(world, "branch-a", open_)
+    world.host.seed(widget("branch-b"))
+    with pytest.raises(RefusedError):
+        await join(world, "branch-a", closed)
+    await join(world, "branch-b", closed)
+    assert "'open'" in str(world.host.live(WIDGETS))
+    await join(world, "branch-a", closed)
+    assert "'open'" not in str(world.host.live(WIDGETS))
+
+
+@pytest.mark.parametrize("other", ["branch-b", ""])
+async def test_definition_is_not_changed_under_objects_of_those_who_do_not_bring_it(
+    world: World, other: str
+) -> None:
+    await join(world, "branch-a")
+    world.host.seed(widget("branch-a"))
+    changed = crd()
+    changed["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": {"type": "object"}}
+    world.host.seed(widget(other))
+    with pytest.raises(RefusedError) as caught:
+        await join(world, "branch-a", changed)
+    assert caught.value.refusal.code is Code.SHARED_OBJECT_CONFLICT
+    assert "branch-b" not in caught.value.refusal.detail
+    assert "schema" not in str(world.host.live(WIDGETS))
+    if other:  # who brings it too has agreed
+        await join(world, other)
+        with pytest.raises(RefusedError):
+            await join(world, "branch-a", changed)
+        await join(world, other, changed)
+        assert "schema" in str(world.host.live(WIDGETS))

@@ -271,3 +271,18 @@ def test_what_a_refused_manifest_made_before_is_found() -> None:
 def test_addresses_of_the_host_are_known_from_the_settings(address: str, is_theirs: bool) -> None:
     settings = TranslationSettings(pod_cidrs=("10.244.0.0/16",), cluster_dns=("10.96.0.10",))
     assert settings.is_of_host(address) == is_theirs
+
+
+@pytest.mark.parametrize(("scope", "is_applied"), [(True, True), (False, False), (None, False)])
+def test_kinds_inside_an_edge_application_have_the_scope_that_the_host_serves(
+    scope: bool | None, is_applied: bool
+) -> None:
+    inside = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    outside = manifest(
+        "apps.kubeedge.io/v1alpha1",
+        "EdgeApplication",
+        spec={"workloadTemplate": {"manifests": [inside]}},
+    )
+    around = replace(given.surroundings(), is_namespaced=lambda _: scope)
+    found = translate(outside, True, around)
+    assert isinstance(found, HostObject) == is_applied, found
