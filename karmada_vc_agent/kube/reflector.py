@@ -1,6 +1,7 @@
 """List and watch one resource into a Store, and go on after every fault.
 
-The list comes in pages of 500; the watch resumes where it was after a lost connection and
+The list comes in pages (listing.py) and goes on after an outage with the page it was at. The
+watch resumes where it was after a lost connection and
 starts over with a list only where the server has forgotten that version (410), or where its time
 went back (history.py). Watches from a version that is yet to come are silent, so after a watch
 that told nothing, and after a lost connection, one small request asks where the server is.
@@ -23,6 +24,7 @@ from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
 from karmada_vc_agent.kube.errors import (
     ApiError,
+    CutOffError,
     ExpiredError,
     ForbiddenError,
     KubeError,
@@ -31,6 +33,7 @@ from karmada_vc_agent.kube.errors import (
     UnreadableError,
     error_from_answer,
 )
+from karmada_vc_agent.kube.listing import Listing, PageSize
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import dig
 
@@ -38,7 +41,6 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-PAGE_SIZE = 500
 WATCH_S = (300, 600)
 """Each watch ends after a random time in this range, as client-go's do."""
 BACKOFF_S = (0.2, 10.0)
@@ -67,6 +69,8 @@ class Reflector(Generic[T]):
         self._source = f"{path}?{urlencode(self._query)}"
         self._named: dict[str, str] = {}
         self._epoch = 0
+        self._page_size = PageSize()
+        self._listing: Listing[T] | None = None
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -155,7 +159,7 @@ class Reflector(Generic[T]):
     async def _ask_where_the_server_is(self) -> None:
         """Notice a server that is behind of what it told before; costs one small request."""
         query = {**self._query, "limit": "1"}
-        answer = await self._client.request("GET", self.path, query=query, accept=METADATA_ONLY)
+        answer = await self._client.read_page(self.path, query, METADATA_ONLY)
         try:
             found = str(dig(orjson.loads(answer), "metadata", "resourceVersion") or "")
         except orjson.JSONDecodeError:
@@ -164,26 +168,42 @@ class Reflector(Generic[T]):
         self._client.history.check(self._version or "", found, self.path, self._epoch)
 
     async def _list(self) -> None:
-        self._client.instrument.listed(self.path)
+        """List all there is; after an outage from the page on where it began."""
         epoch = self._client.history.epoch
-        objects: list[T] = []
-        unreadable: list[Unreadable] = []
-        query = {**self._query, "limit": str(PAGE_SIZE)}
-        while True:
-            try:
-                page = self._codec.page(await self._client.request("GET", self.path, query=query))
-            except NotFoundError:
-                # The resource is not served (any more): nothing exists, ask again later.
-                self.store.replace_all([])
-                self._synced.set()
-                self._answered.set()
-                raise
-            objects += page.items
-            unreadable += page.unreadable
-            if not page.continue_token:
-                break
-            query["continue"] = page.continue_token
-        self._accept(objects, unreadable, page, epoch)
+        listing = self._listing
+        if listing is None or listing.epoch != epoch:
+            self._client.instrument.listed(self.path)
+            listing = self._listing = Listing(epoch)
+        try:
+            while not listing.add(page := await self._read_page(listing.token)):
+                pass
+        except UnreachableError:
+            raise  # its token is good for minutes
+        except NotFoundError:
+            self._listing = None
+            # The resource is not served (any more): nothing exists, ask again later.
+            self.store.replace_all([])
+            self._synced.set()
+            self._answered.set()
+            raise
+        except Exception:
+            self._listing = None
+            raise
+        self._listing = None
+        self._accept(listing.objects, listing.unreadable, page, epoch)
+
+    async def _read_page(self, token: str) -> Page[T]:
+        query = {**self._query, "limit": str(self._page_size.limit)}
+        if token:
+            query["continue"] = token
+        try:
+            content = await self._client.read_page(self.path, query)
+        except CutOffError:
+            self._page_size.was_cut_off()
+            raise
+        page = self._codec.page(content)
+        self._page_size.came(len(page.items) + len(page.unreadable), len(content))
+        return page
 
     def _accept(
         self, objects: list[T], unreadable: list[Unreadable], page: Page[T], epoch: int

@@ -228,6 +228,10 @@ class FakeApiServer:
 
         self._faults.append(Fault(send, "GET", path, 1))
 
+    def drop_next(self, path: str) -> None:
+        """Break off the connection of the next request without an answer."""
+        self._faults.append(Fault(_drop, "GET", path, 1))
+
     @contextmanager
     def down(self, method: str = "", path: str = "") -> Iterator[None]:
         """Break off connections without an answer while this lasts; watches end, too."""

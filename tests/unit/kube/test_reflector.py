@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from karmada_vc_agent.kube import reflector as module
+from karmada_vc_agent.kube import listing as module
+from karmada_vc_agent.kube import reflector as reflector_module
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.reflector import Reflector
@@ -71,6 +72,19 @@ def watches(host: FakeApiServer) -> list[str]:
     return [r.query["resourceVersion"] for r in host.asked("GET", PATH) if r.is_watch]
 
 
+class FaultOnSecondPage:
+    """Breaks off the connection of the second request, once."""
+
+    def __init__(self, host: FakeApiServer) -> None:
+        self.done = False
+        host.before("GET", PATH, self._cut_next, times=1)
+        self._host = host
+
+    def _cut_next(self) -> None:
+        self.done = True
+        self._host.drop_next(PATH)
+
+
 async def test_what_is_there_is_listed_and_what_comes_is_watched(
     host: FakeApiServer, client: ApiClient
 ) -> None:
@@ -104,6 +118,30 @@ async def test_change_between_pages_is_seen_by_the_watch(
     async with reflecting(client) as store:
         await until(lambda: value_of(store, "m0000") == "2")
         assert len(store) == module.PAGE_SIZE + 1
+
+
+async def test_list_goes_on_after_an_outage_with_the_page_it_was_at(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(*(config_map(f"m{number:04}") for number in range(module.FIRST_PAGE + 1)))
+    cut = FaultOnSecondPage(host)
+    async with reflecting(client) as store:
+        assert len(store) == module.FIRST_PAGE + 1
+    asked = [r.query for r in host.asked("GET", PATH) if not r.is_watch]
+    assert cut.done
+    assert [("continue" in query) for query in asked] == [False, True, True]
+
+
+async def test_page_that_falls_silent_is_asked_for_with_fewer_objects(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(*(config_map(f"m{number:04}") for number in range(module.FIRST_PAGE)))
+    released = host.hold("GET", PATH)
+    async with reflecting(client) as store:
+        assert len(store) == module.FIRST_PAGE
+    released.set()
+    limits = [r.query["limit"] for r in host.asked("GET", PATH) if not r.is_watch]
+    assert limits[:2] == [str(module.FIRST_PAGE), str(module.FIRST_PAGE // 2)]
 
 
 async def test_list_whose_pages_expire_starts_over(host: FakeApiServer, client: ApiClient) -> None:
@@ -268,16 +306,16 @@ async def test_missing_first_lists_are_named_and_waited_for(
     late = Reflector(client, "/api/v1/pods", RawCodec(), Store(RawCodec()))
     released = host.hold("GET", "/api/v1/pods")
     tasks = [asyncio.ensure_future(reflector.run()) for reflector in (there, late)]
-    waiting = asyncio.ensure_future(module.wait_all_synced([there, late], 20.0))
+    waiting = asyncio.ensure_future(reflector_module.wait_all_synced([there, late], 20.0))
     await asyncio.sleep(15.0)
-    assert module.unlisted([there, late]) == ["/api/v1/pods"]
+    assert reflector_module.unlisted([there, late]) == ["/api/v1/pods"]
     assert "Waiting for the first lists" not in caplog.messages
     await asyncio.sleep(10.0)
     assert caplog.messages.count("Waiting for the first lists") == 1
     assert not waiting.done()
     released.set()
     await waiting
-    assert module.unlisted([there, late]) == []
+    assert reflector_module.unlisted([there, late]) == []
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
