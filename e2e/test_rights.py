@@ -425,7 +425,7 @@ WRITES = (
     ),
     Write(
         "a pod bound to a node",
-        "pod-binding",
+        "",
         lambda api, names: api.post(
             f"{NS}/{CLAIMED}/pods/x/binding?dryRun=All".format(**names),
             _object("Binding", "v1", "x", target={"kind": "Node", "name": names["node"]}),
