@@ -15,7 +15,12 @@ from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import ApiError, InvalidError
+from karmada_vc_agent.kube.errors import (
+    ApiError,
+    InvalidError,
+    UnreadableError,
+    UnwritableError,
+)
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import (
@@ -65,6 +70,10 @@ class NamespaceKeeper(Protocol):
     ) -> None: ...
 
     def is_going(self, name: str) -> bool: ...
+
+
+_FAILURES = (ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError)
+"""What costs one manifest; no answer at all is an outage and costs no condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +146,7 @@ class Manifests:
         except RecreationError as error:
             text = self._virtual_text(vc, manifest, resource, str(error))
             return Failure(text, is_recreation=True)
-        except (ApiError, InterpretationError, RetryError) as error:
+        except _FAILURES as error:
             namespace = manifest["metadata"].get("namespace") or ""
             return Failure(
                 self._virtual_text(vc, manifest, resource, str(error)),

@@ -53,7 +53,7 @@ class ServedKinds:
             except (ForbiddenError, NotFoundError) as error:
                 _log.debug("Not following what is served", extra={"reason": str(error)})
                 pause_s = PAUSE_WITHOUT_RIGHT_S
-            except KubeError as error:
+            except (KubeError, AttributeError, ValueError) as error:  # the latter: no list
                 _log.debug("Following what is served again", extra={"reason": str(error)})
             await asyncio.sleep(pause_s)
 

@@ -2,7 +2,7 @@
 
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.objects import Object, annotations_of, dig, namespaced_name
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, key_of, namespaced_name
 from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.translation.refusal import Code
 
@@ -109,10 +109,14 @@ class WorkEvents:
         source: str = EXECUTION,
     ) -> None:
         uid = annotations_of(manifest).get(karmada.TEMPLATE_UID_ANNOTATION)
-        metadata = _metadata(manifest)
-        if not isinstance(uid, str) or not uid or not metadata.get("name"):
+        key = key_of(manifest)
+        if not isinstance(uid, str) or not uid or not key.name:
             return
-        template = {**manifest, "metadata": {**metadata, "uid": uid}}
+        template: Object = {
+            "apiVersion": key.gvk.api_version,
+            "kind": key.gvk.kind,
+            "metadata": {"namespace": key.namespace, "name": key.name, "uid": uid},
+        }
         turn = karmada.execution_namespace(cluster)  # as of what is said of its Works
         self._recorder.record(source, template, kind, reason, text, turn)
 

@@ -12,8 +12,11 @@ from typing import Any
 from urllib.parse import quote
 
 from karmada_vc_agent.kube.client import DISCOVERY, ApiClient
-from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.kube.errors import ApiError, UnreadableError
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
+
+_SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
+"""What is met in an answer that is no discovery document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +89,23 @@ class Discovery:
         async with self._lock:
             if self._clock() - self._refreshed_at < max_age_s:
                 return self.served
-            for root in ("/api", "/apis"):
-                await self._refresh_root(root)
-            if self._is_outdated:
-                self.served = await self._read_roots()
-                self._is_outdated = False
+            try:
+                await self._refresh()
+            except _SHAPE_ERRORS as error:
+                # Nothing of it is kept, or the server would say that it holds still.
+                self._etags.clear()
+                self._is_outdated = True
+                text = f"cannot read what {self._client.name} serves: {error!r:.200}"
+                raise UnreadableError(text) from error
             self._refreshed_at = self._clock()
             return self.served
+
+    async def _refresh(self) -> None:
+        for root in ("/api", "/apis"):
+            await self._refresh_root(root)
+        if self._is_outdated:
+            self.served = await self._read_roots()
+            self._is_outdated = False
 
     async def find(self, gvk: GroupVersionKind) -> Resource | None:
         """Return where a kind lives; asks again for an unknown one where that was long ago."""

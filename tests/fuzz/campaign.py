@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.fuzz import hostile
+from tests.fuzz import hostile, served_ways
+from tests.fuzz.served_ways import ServedWay, SufferedError, Told
 from tests.fuzz.ways import Way
 
+BATCH = 250
+"""Inputs that a running service is told at once."""
 HYPOTHESIS_PART = 8
 """One input in so many is Hypothesis' own; it is ten times as slow."""
 
@@ -62,6 +65,32 @@ def run(way: Way, number: int, of_seed: int, first: int = 0, *, with_hypothesis:
     finally:
         logging.disable(logging.NOTSET)
     return tally
+
+
+async def run_served(way: ServedWay, number: int, of_seed: int, first: int = 0) -> Tally:
+    """Tell a running service so many inputs, and tell who suffered."""
+    logging.disable(logging.CRITICAL)
+    tally = Tally()
+    made = list(served_inputs(way, number, of_seed, first))
+    try:
+        for begin in range(0, number, BATCH):
+            batch = made[begin : begin + BATCH]
+            tally.inputs += len(batch)
+            try:
+                await served_ways.endure(batch)
+            except SufferedError as error:
+                one = await served_ways.culprit(batch, served_ways.endure)
+                index = first + begin + batch.index(one)
+                tally.found(error, f"--seed {of_seed} --way {way.name} --first {index}")
+    finally:
+        logging.disable(logging.NOTSET)
+    return tally
+
+
+def served_inputs(way: ServedWay, number: int, of_seed: int, first: int = 0) -> Iterator[Told]:
+    """Yield inputs of a way through a running service."""
+    for index in range(first, first + number):
+        yield way.spoiled(random.Random(f"{of_seed}/{way.name}/{index}"))  # noqa: S311 - no secret
 
 
 def _take(way: Way, value: object, tally: Tally, which: str) -> None:

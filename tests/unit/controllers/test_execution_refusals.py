@@ -263,7 +263,13 @@ async def test_manifest_without_a_name_is_refused_and_told(world: World) -> None
     manifest["metadata"] = {"generateName": "settings-", "namespace": "edge"}
     manifest["metadata"]["annotations"] = {"resourcetemplate.karmada.io/uid": "uid-1"}
     nameless: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": None}
-    odd: list[Any] = [[], "x", None, {**objects.config_map(), "metadata": {"annotations": ["x"]}}]
+    template = {"resourcetemplate.karmada.io/uid": "uid-1"}
+    unnamed = {"name": {"a": "b"}, "namespace": ["c"], "annotations": template}
+    odd: list[Any] = [
+        *([], "x", None),
+        {**objects.config_map(), "metadata": {"annotations": ["x"]}},
+        {**objects.config_map(), "metadata": unnamed},
+    ]
     given(world, manifest, nameless, *odd)
     await world.execution.reconcile(KEY)
     assert "ManifestInvalid: metadata.name is not set" in applied(world)["message"]

@@ -4,7 +4,7 @@ import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import UNKNOWN_FOR_S, Discovery, Resource
-from karmada_vc_agent.kube.errors import ApiError, UnreachableError
+from karmada_vc_agent.kube.errors import ApiError, KubeError, UnreachableError
 from karmada_vc_agent.model.objects import GroupVersionKind
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served
@@ -165,3 +165,24 @@ async def test_change_seen_before_a_failure_is_not_lost(
 )
 def test_path_of_a_resource(resource: Resource, arguments: tuple[str, ...], expected: str) -> None:
     assert resource.path(*arguments) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"[]", b"7", b"{", b'{"groups": 7}'),
+        b'{"kind": "APIGroupDiscoveryList", "items": [7]}',
+        b'{"kind":"APIGroupDiscoveryList","items":[{"versions":[{"resources":[{}]}]}]}',
+    ],
+)
+async def test_answer_of_any_shape_changes_nothing_and_is_not_kept(
+    host: FakeApiServer, client: ApiClient, body: bytes
+) -> None:
+    discovery = Discovery(client)
+    before = await discovery.refresh()
+    host.storage.served.append(Served("example.com/v1", "gadgets", "Gadget"))
+    host.answer(body, path="/apis")
+    with pytest.raises(KubeError):
+        await discovery.refresh()
+    assert discovery.served is before
+    assert "Gadget" in {kind.kind for kind in (await discovery.refresh()).by_kind}

@@ -1,0 +1,337 @@
+"""Ways in through a running service: hub and host tell it hostile things, a neighbour goes on.
+
+The service is the real one, as the agent builds it; the API servers are the fake ones. After
+each batch the process must live, the Works of the neighbour must be applied, and each hostile
+Work must have been answered. A batch that fails is halved until one input is left.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.fleet.hub_clusters import cluster_id
+from karmada_vc_agent.kube.access_review import REVIEWS_PATH
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
+from karmada_vc_agent.model.objects import Object, copy_object, dig
+from karmada_vc_agent.status.work_status import applied_of
+from tests.fakes import objects, served
+from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer
+from tests.fakes.served import Served
+from tests.fuzz import hostile, samples
+
+TENANT, NEIGHBOUR = "branch-a", "branch-b"
+PATIENCE_S = 30.0
+_CONFIG = "config.karmada.io/v1alpha1"
+_HUB = (
+    *served.HUB,
+    Served(
+        _CONFIG,
+        "resourceinterpretercustomizations",
+        "ResourceInterpreterCustomization",
+        namespaced=False,
+        is_custom=True,
+    ),
+    Served(
+        _CONFIG,
+        "resourceinterpreterwebhookconfigurations",
+        "ResourceInterpreterWebhookConfiguration",
+        namespaced=False,
+        is_custom=True,
+    ),
+    Served("v1", "services", "Service", has_status=True),
+)
+_WORKS = "/apis/work.karmada.io/v1alpha1/namespaces/{}/works"
+
+
+class SufferedError(AssertionError):
+    """The process ended, a neighbour had to wait, or nobody was told."""
+
+
+class Field:
+    """Hub, host and the agent between them."""
+
+    def __init__(self, hub: FakeApiServer, host: FakeApiServer, agent: Agent) -> None:
+        self.hub, self.host, self.agent = hub, host, agent
+        self.task: asyncio.Task[None] | None = None
+        self._probes = 0
+
+    async def neighbour_lives(self) -> None:
+        """Change a Work of the neighbour; host and status must follow. Raises SufferedError."""
+        self._probes += 1
+        value = str(self._probes)
+        probe = objects.work(objects.config_map("probe", "shop", value), vc=NEIGHBOUR, name="probe")
+        self.hub.seed(probe)
+        generation = self.hub.live(f"{_WORKS.format('karmada-es-branch-b')}/probe")["metadata"]
+        path = "/api/v1/namespaces/shop-v-branch-b/configmaps/probe"
+
+        def is_applied() -> bool:
+            live = self.host.find(path)
+            work = self.hub.live(f"{_WORKS.format('karmada-es-branch-b')}/probe")
+            applied = applied_of(work.get("status"))
+            is_told = applied is not None and applied["status"] == "True"
+            return dig(live, "data", "value") == value and is_told
+
+        await self.until(is_applied, f"the neighbour's Work {generation['name']} is not applied")
+
+    async def until(self, is_so: Callable[[], bool], problem: str) -> None:
+        """Wait for something. Raises SufferedError where it does not come, or the process ends."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        while not is_so():
+            assert self.task is not None
+            if self.task.done():
+                error = self.task.exception() or "without an error"
+                raise SufferedError(f"the process ended: {error!r}")
+            if asyncio.get_running_loop().time() > deadline:
+                raise SufferedError(problem)
+            await asyncio.sleep(0.02)
+
+    def say(self, server: FakeApiServer, plural: str, line: bytes) -> None:
+        """Tell every watch of a resource a line, whatever is in it."""
+        for watch in server._watches:
+            of_tenant = watch.place.namespace in ("", karmada.execution_namespace(TENANT))
+            if watch.place.served.plural == plural and of_tenant:
+                watch.lines.put_nowait(orjson.Fragment(line))  # type: ignore[arg-type]  # as it is
+
+    def heal(self) -> None:
+        """Let everybody list again, and get true answers."""
+        for server in (self.hub, self.host):
+            server.watch_error(410, "Expired")
+
+
+@asynccontextmanager
+async def field() -> AsyncIterator[Field]:
+    """Start an agent that serves a tenant and a neighbour; the neighbour's Work is applied."""
+    async with FakeApiServer(_HUB) as hub, FakeApiServer(served.HOST) as host:
+        _furnish(hub, host)
+        config = AgentConfig(
+            agent_namespace="agents",
+            install_policies=False,
+            cluster_success_threshold=0.0,
+            rate_limiter_max_delay=5.0,
+            virtual_clusters=tuple(map(objects.virtual_cluster, (TENANT, NEIGHBOUR))),
+        )
+        ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
+        made = Field(hub, host, Agent(config, ends[0], ends[1]))
+        stop = asyncio.Event()
+        made.task = asyncio.create_task(made.agent.run(stop))
+        try:
+            await made.neighbour_lives()
+            yield made
+        finally:
+            stop.set()
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(made.task, 10)
+
+
+def _furnish(hub: FakeApiServer, host: FakeApiServer) -> None:
+    host.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS_PATH, times=10**9)
+    hub.seed(objects.namespace(karmada.LEASE_NAMESPACE), objects.namespace("default"))
+    host.seed(objects.namespace("kube-system", uid=KUBE_SYSTEM_UID), objects.namespace("default"))
+    for name in (TENANT, NEIGHBOUR):
+        hub.seed(objects.namespace(karmada.execution_namespace(name)))
+        hub.seed(objects.cluster(name, cluster_id(KUBE_SYSTEM_UID, name)))
+        host.seed(objects.node(f"node-{name}", {"branch": name.removeprefix("branch-")}))
+    hub.seed(objects.work(objects.namespace_manifest("shop"), vc=NEIGHBOUR, name="shop"))
+    hub.seed(objects.work(objects.config_map("mine"), vc=TENANT, name="mine"))
+
+
+# --- what is told -----------------------------------------------------------------------
+
+Told = tuple[str, Any]
+"""How it is told, and what: work, hub or host line, hub or host object, answer."""
+
+
+@dataclass(frozen=True)
+class ServedWay:
+    """A way in through the running service; spoiled: makes one input."""
+
+    name: str
+    spoiled: Callable[[random.Random], Told]
+
+
+def _work(rng: random.Random) -> Told:
+    """Return a Work with good metadata and manifests of any shape."""
+    number = rng.randrange(1, 4)
+    manifests = [hostile.mutated(rng, rng.choice(_MANIFESTS)) for _ in range(number)]
+    work = objects.work(*manifests, name="x")
+    if rng.random() < 0.1:
+        work["spec"] |= {"suspendDispatching": hostile.value(rng)}
+    return "work", work
+
+
+def _line(side: str, plural: str, made: Callable[[], Sequence[Object]]) -> Any:
+    """Return what makes lines of a watch."""
+
+    def spoiled(rng: random.Random) -> Told:
+        found = made()
+        kind = rng.choice(("ADDED", "MODIFIED", "MODIFIED", "DELETED"))
+        event = {"type": kind, "object": hostile.mutated(rng, rng.choice(found))}
+        line = hostile.encoded(event)
+        if rng.random() < 0.02:
+            line = hostile.torn(rng, line).replace(b"\n", b" ")
+        if rng.random() < 0.02:
+            depth = rng.randrange(200, 4000)
+            line = line.replace(b'"name"', b'"d":' + b"[" * depth + b"]" * depth + b',"name"', 1)
+        if b"branch-b" in line:  # a lie about the neighbour itself is another matter
+            line = b'{"type":"MODIFIED","object":{}}'
+        return f"{side} {plural}", line
+
+    return spoiled
+
+
+def _edited(rng: random.Random) -> Told:
+    """Return an object of the host as somebody edited it: our marks and all else."""
+    live = copy_object(rng.choice(_LIVE))
+    metadata = live["metadata"]
+    changed = hostile.mutated(rng, {k: v for k, v in live.items() if k != "metadata"})
+    live |= changed if isinstance(changed, dict) else {}
+    for field_ in ("labels", "annotations"):
+        for key in list(metadata.get(field_) or {}):
+            if rng.random() < 0.4:
+                text = hostile.value(rng)
+                metadata[field_][key] = text if isinstance(text, str) else str(text)
+    kept = {"apiVersion": "example.com/v1", "kind": "Widget"}
+    name = f"w{rng.randrange(10**9)}"
+    made = {**live, **kept, "metadata": {**metadata, "name": name, "namespace": _TENANTS}}
+    return "host object", made
+
+
+def _lease(rng: random.Random) -> Told:
+    """Return the Lease of the tenant's Cluster as somebody edited it."""
+    lease = hostile.mutated(rng, samples.leases()[2])
+    spec = dig(lease, "spec")
+    annotations = dig(lease, "metadata", "annotations")
+    metadata: Object = {"name": TENANT, "namespace": karmada.LEASE_NAMESPACE}
+    if isinstance(annotations, dict):
+        metadata["annotations"] = {str(key): str(text) for key, text in annotations.items()}
+    kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    return "hub object", {**kind, "metadata": metadata, "spec": spec}
+
+
+def _discovery(rng: random.Random) -> Told:
+    """Return what the host says that it serves."""
+    root = rng.choice(("/api", "/apis"))
+    document = served.discovery(root, served.HOST, aggregated=True, stale=frozenset())
+    spoiled = hostile.encoded(hostile.mutated(rng, document))
+    return f"answer {root}", hostile.torn(rng, spoiled) if rng.random() < 0.3 else spoiled
+
+
+_TENANTS = "edge-v-branch-a"
+_MANIFESTS = samples.manifests()
+_LIVE = [
+    {
+        **live,
+        "metadata": {
+            **{k: v for k, v in live["metadata"].items() if k in ("labels", "annotations")},
+            "name": "x",
+        },
+    }
+    for live in samples.host_objects()
+]
+_WIDGETS = [
+    {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {
+            "name": "one",
+            "namespace": _TENANTS,
+            "uid": "u",
+            "resourceVersion": "99999",
+            "labels": {CLUSTER_LABEL: TENANT, NAMESPACE_LABEL: "edge"},
+            "annotations": {WORK_ANNOTATION: "karmada-es-branch-a/mine"},
+        },
+        "spec": {"a": [1]},
+        "status": {"ready": True},
+    }
+]
+
+SERVED_WAYS: dict[str, ServedWay] = {
+    way.name: way
+    for way in (
+        ServedWay("served-works", _work),
+        ServedWay("served-work-events", _line("hub", "works", samples.works)),
+        ServedWay("served-clusters", _line("hub", "clusters", samples.clusters)),
+        ServedWay(
+            "served-customizations",
+            _line("hub", "resourceinterpretercustomizations", samples.customizations),
+        ),
+        ServedWay(
+            "served-webhooks",
+            _line(
+                "hub", "resourceinterpreterwebhookconfigurations", samples.webhook_configurations
+            ),
+        ),
+        ServedWay("served-nodes", _line("host", "nodes", samples.nodes)),
+        ServedWay("served-pods", _line("host", "pods", samples.pods)),
+        ServedWay("served-namespaces", _line("host", "namespaces", samples.namespaces)),
+        ServedWay("served-host-events", _line("host", "widgets", lambda: _WIDGETS)),
+        ServedWay("served-edited-objects", _edited),
+        ServedWay("served-leases", _lease),
+        ServedWay("served-discovery", _discovery),
+    )
+}
+"""The ways in that take a running service, by name."""
+
+
+# --- telling it -------------------------------------------------------------------------
+
+
+async def endure(batch: Sequence[Told]) -> None:
+    """Tell a running service all of a batch at once, and look who suffers. Raises SufferedError."""
+    async with field() as here:
+        await tell(here, batch)
+
+
+async def tell(here: Field, batch: Sequence[Told]) -> None:
+    """Tell all of a batch, and look who suffers. Raises SufferedError."""
+    works: list[str] = []
+    for number, (how, what) in enumerate(batch):
+        side, _, where = how.partition(" ")
+        server = here.host if side == "host" else here.hub
+        if how == "work":
+            name = f"hostile-{number}"
+            here.hub.seed({**what, "metadata": {**what["metadata"], "name": name}})
+            works.append(name)
+        elif side == "answer":
+            here.host.answer(what, path=where)
+            unknown = {"apiVersion": "un.known/v1", "kind": f"K{number}", "metadata": {"name": "x"}}
+            here.hub.seed(objects.work(unknown, name=f"unknown-{number}"))
+        elif where == "object":
+            server.seed(what)
+        else:
+            here.say(server, where, what)
+    await here.neighbour_lives()
+    path = _WORKS.format(karmada.execution_namespace(TENANT))
+
+    def silent() -> list[str]:
+        found = {work["metadata"]["name"]: work for work in here.hub.listed(path)}
+        return [name for name in works if not dig(found.get(name), "status", "conditions")]
+
+    await here.until(lambda: not silent(), f"no condition on {silent()[:3]}")
+    for name in works:
+        here.hub.remove(f"{path}/{name}")
+    here.heal()
+    await here.neighbour_lives()
+
+
+async def culprit(batch: Sequence[Told], run: Callable[[Sequence[Told]], Awaitable[None]]) -> Told:
+    """Return one input of a batch that fails by itself, or the first where none does."""
+    while len(batch) > 1:
+        half = len(batch) // 2
+        try:
+            await run(batch[:half])
+        except SufferedError:
+            batch = batch[:half]
+        else:
+            batch = batch[half:]
+    return batch[0]
