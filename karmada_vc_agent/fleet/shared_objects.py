@@ -6,6 +6,7 @@ the object changes: an owner that left or agreed may be what others wait for.
 
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 
 from karmada_vc_agent.fleet.host_objects import Applied
 from karmada_vc_agent.fleet.live_objects import LiveObjects, StoreOf
@@ -185,10 +186,23 @@ class SharedObjects:
                 except NotFoundError:
                     return False  # not established: nothing could be made
                 except ForbiddenError:
-                    # It came after `join`: no Work brought any, but administrators may have.
-                    return not selector
+                    # It came after `join`: only claimed namespaces can be looked into.
+                    below = f"/apis/{group}/{version['name']}", plural
+                    return not selector or await self._has_objects_in_claimed(*below, selector)
                 return bool(answer.get("items"))
         return True  # nothing is served, so nobody can look
+
+    async def _has_objects_in_claimed(self, api: str, plural: str, selector: str) -> bool:
+        """Whether namespaces of the virtual clusters that a selector finds have objects."""
+        namespaces = await self._host.get(
+            "/api/v1/namespaces", {"labelSelector": f"{CLUSTER_LABEL},{selector}"}
+        )
+        for namespace in namespaces.get("items") or ():
+            path = f"{api}/namespaces/{namespace['metadata']['name']}/{plural}"
+            with suppress(ForbiddenError, NotFoundError):  # no rights, so nothing was made there
+                if (await self._host.get(path, {"limit": "1"})).get("items"):
+                    return True
+        return False
 
 
 def _lost(wanted: Object, live: Object | None) -> str | None:
