@@ -13,6 +13,7 @@ import sysconfig
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib import metadata
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -83,6 +84,7 @@ class Agent:
         self._service: Service | None = None
         self._metrics = metrics or Metrics()
         self._reachability: dict[str, Reachability] = {}
+        self._supervisor = Supervisor(self._metrics.part_restarted)
         self._metrics.add_source(self._samples)
 
     def readiness(self) -> dict[str, str | None]:
@@ -154,8 +156,7 @@ class Agent:
         hub, host = self._hub_credentials, self._host_credentials
         clients = self._clients = connect(self._config, hub, host, self._is_leading)
         self._measure(clients)
-        supervisor = Supervisor(self._metrics.part_restarted)
-        followers = self._follow_credentials(clients, supervisor)
+        followers = self._follow_credentials(clients, self._supervisor)
         try:
             await _until(stop, self._lead_and_serve(clients, stop), self._is_serving)
         finally:
@@ -218,9 +219,8 @@ class Agent:
             if config.leader_elect:
                 self._election = self._new_election(clients.host_urgent)
                 self._phase = STANDING_BY
-                asking = group.create_task(
-                    self._keep_asking(clients.hub_urgent), name="ask the hub"
-                )
+                ask = partial(self._keep_asking, clients.hub_urgent)
+                asking = self._supervisor.start(group, "ask the hub", ask)
                 await self._election.acquire()
                 asking.cancel()
                 self._phase = STARTING

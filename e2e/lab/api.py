@@ -6,6 +6,8 @@ from typing import Any
 
 from kubernetes import config
 
+from karmada_vc_agent.kube import salvage
+
 Object = dict[str, Any]
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -73,11 +75,11 @@ class Api:
             return str(error)
         return ""
 
-    def post(self, path: str, obj: Object) -> Object:
-        """POST to a path that the object does not tell, as that of a subresource."""
+    def post(self, path: str, obj: Object | bytes) -> Object:
+        """POST to a path that the object does not tell, as that of a subresource; or raw JSON."""
         return self._request("POST", path, obj)
 
-    def replace(self, path: str, obj: Object) -> Object:
+    def replace(self, path: str, obj: Object | bytes) -> Object:
         return self._request("PUT", path, obj)
 
     def patch(self, path: str, patch: Object) -> Object:
@@ -101,15 +103,24 @@ class Api:
         response = self._pool.request(
             method,
             self._server + path,
-            body=None if body is None else json.dumps(body),
+            body=body if body is None or isinstance(body, bytes) else json.dumps(body),
             headers=self._headers | {"Content-Type": form},
             timeout=ATTEMPTS_S,
         )
-        answer: Object = json.loads(response.data) if response.data[:1] == b"{" else {}
+        answer: Object = _decoded(response.data) if response.data[:1] == b"{" else {}
         if response.status >= 300:
             text = answer.get("message") or response.data.decode(errors="replace")[:200]
             raise ApiError(response.status, f"{method} {path}: {text}")
         return answer
+
+
+def _decoded(content: bytes) -> Object:
+    """Decode an object; of one nested deeper than Python decodes, the first levels."""
+    try:
+        answer: Object = json.loads(content)
+    except RecursionError:
+        answer = json.loads(salvage.cut(content, 100))
+    return answer
 
 
 def collection_of(obj: Object) -> str:

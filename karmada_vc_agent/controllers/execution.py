@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from karmada_vc_agent.fleet.bugs import Bugs
 from karmada_vc_agent.fleet.causes import READY, Cause
 from karmada_vc_agent.fleet.host_objects import Applied
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
@@ -22,6 +23,7 @@ from karmada_vc_agent.fleet.work_bounds import WorkBounds
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.work_memory import WorkMemory
+from karmada_vc_agent.fleet.work_statuses import put_status
 from karmada_vc_agent.fleet.works import (
     WorkKey,
     Works,
@@ -32,8 +34,8 @@ from karmada_vc_agent.fleet.works import (
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
-from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
-from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError
+from karmada_vc_agent.model.objects import Object, key_of, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status import work_conditions
 from karmada_vc_agent.status.conditions import Condition
@@ -140,6 +142,7 @@ class ExecutionController:
         self._virtual_clusters = virtual_clusters
         self._o = others
         self._memory = WorkMemory()
+        self._bugs = Bugs()
 
     def refused(self, cluster: str) -> list[WorkKey]:
         """Return the Works that a rule refused; retried when what the rule rests on changes."""
@@ -157,12 +160,22 @@ class ExecutionController:
         if vc is None or work is None or self._o.clusters.ours(cluster) is None:
             self._forget(key)
             return
-        refusal = self._o.bounds.refusal(work)
-        is_due = self._o.finalizer.is_due(cluster, work)
-        if refusal is not None and not is_due and not is_suspended(work):
-            await self._refuse(vc, work, refusal)
+        try:
+            await self._reconcile(key, vc, work)
+        except (KubeError, RetryError):
+            raise
+        except Exception as error:
+            await self._tell_of_bug(vc, work, error)
+            raise
+
+    async def _reconcile(self, key: WorkKey, vc: VirtualCluster, known: Object) -> None:
+        cluster = vc.name
+        refusal = self._o.bounds.refusal(known)
+        is_due = self._o.finalizer.is_due(cluster, known)
+        if refusal is not None and not is_due and not is_suspended(known):
+            await self._refuse(vc, known, refusal)
             return
-        work = await self._whole(work)
+        work = await self._whole(known)
         if work is None:
             return
         if self._o.finalizer.is_due(cluster, work):
@@ -190,7 +203,7 @@ class ExecutionController:
         outcome = _Outcome()
         started = time.monotonic()
         for manifest in manifests_of(work):
-            result = await self._apply(vc, manifest, _work_id(work))
+            result = await self._apply(vc, work, manifest)
             if result is None:
                 continue
             outcome.results.append((manifest, result))
@@ -224,12 +237,18 @@ class ExecutionController:
             raise outcome.retry(outcome.unreadable)
 
     async def _apply(
-        self, vc: VirtualCluster, manifest: Object, work_id: str
+        self, vc: VirtualCluster, work: Object, manifest: Object
     ) -> Applied | Failure | None:
-        refusal = self._o.bounds.refusal_of(vc.name, manifest)
-        if refusal is not None:
-            return refused(vc, manifest, refusal)
-        return await self._o.manifests.apply(vc, manifest, work_id)
+        """Apply one manifest; a fault of ours at it is its failure, and the others go on."""
+        try:
+            refusal = self._o.bounds.refusal_of(vc.name, manifest)
+            if refusal is not None:
+                return refused(vc, manifest, refusal)
+            return await self._o.manifests.apply(vc, manifest, _work_id(work))
+        except (KubeError, RetryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one manifest must not cost the others
+            return Failure(self._bugs.note(f"{_work_id(work)} {key_of(manifest)}", error))
 
     async def _left_by(
         self, vc: VirtualCluster, work: Object, manifest: Object, result: Applied | Failure
@@ -237,7 +256,17 @@ class ExecutionController:
         """Return the object as it is now: one that could not be changed runs on (contract 6.2)."""
         if isinstance(result, Applied):
             return result.live
-        return await self._o.manifests.cached(vc, manifest, _work_id(work))
+        return await self._cached(vc, work, manifest)
+
+    async def _cached(self, vc: VirtualCluster, work: Object, manifest: Object) -> Object | None:
+        """Return what is known of the object of a manifest; None where a fault hides it."""
+        try:
+            return await self._o.manifests.cached(vc, manifest, _work_id(work))
+        except (KubeError, RetryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one manifest must not cost the others
+            self._bugs.note(f"{_work_id(work)} {key_of(manifest)}", error)
+            return None
 
     async def _reflect(
         self, vc: VirtualCluster, work: Object, manifest: Object, live: Object, outcome: _Outcome
@@ -246,7 +275,14 @@ class ExecutionController:
             return
         around = self._o.manifests.around(vc, _work_id(work))
         ordinal = first_ordinal(manifests_of(work), manifest)
-        reflection = await self._o.work_status.reflect(work, ordinal, manifest, live, around)
+        try:
+            reflection = await self._o.work_status.reflect(work, ordinal, manifest, live, around)
+        except (KubeError, RetryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one manifest must not cost the others
+            problem = self._bugs.note(f"{_work_id(work)} {key_of(manifest)}", error)
+            self._o.events.reflected(work, manifest, problem)
+            reflection = Reflection(None, problem)
         if reflection.problem:
             outcome.unreadable = reflection.problem
             outcome.unreadable_for.add(reflection.cause)
@@ -281,6 +317,19 @@ class ExecutionController:
         before = dispatching_of(work.get("status"))
         if before is None or before["status"] != condition["status"]:
             self._o.events.dispatching(work, condition["message"])
+
+    async def _tell_of_bug(self, vc: VirtualCluster, work: Object, error: Exception) -> None:
+        """Say that a Work is not carried out: the hub must not go on saying that it is."""
+        text = self._bugs.note(_work_id(work), error)
+        try:
+            self._o.events.sync_failed(work, vc.name, text)
+            if not self._o.finalizer.is_due(vc.name, work) and not is_suspended(work):
+                whole = await self._whole(work)
+                condition = work_conditions.applied(len(manifests_of(whole or work)), [text])
+                if whole is not None:
+                    await self._write_status(whole, [condition], [])
+        except Exception:  # noqa: BLE001 - the first fault is the one to tell
+            _log.debug("Failing to tell", exc_info=True, extra={"work": _work_id(work)})
 
     # --- bounds -------------------------------------------------------------------------
 
@@ -325,7 +374,7 @@ class ExecutionController:
         self._memory.forget_predecessor(work)
         outcome = _Outcome()
         for manifest in manifests_of(work):
-            live = await self._o.manifests.cached(vc, manifest, _work_id(work))
+            live = await self._cached(vc, work, manifest)
             if live is not None:
                 await self._reflect(vc, work, manifest, live, outcome)
         condition = work_conditions.dispatching(suspended=True)
@@ -349,9 +398,8 @@ class ExecutionController:
             )
             if status == (live or {}):
                 return
-            body = {**work, "status": status}
             try:
-                answer = await self._o.hub.replace(work_path(namespace, name, "status"), body)
+                answer = await put_status(self._o.hub, work, status)
             except NotFoundError:
                 return  # the Work is gone; the watch is about to say so
             except ConflictError:

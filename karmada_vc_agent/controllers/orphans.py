@@ -74,6 +74,9 @@ class OrphansController:
         work = work_of(live)
         if not work or self._works.get(cluster, work) is not None:
             return False
+        unread = self._works.unreadable(cluster)
+        if work in unread or "" in unread:
+            return False  # it is there, though nobody can read it
         metadata = live["metadata"]
         # A namespaced object is ours where its namespace is; a Namespace where it has our claim.
         namespace = metadata.get("namespace") or metadata["name"]

@@ -11,9 +11,10 @@ from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.works import WorkKey
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
+from karmada_vc_agent.model.depth import is_deeper_than
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
-from karmada_vc_agent.model.objects import Object, annotations_of, gvk_of
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, gvk_of, maps_at
 from karmada_vc_agent.status.manifest_status import Reflection, manifest_status
 from karmada_vc_agent.translation.restore import (
     names_of,
@@ -21,9 +22,11 @@ from karmada_vc_agent.translation.restore import (
     restore_text,
     restore_texts,
 )
+from karmada_vc_agent.translation.shape import MAX_LEVELS
 from karmada_vc_agent.translation.surroundings import Surroundings
 
 UNKNOWN = "Unknown"
+_TOO_DEEP = f"it is nested deeper than {MAX_LEVELS} levels"
 
 
 def owning_work(obj: Object) -> WorkKey | None:
@@ -84,17 +87,18 @@ class WorkStatus:
         except InterpretationError as error:
             health, problem = UNKNOWN, restore_text(str(error), names)
             cause = causes.of_interpretation(cluster, error)
-        entry = manifest_status(ordinal, manifest, restore_texts(status, names), health)
+        too_deep = is_deeper_than(MAX_LEVELS, status)
+        status = None if too_deep else restore_texts(status, names)
+        entry = manifest_status(ordinal, manifest, status, health)
         if entry != before:
-            self._events.reflected(work, manifest, None)
+            self._events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
             if self._interpreter.interprets_health(gvk_of(virtual)):
                 self._events.interpreted(work, manifest, health, problem or None)
         return Reflection(entry, problem, cause)
 
 
 def _entry(work: Object, ordinal: int) -> Object | None:
-    for entry in (work.get("status") or {}).get("manifestStatuses") or ():
-        if entry["identifier"]["ordinal"] == ordinal:
-            found: Object = entry
-            return found
+    for entry in maps_at(work, "status", "manifestStatuses"):
+        if dig(entry, "identifier", "ordinal") == ordinal:
+            return entry
     return None

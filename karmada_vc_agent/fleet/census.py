@@ -164,7 +164,7 @@ class Census:
     def _work_states(self, name: str) -> Iterator[str]:
         namespace = execution_namespace(name)
         for work in self._c.works.store(name) or ():
-            if work["metadata"]["namespace"] == namespace:
+            if work["metadata"].get("namespace") == namespace:
                 yield work_state(work)
 
 

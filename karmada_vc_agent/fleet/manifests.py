@@ -15,12 +15,7 @@ from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import (
-    ApiError,
-    InvalidError,
-    UnreadableError,
-    UnwritableError,
-)
+from karmada_vc_agent.kube.errors import ApiError, InvalidError, UnreadableError, UnwritableError
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import (
@@ -217,7 +212,9 @@ class Manifests:
     async def _translate(
         self, vc: VirtualCluster, manifest: Object, work: str
     ) -> tuple[Resource, HostObject | Converted] | None:
-        resource = None if malformed(manifest) else await self._find_resource(gvk_of(manifest))
+        # What is odd about the rest of it may have come after it was applied.
+        is_nameless = malformed(_bare(manifest))
+        resource = None if is_nameless else await self._find_resource(gvk_of(manifest))
         if resource is None:
             return None
         surroundings = self.around(vc, work)
@@ -401,7 +398,8 @@ def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
 
 def _bare(manifest: Object) -> Object:
     """Return a manifest with nothing but its identity, enough to find what it made."""
-    metadata = manifest.get("metadata") or {}
+    found = manifest.get("metadata")
+    metadata = found if isinstance(found, dict) else {}
     identity = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
     return {
         "apiVersion": manifest.get("apiVersion"),

@@ -110,8 +110,8 @@ class WorkEvents:
     ) -> None:
         uid = annotations_of(manifest).get(karmada.TEMPLATE_UID_ANNOTATION)
         key = key_of(manifest)
-        if not isinstance(uid, str) or not uid or not key.name:
-            return
+        if not isinstance(uid, str) or not uid or not key.name or not all(key.gvk[1:]):
+            return  # a manifest that is refused for its shape may name no template
         template: Object = {
             "apiVersion": key.gvk.api_version,
             "kind": key.gvk.kind,

@@ -15,6 +15,7 @@ Cluster likewise: what is remembered of either is remembered of its uid.
 import logging
 from collections.abc import Callable
 
+from karmada_vc_agent.fleet.bugs import Bugs
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
 from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.works import (
@@ -27,9 +28,9 @@ from karmada_vc_agent.fleet.works import (
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
-from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError, UnreachableError
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
-from karmada_vc_agent.model.objects import Object, dig, gvk_of, uid_of
+from karmada_vc_agent.model.objects import Object, gvk_of, key_of, text_at, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.endpoint_slice_work import is_report
 
@@ -56,6 +57,7 @@ class WorkFinalizer:
         self._clusters = clusters
         self._works = works
         self._manifests = manifests
+        self._bugs = Bugs()
         self._on_barred = on_barred
         self._cleaned: dict[WorkKey, str] = {}
         self._barred: dict[str, str] = {}
@@ -130,15 +132,11 @@ class WorkFinalizer:
                 raise NotReadyError(f"{client.name} went back in time and is looked at again")
 
     async def _clean(self, vc: VirtualCluster, work: Object) -> None:
-        work_id = f"{work['metadata']['namespace']}/{work['metadata']['name']}"
         is_up = self._clusters.is_ready(vc.name) or self._clusters.is_deleting(vc.name)
         if not is_up and not is_preserved(work):
             raise NotReadyError(f"cluster({vc.name}) not ready")
         try:
-            for manifest in manifests_of(work):
-                if not is_preserved(work):
-                    self._wait_for_users(vc, work, manifest)
-                await self._manifests.let_go(vc, manifest, work_id, preserve=is_preserved(work))
+            faults = [await self._let_go(vc, work, manifest) for manifest in manifests_of(work)]
         except UnreachableError:
             if self._clusters.is_ready(vc.name) or not self._clusters.is_deleting(vc.name):
                 raise
@@ -147,12 +145,32 @@ class WorkFinalizer:
                 extra={"virtual_cluster": vc.name, "work": work["metadata"]["name"]},
             )
 
+        else:
+            if any(faults):
+                raise RetryError(" ".join(dict.fromkeys(filter(None, faults))))
+
+    async def _let_go(self, vc: VirtualCluster, work: Object, manifest: Object) -> str:
+        """Let go of one manifest; return what to tell of a fault of ours, "" where all is well."""
+        work_id = f"{work['metadata']['namespace']}/{work['metadata']['name']}"
+        try:
+            if not is_preserved(work):
+                self._wait_for_users(vc, work, manifest)
+            await self._manifests.let_go(vc, manifest, work_id, preserve=is_preserved(work))
+        except (KubeError, RetryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one manifest must not cost the others
+            return self._bugs.note(f"{work_id} {key_of(manifest)}", error)
+        return ""
+
     def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:
         """Raise RetryError while another Work needs the Namespace that is to be deleted."""
         gvk = gvk_of(manifest)
         if (gvk.group, gvk.kind) != ("", "Namespace"):
             return
-        namespace = dig(manifest, "metadata", "name") or ""
+        namespace = text_at(manifest, "metadata", "name")
+        for name in self._works.unreadable(vc.name):
+            text = f"namespace {namespace} may be used by work {name or '?'}, which cannot be read"
+            raise RetryError(text)
         for other in self._works.using_namespace(vc.name, namespace):
             if is_report(other):
                 continue  # it tells of the host and made nothing there

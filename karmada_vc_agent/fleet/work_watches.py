@@ -107,6 +107,6 @@ class WorkWatches:
             self._bounds.note(new)  # again, where it was observed and not decoded
         elif self._bounds is not None:
             self._bounds.gone(work)
-        cluster = cluster_of_execution_namespace(work["metadata"]["namespace"])
+        cluster = cluster_of_execution_namespace(work["metadata"].get("namespace") or "")
         if cluster in self._clusters:
             self._on_change(cluster, old, new)

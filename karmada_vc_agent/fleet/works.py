@@ -10,7 +10,15 @@ from karmada_vc_agent.model.karmada import (
     execution_namespace,
     is_karmada_key,
 )
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, key_of, labels_of
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    dig,
+    gvk_of,
+    labels_of,
+    maps_at,
+    text_at,
+)
 from karmada_vc_agent.planning.bounded_works import Measure
 from karmada_vc_agent.status.work_status import applied_of
 
@@ -33,8 +41,10 @@ def key_of_work(work: Object) -> WorkKey:
 
 
 def manifests_of(work: Object) -> list[Object]:
-    """Return the manifests of a Work as the hub has them."""
-    return dig(work, "spec", "workload", "manifests") or []
+    """Return the manifests of a Work as the hub has them; an empty map for what is none."""
+    found = dig(work, "spec", "workload", "manifests")
+    manifests = found if isinstance(found, list) else []
+    return [manifest if isinstance(manifest, dict) else {} for manifest in manifests]
 
 
 def is_suspended(work: Object) -> bool:
@@ -44,15 +54,15 @@ def is_suspended(work: Object) -> bool:
 
 def is_applied(work: Object) -> bool:
     """Whether a Work has the condition Applied=True."""
-    conditions = dig(work, "status", "conditions") or ()
-    return any(c["type"] == "Applied" and c["status"] == "True" for c in conditions)
+    conditions = maps_at(work, "status", "conditions")
+    return any(c.get("type") == "Applied" and c.get("status") == "True" for c in conditions)
 
 
 def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
     """Whether the hub made a Work for a Cluster itself, and no binding did (contract 10.6)."""
     if work is None or cluster is None or labels_of(work).keys() & set(_BINDING_LABELS):
         return False
-    owners = dig(work, "metadata", "ownerReferences") or ()
+    owners = maps_at(work, "metadata", "ownerReferences")
     wanted = ("Cluster", cluster["metadata"]["uid"])
     return any((owner.get("kind"), owner.get("uid")) == wanted for owner in owners)
 
@@ -64,7 +74,7 @@ def is_preserved(work: Object) -> bool:
 
 def namespaces_used(work: Object) -> Iterable[str]:
     """Return the virtual namespaces that manifests of a Work lie in; an index of the store."""
-    return {key_of(manifest).namespace for manifest in manifests_of(work)} - {""}
+    return {text_at(m, "metadata", "namespace") for m in manifests_of(work)} - {""}
 
 
 _TRIMMED = "trimmed"
@@ -135,11 +145,23 @@ class Works:
         """Return all Works of a virtual cluster."""
         namespace = execution_namespace(cluster)
         found = self._stores.get(cluster) or ()
-        return [work for work in found if work["metadata"]["namespace"] == namespace]
+        return [work for work in found if work["metadata"].get("namespace") == namespace]
 
     def names(self, cluster: str) -> list[str]:
         """Return the names of all Works of a virtual cluster."""
         return [work["metadata"]["name"] for work in self.of(cluster)]
+
+    def unreadable(self, cluster: str) -> list[str]:
+        """Return the names of Works that are there and not known; "" for one without a name."""
+        store = self._stores.get(cluster)
+        own = execution_namespace(cluster)
+        found = []
+        for key in store.unreadable if store is not None else ():
+            if key is None:
+                found.append("")
+            elif key[0] == own and self.get(cluster, key[1]) is None:
+                found.append(key[1])
+        return found
 
     def with_kind(self, cluster: str, concerns: Callable[[GroupVersionKind], bool]) -> list[str]:
         """Return the names of the Works with a manifest of a kind that `concerns`."""
@@ -147,7 +169,7 @@ class Works:
         return [
             work["metadata"]["name"]
             for work in self._stores.get(cluster) or ()
-            if work["metadata"]["namespace"] == namespace
+            if work["metadata"].get("namespace") == namespace
             and any(concerns(gvk_of(manifest)) for manifest in manifests_of(work))
         ]
 
@@ -158,4 +180,4 @@ class Works:
             return []
         own = execution_namespace(cluster)
         found = store.by_index(self.NAMESPACE_INDEX, namespace)
-        return [work for work in found if work["metadata"]["namespace"] == own]
+        return [work for work in found if work["metadata"].get("namespace") == own]

@@ -3,7 +3,7 @@
 Each object is read by itself: one that cannot be read costs none of its neighbours.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -88,7 +88,11 @@ class WatchEvent(Generic[T]):
 class Codec(Protocol[T]):
     """What a reflector needs to know of a kind of object."""
 
-    def page(self, content: bytes) -> Page[T]: ...
+    def page(self, content: bytes) -> Page[T]:
+        """Decode one page; raises ValueError where it cannot be read as a whole."""
+
+    def page_by_items(self, content: bytes) -> Page[T]:
+        """Decode it item by item, which takes long; raises UnreadableError."""
 
     def event(self, line: bytes) -> WatchEvent[T]: ...
 
@@ -112,13 +116,16 @@ class RawCodec:
         self._shape = shape
 
     def page(self, content: bytes) -> Page[Object]:
-        """Decode one page, item by item where it cannot be read as a whole."""
-        try:
-            answer = _loads_sound(content)
-            parts = [(item, "") for item in _items_of(answer)]
-        except ValueError:
-            frame, raw_items = salvage.split_list(content)
-            answer, parts = _frame(frame), [_read(item) for item in raw_items]
+        """Decode one page; raises ValueError where it cannot be read as a whole."""
+        answer = _loads_sound(content)
+        return self._page(answer, [(item, "") for item in _items_of(answer)])
+
+    def page_by_items(self, content: bytes) -> Page[Object]:
+        """Decode it item by item. Raises UnreadableError where it is no list."""
+        frame, raw_items = salvage.split_list(content)
+        return self._page(_frame(frame), [_read(item) for item in raw_items])
+
+    def _page(self, answer: Object, parts: Iterable[tuple[Any, str]]) -> Page[Object]:
         kind = str(answer.get("kind") or "").removesuffix("List")
         items: list[Object] = []
         unreadable: list[Unreadable] = []
@@ -231,14 +238,15 @@ class StructCodec(Generic[S]):
         self._bookmark = msgspec.json.Decoder(_Bookmark)
 
     def page(self, content: bytes) -> Page[S]:
-        """Decode one page, item by item where it cannot be read as a whole."""
+        """Decode one page; raises ValueError where it cannot be read as a whole."""
         try:
             answer = self._page.decode(content)
-        except _STRUCT_FAULTS:
-            return self._page_by_items(content)
+        except _STRUCT_FAULTS as error:
+            raise ValueError(str(error)) from error
         return Page(answer.items, answer.metadata.resource_version, answer.metadata.continue_)
 
-    def _page_by_items(self, content: bytes) -> Page[S]:
+    def page_by_items(self, content: bytes) -> Page[S]:
+        """Decode it item by item. Raises UnreadableError where it is no list."""
         frame, raw_items = salvage.split_list(content)
         items: list[S] = []
         unreadable: list[Unreadable] = []

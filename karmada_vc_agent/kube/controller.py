@@ -124,8 +124,8 @@ class Controller(Generic[K]):
             self._complain(key, str(error))
             self._back_off(key, error)
             return "error"
-        except Exception:  # noqa: BLE001 - one key must not stop the others
-            _log.exception("Failed to reconcile", extra=self._about(key, "a bug"))
+        except Exception as error:  # noqa: BLE001 - one key must not stop the others
+            self._complain_of_a_bug(key, error)
             self.queue.add_rate_limited(key)
             return "panic"
         self._complaints.pop(key, None)
@@ -148,6 +148,13 @@ class Controller(Generic[K]):
         if self._complaints.get(key) != reason:
             self._complaints[key] = reason
             _log.info("Backing off", extra=self._about(key, reason))
+
+    def _complain_of_a_bug(self, key: K, error: Exception) -> None:
+        """Log the traceback of a fault of ours, once for as long as it stays."""
+        if self._complaints.get(key) != repr(error):
+            self._complaints[key] = repr(error)
+            about = self._about(key, "a bug")
+            _log.error("Failed to reconcile", exc_info=error, extra=about)
 
     def _about(self, key: K, reason: str) -> dict[str, str]:
         text = "/".join(map(str, key)) if isinstance(key, tuple) else str(key)

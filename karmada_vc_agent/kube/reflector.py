@@ -80,6 +80,7 @@ class Reflector(Generic[T]):
             await self._follow()
         finally:
             self._client.history.leave(self)
+            self._named = {}
             self._client.instrument.unreadable(self._source, self.path, {})
 
     async def _follow(self) -> None:
@@ -201,9 +202,16 @@ class Reflector(Generic[T]):
         except CutOffError:
             self._page_size.was_cut_off()
             raise
-        page = self._codec.page(content)
+        page = await self._decode(content)
         self._page_size.came(len(page.items) + len(page.unreadable), len(content))
         return page
+
+    async def _decode(self, content: bytes) -> Page[T]:
+        try:
+            return self._codec.page(content)
+        except ValueError:
+            # Takes a tenth of a second for each megabyte: others must not wait for it.
+            return await asyncio.to_thread(self._codec.page_by_items, content)
 
     def _accept(
         self, objects: list[T], unreadable: list[Unreadable], page: Page[T], epoch: int
@@ -265,6 +273,7 @@ class Reflector(Generic[T]):
 
     def _take(self, event: WatchEvent[T]) -> None:
         """Bring the store up to one change; what cannot be read of it is named."""
+        before = len(self.store.unreadable)
         if event.obj is not None and event.type == "DELETED":
             self.store.remove(event.obj)
         elif event.obj is not None:
@@ -273,7 +282,7 @@ class Reflector(Generic[T]):
             self.store.remove_unreadable(event.unreadable)
         if event.unreadable is not None and event.type != "DELETED":
             self.store.doubt(event.unreadable)
-        if self.store.unreadable or self._named:
+        if event.unreadable is not None or len(self.store.unreadable) != before:
             self._name_unreadable()
 
     def _name_unreadable(self) -> None:

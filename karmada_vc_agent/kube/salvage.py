@@ -5,6 +5,7 @@ apart by a pattern, so that any depth can be cut off, and a list taken apart int
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -13,9 +14,13 @@ LEVELS = 260
 """What lies deeper is read as null. More than orjson writes (254): what was cut is never sent."""
 _HEAD_LEVELS = 3
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_INNERMOST = rb'[{\[][^][{}"]*+(?:' + _STRING + rb'[^][{}"]*+)*+[}\]]'
-_TOKEN = re.compile(_INNERMOST + rb"|" + _STRING + rb"|[][{}]", re.DOTALL)
-_QUOTE, _OPENING = b'"', b"[{"
+_TO_BRACKET = re.compile(rb'[^][{}"]*+(?:' + _STRING + rb'[^][{}"]*+)*+[][{}]', re.DOTALL)
+"""From anywhere outside of a text to the next bracket, over all texts on the way."""
+_IS_ITEMS = re.compile(rb'"items"\s*:\s*\Z')
+_KEY_LENGTH = 64
+"""Where the key of a list is looked for: nobody writes it with more white space."""
+_LIST = ord("[")
+_OPENING = frozenset(b"[{")
 
 
 def is_too_deep(value: Any) -> bool:
@@ -57,20 +62,15 @@ def cut(content: bytes, levels: int) -> bytes:
     """Return JSON with null in place of every map and list nested deeper than `levels`."""
     kept: list[bytes] = []
     depth = begins = done = 0
-    for token in _TOKEN.finditer(content):
-        start, end = token.span()
-        first = content[start : start + 1]
-        if first == _QUOTE:
-            continue
-        is_whole = end - start > 1
-        if is_whole or first in _OPENING:
+    for at in _brackets(content):
+        if content[at] in _OPENING:
             depth += 1
             if depth == levels + 1:
-                begins = start
-        if is_whole or first not in _OPENING:
+                begins = at
+        else:
             if depth == levels + 1:
                 kept += (content[done:begins], b"null")
-                done = end
+                done = at + 1
             depth -= 1
     kept.append(content[done:])
     return b"".join(kept)
@@ -80,26 +80,26 @@ def split_list(content: bytes) -> tuple[bytes, list[bytes]]:
     """Return a list without its items, and each item by itself."""
     items: list[bytes] = []
     depth = begins = array = 0
-    key, key_ends = b"", 0
-    for token in _TOKEN.finditer(content):
-        start, end = token.span()
-        first = content[start : start + 1]
-        if first == _QUOTE:
-            if not array and depth == 1:
-                key, key_ends = content[start:end], end
-            continue
-        is_whole = end - start > 1
-        if is_whole or first in _OPENING:
+    for at in _brackets(content):
+        if content[at] in _OPENING:
             depth += 1
-            is_items = depth == 2 and first == b"[" and key == b'"items"'
-            if is_items and not is_whole and content[key_ends:start].strip() == b":":
-                array = start
+            before = max(0, at - _KEY_LENGTH)
+            if depth == 2 and content[at] == _LIST and _IS_ITEMS.search(content, before, at):
+                array = at
             elif array and depth == 3:
-                begins = start
-        if is_whole or first not in _OPENING:
+                begins = at
+        else:
             if array and depth == 3:
-                items.append(content[begins:end])
+                items.append(content[begins : at + 1])
             elif array and depth == 2:
-                return content[:array] + b"[]" + content[end:], items
+                return content[:array] + b"[]" + content[at + 1 :], items
             depth -= 1
     return content, items
+
+
+def _brackets(content: bytes) -> Iterator[int]:
+    """Yield where the brackets outside of texts are; stop where a text has no end."""
+    place = _TO_BRACKET.match(content)
+    while place is not None:
+        yield place.end() - 1
+        place = _TO_BRACKET.match(content, place.end())

@@ -47,19 +47,14 @@ def parse_api_version(api_version: str, kind: str) -> GroupVersionKind:
 
 
 def gvk_of(obj: Object) -> GroupVersionKind:
-    """Return group, version and kind; missing fields become empty, as do those that are no text."""
-    return parse_api_version(_text_at(obj, "apiVersion"), _text_at(obj, "kind"))
+    """Return group, version and kind; what is missing or no text becomes empty."""
+    return parse_api_version(text_at(obj, "apiVersion"), text_at(obj, "kind"))
 
 
 def key_of(obj: Object) -> ObjectKey:
-    """Return the key of an object; missing fields become empty, as do those that are no text."""
-    metadata = dig(obj, "metadata")
-    return ObjectKey(gvk_of(obj), _text_at(metadata, "namespace"), _text_at(metadata, "name"))
-
-
-def _text_at(obj: Any, field: str) -> str:
-    value = obj.get(field) if isinstance(obj, dict) else None
-    return value if isinstance(value, str) else ""
+    """Return the key of an object; what is missing or no text becomes empty."""
+    namespace, name = (text_at(obj, "metadata", field) for field in ("namespace", "name"))
+    return ObjectKey(gvk_of(obj), namespace, name)
 
 
 def uid_of(obj: Object | None) -> str:
@@ -69,14 +64,29 @@ def uid_of(obj: Object | None) -> str:
 
 def labels_of(obj: Object) -> dict[str, str]:
     """Return the labels for reading; an empty dict where there are none."""
-    labels = dig(obj, "metadata", "labels")
-    return labels if isinstance(labels, dict) else {}
+    return _map_at(obj, "metadata", "labels")
 
 
 def annotations_of(obj: Object) -> dict[str, str]:
     """Return the annotations for reading; an empty dict where there are none."""
-    annotations = dig(obj, "metadata", "annotations")
-    return annotations if isinstance(annotations, dict) else {}
+    return _map_at(obj, "metadata", "annotations")
+
+
+def text_at(obj: Any, *path: str | int) -> str:
+    """Return the text at a path of an object whose shape nobody vouches for; else ""."""
+    value = dig(obj, *path)
+    return value if isinstance(value, str) else ""
+
+
+def maps_at(obj: Any, *path: str | int) -> list[Object]:
+    """Return the maps in a list of an object whose shape nobody vouches for."""
+    found = dig(obj, *path)
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def _map_at(obj: Any, *path: str) -> dict[str, Any]:
+    found = dig(obj, *path)
+    return found if isinstance(found, dict) else {}
 
 
 def metadata_map(obj: Object, name: str) -> Object:

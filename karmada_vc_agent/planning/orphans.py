@@ -13,9 +13,10 @@ from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
     annotations_of,
-    dig,
-    key_of,
+    gvk_of,
     labels_of,
+    maps_at,
+    text_at,
 )
 
 _WITHOUT_WORK = ("default", "vc-system")
@@ -47,9 +48,9 @@ def namespaces_needed(works: Iterable[Object]) -> set[str]:
     """Return the virtual namespaces that Works bring, or have manifests in."""
     needed = set()
     for work in works:
-        for manifest in dig(work, "spec", "workload", "manifests") or ():
-            key = key_of(manifest)
-            needed.add(key.name if key.gvk == NAMESPACE else key.namespace)
+        for manifest in maps_at(work, "spec", "workload", "manifests"):
+            named = "name" if gvk_of(manifest) == NAMESPACE else "namespace"
+            needed.add(text_at(manifest, "metadata", named))
     return needed - {""}
 
 
@@ -72,5 +73,5 @@ def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:
 
 
 def _is_controlled(live: Object) -> bool:
-    owners = live["metadata"].get("ownerReferences") or ()
+    owners = maps_at(live, "metadata", "ownerReferences")
     return any(owner.get("controller") for owner in owners)

@@ -85,16 +85,12 @@ class Triggers:
 
     def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
         """Look at a Work that came, changed or went."""
+        work = new or old
+        if work is not None and not _is_observed(old, new):
+            self._queues.works.add((cluster, work["metadata"]["name"]))
         if self._told.endpoint_slices is not None:
             # Our own writes too: it is we who say that a ServiceExport is applied.
             self._told.endpoint_slices.work_changed(cluster, old, new)
-        if old is not None and new is not None:
-            before, after = old["metadata"], new["metadata"]
-            if before.get("resourceVersion") == after.get("resourceVersion"):
-                return  # our own write, already observed
-        work = new or old
-        if work is not None:
-            self._queues.works.add((cluster, work["metadata"]["name"]))
         if old is not None and new is None:
             # The Works of its namespaces may have waited for this one to go.
             for namespace in namespaces_used(old):
@@ -300,6 +296,14 @@ def _labelled_cluster(obj: Object) -> str:
 def _cluster_of_work(obj: Object) -> str:
     owner = owning_work(obj)
     return owner[0] if owner else ""
+
+
+def _is_observed(old: Object | None, new: Object | None) -> bool:
+    """Whether a change is a write of our own, which was stored when it was answered."""
+    if old is None or new is None:
+        return False
+    before, after = old["metadata"], new["metadata"]
+    return bool(before.get("resourceVersion") == after.get("resourceVersion"))
 
 
 def _ready_status(cluster: Object | None) -> str | None:

@@ -8,7 +8,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.objects import Object, annotations_of, dig, gvk_of, key_of, labels_of
+from karmada_vc_agent.model.objects import (
+    Object,
+    annotations_of,
+    gvk_of,
+    key_of,
+    labels_of,
+    maps_at,
+)
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 MADE_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
@@ -64,7 +71,7 @@ def reported_services(work: Object) -> set[tuple[str, str]]:
 
 def exported_services(work: Object) -> set[tuple[str, str]]:
     """Return virtual namespace and name of the Services whose ServiceExport a Work brings."""
-    found = (key_of(manifest) for manifest in dig(work, "spec", "workload", "manifests") or ())
+    found = map(key_of, maps_at(work, "spec", "workload", "manifests"))
     return {(key.namespace, key.name) for key in found if key.gvk[0::2] == _SERVICE_EXPORT_KIND}
 
 
@@ -75,7 +82,7 @@ def multi_cluster_services(work: Object) -> set[tuple[str, str]]:
         labels.get(karmada.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL, ""),
         labels.get(karmada.MULTI_CLUSTER_SERVICE_NAME_LABEL, ""),
     )
-    manifests = dig(work, "spec", "workload", "manifests") or ()
+    manifests = maps_at(work, "spec", "workload", "manifests")
     kinds = {gvk_of(manifest)[0::2] for manifest in manifests}
     return {service} if _MULTI_CLUSTER_SERVICE_KIND in kinds and all(service) else set()
 

@@ -94,6 +94,11 @@ def merge_entries(
     return sorted([*kept, *latest.values()], key=lambda entry: entry["identifier"]["ordinal"])
 
 
+def has_ordinal(entry: Object) -> bool:
+    """Whether an entry says which manifest it is about; the hub vouches for its own only."""
+    return isinstance(dig(entry, "identifier", "ordinal"), int)
+
+
 def _identifier(ordinal: int, key: ObjectKey) -> Identifier:
     identifier = Identifier(
         ordinal=ordinal,

@@ -1,11 +1,12 @@
 """The status of a Work put together from what was done with its manifests (contract 5.4, 6.1)."""
 
 from collections.abc import Sequence
+from typing import cast
 
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, maps_at
 from karmada_vc_agent.status import work_conditions
 from karmada_vc_agent.status.conditions import Condition, find_condition, set_condition
-from karmada_vc_agent.status.manifest_status import ManifestStatus, merge_entries
+from karmada_vc_agent.status.manifest_status import ManifestStatus, has_ordinal, merge_entries
 
 
 def applied_condition(
@@ -39,12 +40,13 @@ def compose_work_status(
 
     entries: what could be read now. Conditions of others and unknown fields are kept.
     """
-    status = dict(live_status or {})
-    merged = status.get("conditions")
+    status = dict(live_status) if isinstance(live_status, dict) else {}
+    merged: Sequence[Condition] = _conditions_of(status)
     for condition in conditions:
         merged = set_condition(merged, condition, now)
     status["conditions"] = merged
-    merged_entries = merge_entries(status.get("manifestStatuses"), entries, manifests)
+    live_entries = [entry for entry in maps_at(status, "manifestStatuses") if has_ordinal(entry)]
+    merged_entries = merge_entries(cast("list[ManifestStatus]", live_entries), entries, manifests)
     if merged_entries or "manifestStatuses" in status:
         status["manifestStatuses"] = merged_entries
     return status
@@ -52,9 +54,15 @@ def compose_work_status(
 
 def applied_of(status: Object | None) -> Condition | None:
     """Return the condition Applied of a Work's status."""
-    return find_condition((status or {}).get("conditions"), work_conditions.APPLIED)
+    return find_condition(_conditions_of(status), work_conditions.APPLIED)
 
 
 def dispatching_of(status: Object | None) -> Condition | None:
     """Return the condition Dispatching of a Work's status."""
-    return find_condition((status or {}).get("conditions"), work_conditions.DISPATCHING)
+    return find_condition(_conditions_of(status), work_conditions.DISPATCHING)
+
+
+def _conditions_of(status: Object | None) -> list[Condition]:
+    """Return the conditions that are some; the hub vouches for type and status only."""
+    found = (c for c in maps_at(status, "conditions") if {"type", "status"} <= c.keys())
+    return [cast("Condition", condition) for condition in found]

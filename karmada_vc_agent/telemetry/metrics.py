@@ -10,6 +10,8 @@ controller-runtime and client-go, as a real karmada-agent shows them.
 """
 
 import collections
+import itertools
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -26,8 +28,11 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+_log = logging.getLogger(__name__)
+
 CLUSTER = "member_cluster"
 INTERPRETER_POOL = "luavm"
+NAMED = 20
 _QUEUE = ("name", "controller")
 _SYNC_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _WORKLOAD_BUCKETS = tuple(0.001 * 2**k for k in range(12))
@@ -137,6 +142,14 @@ class _Readings(Collector):
 
     def __init__(self, sources: list[Source]) -> None:
         self._sources = sources
+        self._failed: set[str] = set()
+
+    def _complain(self, source: Source) -> None:
+        """Log a source that fails, once."""
+        name = getattr(source, "__qualname__", repr(source))
+        if name not in self._failed:
+            self._failed.add(name)
+            _log.exception("Failing to count", extra={"source": name})
 
     def describe(self) -> Iterable[Metric]:
         return list(_families().values())
@@ -144,7 +157,12 @@ class _Readings(Collector):
     def collect(self) -> Iterator[Metric]:
         families = _families()
         for source in self._sources:
-            for name, labels, value in source():
+            try:
+                told = list(source())
+            except Exception:  # noqa: BLE001 - a source must not cost the others
+                self._complain(source)
+                continue
+            for name, labels, value in told:
                 families[name].add_metric(labels, value)
         yield from families.values()
 
@@ -285,12 +303,14 @@ class Metrics:
             self._unreadable[server, source] = (resource, found)
 
     def unreadable(self) -> list[str]:
-        """Return a line for each object that cannot be read now: where it is, and why."""
-        return [
+        """Return a line for each object that cannot be read now, where and why; NAMED at most."""
+        lines = [
             f"{resource} {name} of the {server} ({reason})"
             for (server, _), (resource, found) in self._unreadable.items()
-            for name, reason in found.items()
+            for name, reason in itertools.islice(found.items(), NAMED)
         ]
+        left = sum(len(found) for _, found in self._unreadable.values()) - len(lines[:NAMED])
+        return [*lines[:NAMED], *([f"and {left} more"] if left else [])]
 
     def _count_unreadable(self) -> Iterator[Sample]:
         counts: collections.Counter[tuple[str, str]] = collections.Counter()

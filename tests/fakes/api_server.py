@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -411,10 +412,18 @@ def _drop(incoming: web.BaseRequest) -> web.Response:
 
 
 def _line(event: Object) -> bytes:
-    return orjson.dumps(event) + b"\n"
+    return written(event) + b"\n"
 
 
 def _json(body: Object, code: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     return web.Response(
-        body=orjson.dumps(body), status=code, content_type="application/json", headers=headers
+        body=written(body), status=code, content_type="application/json", headers=headers
     )
+
+
+def written(value: Any) -> bytes:
+    """Return JSON, also of what is nested deeper than orjson writes."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value).encode()

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import orjson
-
 from karmada_vc_agent.controllers.cluster_status import pod_indexes
 from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
 from karmada_vc_agent.controllers.namespaces import NAMESPACES, NamespaceController
@@ -49,7 +47,7 @@ from karmada_vc_agent.translation.rbac_rules import admin_rules
 from karmada_vc_agent.translation.shared_names import index_keys
 from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
 from tests.fakes import objects, served
-from tests.fakes.api_server import FakeApiServer
+from tests.fakes.api_server import FakeApiServer, written
 
 HOST_UID = "3f2d9c1e-8a47-4c55-9a0b-6b1f0c2d7e11"
 NOW = "2026-02-02T00:00:00Z"
@@ -60,9 +58,12 @@ def fill(store: Store[Any], codec: Codec[Any], server: FakeApiServer, path: str)
     """Make a store equal to a collection of a server."""
     version = {"resourceVersion": str(server.storage.version)}
     items = server.listed(path)
-    content = orjson.dumps({"kind": "List", "metadata": version, "items": items})
-    page = codec.page(content)
-    store.replace_all(page.items, page.resource_version)
+    content = written({"kind": "List", "metadata": version, "items": items})
+    try:
+        page = codec.page(content)
+    except ValueError:
+        page = codec.page_by_items(content)
+    store.replace_all(page.items, page.resource_version, page.unreadable)
 
 
 class _AllRights(NamespaceRights):

@@ -1,16 +1,23 @@
 """ExecutionController, deleting: what goes from the host, what stays, and the finalizer."""
 
 import asyncio
+import dataclasses
+from typing import Any, cast
 
 import orjson
 import pytest
 
+from karmada_vc_agent.controllers.execution import ExecutionController
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.fleet.manifests import Manifests
+from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
+from karmada_vc_agent.kube.codec import Unreadable
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -332,3 +339,73 @@ async def test_nothing_is_cleaned_until_a_server_that_went_back_was_looked_at_tw
     await asyncio.sleep(11.0)
     await world.execution.reconcile(KEY)
     assert world.host.find(SETTINGS) is None
+
+
+async def test_object_goes_though_its_manifest_became_odd_after_it_was_applied(
+    world: World,
+) -> None:
+    await applied(world, objects.config_map())
+    deep: Any = 1
+    for _ in range(240):
+        deep = [deep]
+    manifest = objects.config_map() | {"data": deep}
+    manifest["metadata"]["labels"] = ["odd"]
+    world.hub.change(WORK, spec=objects.work(manifest)["spec"])
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is not None
+    world.hub.mark_deleted(WORK)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is None
+    assert world.hub.find(WORK) is None
+
+
+async def test_namespace_stays_while_a_work_that_may_need_it_cannot_be_read(world: World) -> None:
+    await applied_and_deleted(world, objects.namespace_manifest())
+    store = world.collaborators.works.store("branch-a")
+    assert store is not None
+    store.doubt(Unreadable(("karmada-es-branch-a", "other"), "it is no valid JSON"))
+    with pytest.raises(RetryError, match="may be used by work other, which cannot be read"):
+        await world.execution.reconcile(KEY)
+    assert world.host.find(NAMESPACE) is not None
+    store.unreadable.clear()
+    await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is None
+
+
+class FailsAtOdd:
+    """Manifests with a bug that one manifest meets when it is let go."""
+
+    def __init__(self, real: Manifests) -> None:
+        self._real = real
+
+    async def let_go(
+        self, vc: VirtualCluster, manifest: Object, work: str, *, preserve: bool
+    ) -> None:
+        if manifest["metadata"]["name"] == "odd":
+            raise TypeError("a bug")
+        await self._real.let_go(vc, manifest, work, preserve=preserve)
+
+
+async def test_fault_of_ours_at_a_manifest_keeps_the_work_and_lets_go_of_the_others(
+    world: World,
+) -> None:
+    odd = objects.config_map("odd")
+    await applied_and_deleted(world, odd, objects.config_map())
+    o = world.collaborators
+    finalizer = WorkFinalizer(
+        o.hub,
+        world.host_client,
+        o.clusters,
+        o.works,
+        cast("Manifests", FailsAtOdd(o.manifests)),
+        world.barred.append,
+    )
+    execution = ExecutionController(
+        world.virtual_clusters, dataclasses.replace(o, finalizer=finalizer)
+    )
+    with pytest.raises(RetryError, match="internal error"):
+        await execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is None
+    assert world.hub.find(WORK) is not None

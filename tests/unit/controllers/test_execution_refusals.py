@@ -273,7 +273,7 @@ async def test_manifest_without_a_name_is_refused_and_told(world: World) -> None
     given(world, manifest, nameless, *odd)
     await world.execution.reconcile(KEY)
     assert "ManifestInvalid: metadata.name is not set" in applied(world)["message"]
-    assert "ManifestInvalid: it is no object" in applied(world)["message"]
+    assert "ManifestInvalid: apiVersion is not set" in applied(world)["message"]
     assert {reason for _, reason, _ in await world.events()} >= {"SyncFailed", "ManifestInvalid"}
 
 

@@ -1,6 +1,7 @@
 """Metrics: what is told arrives, ends with its virtual cluster, and stands in the docs."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,39 @@ def test_two_agents_in_one_process_do_not_share_numbers() -> None:
     name = "work_sync_workload_duration_seconds_count"
     assert value(first, name, result="success") == 1
     assert value(second, name, result="success") == 0
+
+
+def test_source_that_fails_costs_the_others_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def fails() -> Iterator[Sample]:
+        yield Sample("virtual_cluster_nodes", ("a",), 1)
+        raise KeyError("a bug")
+
+    metrics = Metrics()
+    metrics.add_source(fails)
+    metrics.add_source(lambda: [Sample("api_server_reachable", ("hub",), 1)])
+    metrics.text()
+    assert b'api_server_reachable{server="hub"} 1.0' in metrics.text()
+    assert [record.message for record in caplog.records] == ["Failing to count"]
+
+
+def test_what_cannot_be_read_is_counted_until_it_can() -> None:
+    metrics = Metrics()
+    meter = ClientMeter(metrics, "hub", "hub:443")
+    meter.unreadable("/works?", "/apis/work.karmada.io/v1alpha1/works", {"a/b": "odd", "c": "odd"})
+    meter.failed("/apis/work.karmada.io/v1alpha1/works", "index")
+    metrics.part_restarted("reflector")
+    labels = {"server": "hub", "resource": "works"}
+    assert value(metrics, "unreadable_objects", **labels) == 2
+    assert value(metrics, "object_faults_total", part="index", **labels) == 1
+    assert value(metrics, "part_restarts_total", part="reflector") == 1
+    assert metrics.unreadable() == ["works a/b of the hub (odd)", "works c of the hub (odd)"]
+    meter.unreadable("/pods?", "/api/v1/pods", {f"a/{n}": "odd" for n in range(30)})
+    assert len(metrics.unreadable()) == 21
+    assert metrics.unreadable()[-1] == "and 12 more"
+    meter.unreadable("/pods?", "/api/v1/pods", {})
+    meter.unreadable("/works?", "/apis/work.karmada.io/v1alpha1/works", {})
+    assert value(metrics, "unreadable_objects", **labels) is None
+    assert metrics.unreadable() == []
 
 
 def test_processes_of_scripts_are_counted_by_the_names_of_karmada() -> None:
