@@ -43,7 +43,7 @@ def test_a_refused_host_is_applied_once_the_other_gives_it_up(lab: Lab) -> None:
         "False",
         f'Failed to apply all manifests (0/1): virtual cluster "{second.name}" refused Ingress '
         f'{namespace}/web: SharedHostConflict: {HOST_PATH} "{lab.id}.example.com" is used by '
-        "another virtual cluster",
+        'another virtual cluster; an administrator allows it by "allow: [SharedHosts]"',
     )
     refused = f'virtual cluster "{second.name}" refused Ingress'
     eventually(_is_told, lab, second, "SharedHostConflict", refused)

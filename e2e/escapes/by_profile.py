@@ -3,7 +3,7 @@
 import copy
 import uuid
 
-from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, by_work
+from e2e.escapes.attempt import Attempt, Scene, all_alike, by_work
 from e2e.escapes.by_work import NAMESPACES, RBAC
 from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
@@ -187,14 +187,18 @@ def _blocks_all(scene: Scene) -> str:
 
 
 def _controller_kind(scene: Scene) -> str:
-    kind = {"Shared": "HelmChart", "Strict": "HelmChartConfig"}[scene.tenancy]
-    definition = objects.custom_definition(_HELM, kind)
-    answer(str, scene.lab.host.create, definition)
+    definition = scene_definition(scene.tenancy)
+    kind = definition["spec"]["names"]["kind"]
     try:
-        eventually(scene.lab.host.get, collection(f"{_HELM}/v1", kind, scene.home))
         return _told(scene, _object(f"{_HELM}/v1", kind, "x", scene.namespace), "ControllerRights")
     finally:
         scene.lab.host.delete(path_of(definition))
+
+
+def scene_definition(tenancy: str) -> Object:
+    """Return the kind that the host serves before the agent joins; one for each profile."""
+    kind = {"Shared": "HelmChart", "Strict": "HelmChartConfig"}[tenancy]
+    return objects.custom_definition(_HELM, kind)
 
 
 def _schema_under_others(scene: Scene) -> str:

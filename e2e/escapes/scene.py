@@ -1,6 +1,7 @@
 """Builds the scene of the attempts: two branches that one agent serves, in either profile."""
 
-from e2e.escapes.attempt import POD_CIDR, Scene
+from e2e.escapes.attempt import POD_CIDR, Scene, answer
+from e2e.escapes.by_profile import scene_definition
 from e2e.lab import accounts
 from e2e.lab.api import collection
 from e2e.lab.lab import Lab
@@ -11,6 +12,11 @@ from e2e.lab.works import condition
 def set_up(lab: Lab, tenancy: str) -> Scene:
     """Serve two branches, and give a tenant of one of them all rights in its namespace."""
     mine, theirs = lab.group("a"), lab.group("b")
+    definition = scene_definition(tenancy)
+    answer(str, lab.host.create, definition)
+    names = definition["spec"]["names"]
+    group = definition["spec"]["group"]
+    eventually(lab.host.get, collection(f"{group}/v1", names["kind"], "default"))
     lab.serve(mine.settings(podSecurity="baseline"), theirs, tenancy=tenancy, podCIDRs=[POD_CIDR])
     lab.namespace()
     home = mine.host_namespace("default")
