@@ -79,7 +79,9 @@ def control_planes(groups: int, *, keep: bool) -> Iterator[Lab]:
     try:
         _run("up", str(directory), "--hosts", "2", "--nodes", str(groups), *nodes)
         _run("nodes", str(directory), "--host", "2", "--count", str(groups), *nodes)
-        yield Lab(directory, groups)
+        lab = Lab(directory, groups)
+        _make_lease_namespace(lab)
+        yield lab
     except BaseException:
         if not keep:
             _run("down", str(directory))
@@ -98,6 +100,14 @@ def _run(*arguments: str) -> None:
     command: Sequence[str] = (str(CONTROL_PLANES), *arguments)
     # The names of new nodes are nothing to read here, and an interrupt must not cut `down`.
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, start_new_session=True)
+
+
+def _make_lease_namespace(lab: Lab) -> None:
+    """Make what `join` or Karmada's first agent makes on a hub; ours runs as an administrator."""
+    kubectl = str(lab.directory / "bin" / "kubectl")
+    hub = ("--kubeconfig", str(lab.kubeconfig("hub")))
+    command = [kubectl, *hub, "create", "namespace", "karmada-cluster"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def _selector(group: str) -> dict[str, str]:

@@ -15,8 +15,9 @@ from e2e.lab import objects
 from e2e.lab.access import Kubeconfigs, account_kubeconfig
 from e2e.lab.agent import ROOT, Agent, clean_environment, settings_file
 from e2e.lab.api import Api, Object, collection, path_of
-from e2e.lab.cleanup import REQUESTS
+from e2e.lab.cleanup import LEASES, NAMESPACES, REQUESTS, clean_up
 from e2e.lab.lab import FAST, Group, Lab
+from e2e.lab.lone_server import lone_karmada
 from karmada_vc_agent.commands.bootstrap import public_key_hash
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -28,7 +29,7 @@ class Joining:
 
     def __init__(self, lab: Lab, *groups: Group) -> None:
         self.lab = lab
-        self.agent = lab.new_agent(*groups, flags=FAST, is_admin=True)
+        self.agent = lab.new_agent(*groups, flags=FAST)
         self.file = lab.directory / "join.yaml"
         self.server = yaml.safe_load(lab.hub.kubeconfig.read_text())["clusters"][0]["cluster"]
 
@@ -128,6 +129,20 @@ def test_an_administrator_lets_an_agent_join_and_adds_a_virtual_cluster_later(la
     template = objects.config_map(lab.namespace())
     lab.propagate([template], first, second)
     lab.wait_fully_applied(template)
+
+
+def test_join_makes_what_a_hub_without_any_agent_does_not_have(host: Api, tmp_path: Path) -> None:
+    with lone_karmada(tmp_path / "own-hub") as hub:
+        lab = Lab(hub, host, tmp_path)
+        try:
+            group = lab.group("a")
+            joining = Joining(lab, group)
+            assert hub.find(f"{NAMESPACES}/karmada-cluster") is None
+            assert "hub: created Namespace karmada-cluster" in joining.as_administrator()
+            joining.serve()
+            assert hub.get(f"{LEASES}/{group.name}")["spec"]["holderIdentity"] == group.name
+        finally:
+            clean_up(lab)
 
 
 def test_a_bootstrap_token_is_enough_and_its_powerful_user_is_given_up(

@@ -1,25 +1,16 @@
 """Hub or host goes back to a backup under a running agent, which must notice and put all right."""
 
-import asyncio
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from control_planes import component, hub, processes, tools
-from control_planes.cluster import create_cluster
-from control_planes.directory import Directory, Shape
-from control_planes.launch import Launcher
-from control_planes.nodes import NodeBatch, NodeSize
-from control_planes.progress import StartProgress
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, path_of
 from e2e.lab.cleanup import clean_up
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.lone_server import lone_api_server
+from e2e.lab.lone_server import lone_api_server, lone_karmada
 from e2e.lab.restorable import Restorable
 from e2e.lab.wait import eventually
 
@@ -34,33 +25,8 @@ WENT_BACK = "An API server went back in time"
 
 @pytest.fixture
 def own_hub(tmp_path: Path) -> Iterator[Api]:
-    with _karmada(tmp_path / "own-hub") as api:
+    with lone_karmada(tmp_path / "own-hub") as api:
         yield api
-
-
-@contextmanager
-def _karmada(root: Path) -> Iterator[Api]:
-    """Run a hub with an etcd of its own."""
-    programs = tools.program_paths()
-    missing = [name for name in ("etcd", *hub.KARMADA) if not programs[name].exists()]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} not built; run hack/control-planes build")
-    directory = Directory(root)
-    directory.create()
-    directory.prepare(Shape(0, NodeBatch(0, (), NodeSize("4", "8Gi", 110))))
-
-    async def start() -> None:
-        launcher = Launcher(directory, programs, StartProgress(1 + 6))
-        etcd_port = await launcher.launch(component.etcd(directory.data))
-        await hub.start(create_cluster(hub.NAME, directory), launcher, etcd_port)
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            asyncio.run(start())
-        yield Api(directory.kubeconfig(hub.NAME))
-    finally:
-        processes.stop(processes.read_records(directory.processes))
 
 
 def test_a_hub_restored_from_a_backup_is_served_again(

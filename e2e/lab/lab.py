@@ -8,7 +8,7 @@ from typing import Any
 from e2e.lab import objects
 from e2e.lab.access import LIFETIME_S, Kubeconfigs
 from e2e.lab.agent import Agent
-from e2e.lab.api import Api, Object, collection, path_of
+from e2e.lab.api import Api, ApiError, Object, collection, path_of
 from e2e.lab.wait import eventually
 from e2e.lab.works import condition, hand_written, works_path
 
@@ -110,6 +110,8 @@ class Lab:
         self.clusters |= {entry["name"] for entry in clusters}
         number = len(self.agents) + 1
         administrator = Kubeconfigs(self.hub.kubeconfig, own_host or self.host.kubeconfig)
+        if is_admin:
+            self._make_lease_namespace()
         own = {"agentName": self.id, "agentNamespace": f"{self.id}-agent"}
         agent = Agent(
             self.directory / f"agent-{number}",
@@ -121,6 +123,14 @@ class Lab:
         )
         self.agents.append(agent)
         return agent
+
+    def _make_lease_namespace(self) -> None:
+        """Make what `join` makes on a hub that never had an agent, and rights alone do not."""
+        try:
+            self.hub.create(objects.namespace("karmada-cluster"))
+        except ApiError as error:
+            if error.code != 409:
+                raise
 
     def as_agent(self) -> Api:
         """Return a client of the host that may change claimed namespaces, as the agent does."""

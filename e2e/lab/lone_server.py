@@ -1,4 +1,4 @@
-"""An API server of its own with the admission that a test wants, and nothing beside it."""
+"""Control planes of a test's own: an API server with the admission it wants, or a fresh Karmada."""
 
 import asyncio
 import gc
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from control_planes import component, processes, tools
+from control_planes import component, hub, processes, tools
 from control_planes.cluster import create_cluster
 from control_planes.directory import Directory, Shape
 from control_planes.launch import Launcher
@@ -45,6 +45,31 @@ def lone_api_server(root: Path, *flags: str, controllers: str = "") -> Iterator[
             asyncio.run(_start(directory, programs, flags, controllers))
             gc.collect()
         yield Api(directory.kubeconfig(NAME))
+    finally:
+        processes.stop(processes.read_records(directory.processes))
+
+
+@contextmanager
+def lone_karmada(root: Path) -> Iterator[Api]:
+    """Run a fresh hub with an etcd of its own; skip the test where it is not built."""
+    programs = tools.program_paths()
+    missing = [name for name in ("etcd", *hub.KARMADA) if not programs[name].exists()]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not built; run hack/control-planes build")
+    directory = Directory(root)
+    directory.create()
+    directory.prepare(Shape(0, NodeBatch(0, (), NodeSize("4", "8Gi", 110))))
+
+    async def start() -> None:
+        launcher = Launcher(directory, programs, StartProgress(1 + 6))
+        etcd_port = await launcher.launch(component.etcd(directory.data))
+        await hub.start(create_cluster(hub.NAME, directory), launcher, etcd_port)
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            asyncio.run(start())
+        yield Api(directory.kubeconfig(hub.NAME))
     finally:
         processes.stop(processes.read_records(directory.processes))
 

@@ -17,7 +17,7 @@ MODULE = "github.com/karmada-io/karmada"
 CRDS = Path("charts/karmada/_crds")
 DEPLOY = Path("artifacts/deploy")
 WEBHOOK_SERVICE = "karmada-webhook.karmada-system.svc:443"
-NAMESPACES = ("kube-public", "karmada-system", "karmada-cluster")
+NAMESPACES = ("kube-public", "karmada-system")
 # the C parser is ten times as fast, and the CRDs are large
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
