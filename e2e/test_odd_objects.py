@@ -107,7 +107,7 @@ def test_a_host_object_nested_deep_costs_its_status(
             path = collection(f"{api_group}/v1", "Widget", host_namespace)
             lab.as_agent().post(path, nested(deep, levels))
         body = nested(live | {"status": {"deep": MARK, "seen": 1}}, LEVELS[-1])
-        lab.as_agent().replace(f"{lab.host_path(widget, odd)}/status", body)
+        lab.host.replace(f"{lab.host_path(widget, odd)}/status", body)
         eventually(_names, endpoints, f"{host_namespace}/deep-{LEVELS[-1]}")
         eventually(_has_health_only, lab, work)
         for name in ("before", "after"):
