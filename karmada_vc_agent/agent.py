@@ -244,7 +244,7 @@ class Agent:
             )
             self._service = service
             if self._election is not None:
-                self._election.on_regained(service.retry_all)
+                self._election.on_regained(service.lead_regained)
             self._phase = SERVING
             await service.run(stop)
             if lead is not None:

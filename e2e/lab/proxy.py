@@ -1,8 +1,9 @@
-"""A wire between agent and API server that can be cut."""
+"""A wire between agent and API server that can be cut, fall silent or be slow."""
 
 import contextlib
 import socket
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,7 @@ import yaml
 
 CHUNK = 65536
 SOON_S = 0.2
+DRIP_S = 0.1
 
 
 class Proxy:
@@ -35,6 +37,7 @@ class Proxy:
         self._is_cut = False
         self._flows = threading.Event()
         self._flows.set()
+        self._bytes_a_drip = CHUNK
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -63,9 +66,14 @@ class Proxy:
         """Keep all connections and accept new ones, but let nothing through until `restore`."""
         self._flows.clear()
 
+    def slow(self, bytes_a_second: int) -> None:
+        """Let so much of the server's answers through on each connection until `restore`."""
+        self._bytes_a_drip = int(bytes_a_second * DRIP_S)
+
     def restore(self) -> None:
         """Let connections through again, at the same port."""
         self._flows.set()
+        self._bytes_a_drip = CHUNK
         with self._lock:
             if self._is_cut:
                 self._listener = socket.create_server(("127.0.0.1", self._port))
@@ -88,7 +96,7 @@ class Proxy:
                 if self._is_cut:
                     return
                 self._connections |= both
-            back = threading.Thread(target=self._forward, args=(server, client), daemon=True)
+            back = threading.Thread(target=self._answer, args=(server, client), daemon=True)
             back.start()
             self._forward(client, server)
             back.join()
@@ -102,6 +110,17 @@ class Proxy:
                 target.sendall(chunk)
         with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_WR)
+
+    def _answer(self, server: socket.socket, client: socket.socket) -> None:
+        """Forward what the server says, as slowly as the wire is."""
+        with contextlib.suppress(OSError):
+            while chunk := server.recv(self._bytes_a_drip):
+                self._flows.wait()
+                client.sendall(chunk)
+                if self._bytes_a_drip < CHUNK:
+                    time.sleep(DRIP_S)
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_WR)
 
 
 def _current_cluster(kubeconfig: dict[str, object]) -> dict[str, str]:

@@ -144,12 +144,17 @@ class WorkQueue(Generic[K]):
         self._causes.succeeded(key)
 
     def retry_now(self, concerns: Callable[[K], bool]) -> None:
-        """Bring forward every delayed key that `concerns`, as after an outage."""
+        """Bring forward every delayed key that `concerns`."""
         delayed = dict.fromkeys((*self._due, *self._causes.waiting()))
         for key in [key for key in delayed if concerns(key)]:
             self._failures.pop(key, None)
             self._causes.dropped(key)
             self.add(key)
+
+    def retry_failed(self) -> None:
+        """Bring forward every key that fared badly the last time; what is only due stays so."""
+        failed = {*self._failures, *self._causes.waiting()}
+        self.retry_now(failed.__contains__)
 
     def _send_scout(self, key: K, delay_s: float) -> None:
         self.instrument.retried()

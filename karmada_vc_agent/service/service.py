@@ -115,8 +115,8 @@ class Service:
             )
         )
         for client in (clients.hub, clients.host):
-            client.on_recovery(self.retry_all)
-            client.history.on_settled(self.retry_all)
+            client.on_recovery(self.retry_failed)
+            client.history.on_settled(self.retry_failed)
             client.history.on_settled(triggers.look_at_everything)
         clients.host.history.on_back(works.host_went_back)
         for controller in self._controllers:
@@ -170,10 +170,21 @@ class Service:
         late_after_s = stuck_after_s(self._common.config)
         return vital_checks(self._tasks, self._leases.progress, late_after_s, hub_answers_since)
 
-    def retry_all(self) -> None:
-        """After an outage try everything at once, not when its back-off ends (trap 35)."""
+    def retry_failed(self) -> None:
+        """After an outage try what failed at once, not when its back-off ends (trap 35).
+
+        What is only done now and then waits for its time: a server that is just back has enough
+        to do, the more so with many virtual clusters.
+        """
         for controller in self._controllers:
-            controller.queue.retry_now(lambda _: True)
+            controller.queue.retry_failed()
+
+    def lead_regained(self) -> None:
+        """Once the lead is certain again, try what failed and report what was not reported."""
+        self.retry_failed()
+        for name in self._common.virtual_clusters:
+            self._common.queues.leases.add(name)
+            self._common.queues.status.add(name)
 
     # --- running ------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ from karmada_vc_agent.kube.controller import (
 )
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, UnreachableError
 from karmada_vc_agent.kube.work_queue import WorkQueue
+from tests.fakes.api_server import FakeApiServer
+from tests.fakes.objects import namespace
 from tests.fakes.virtual_time import let_others_run
 
 Reconcile = Callable[[str], Awaitable[Requeue | None]]
@@ -295,3 +297,37 @@ async def test_key_with_a_reason_of_its_own_backs_off_by_itself_too() -> None:
     await run_for(1000.0, script, "a")
     assert [at for _, at in script.calls][:2] == [0.0, 1.0]
     assert len(script.calls) == 4
+
+
+async def test_server_that_recovered_is_asked_for_what_failed_alone(host: FakeApiServer) -> None:
+    host.seed(namespace("edge"))
+    client = host.client()
+    queue: WorkQueue[str] = WorkQueue(lambda key: key, 50.0, 1000.0)
+    client.on_recovery(queue.retry_failed)
+
+    async def reconcile(key: str) -> Requeue | None:
+        await client.get("/api/v1/namespaces/edge", {"for": key})
+        return Requeue(10_000.0)
+
+    task = asyncio.ensure_future(Controller("test", queue, reconcile, 1).run())
+    for number in range(20):
+        queue.add(f"periodic-{number}")
+    await _until(lambda: len(host.requests) == 20)
+    with host.down():
+        queue.add("failed")
+        await _until(lambda: not client.is_reachable)
+    host.requests.clear()
+    await client.get("/api/v1/namespaces/edge", {"for": "recovery"})
+    await _until(lambda: len(host.requests) >= 2)
+    await let_others_run()
+    assert [request.query["for"] for request in host.requests] == ["recovery", "failed"]
+    queue.close()
+    await task
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came")

@@ -193,6 +193,20 @@ async def test_retry_now_brings_forward_only_what_it_concerns() -> None:
     assert elapsed_s() == pytest.approx(100.0)
 
 
+async def test_retry_failed_leaves_what_is_only_due() -> None:
+    queue = new_queue()
+    queue.add_after("periodic", 100.0)
+    queue.add_rate_limited("failed")
+    queue.add("waits for a cause")
+    queue.blame(await queue.take(), ["a cause"])
+    queue.done("waits for a cause")
+    queue.add_rate_limited("fared well again")
+    queue.forget("fared well again")
+    queue.add_after("fared well again", 100.0)
+    queue.retry_failed()
+    assert sorted(await work_off(queue)) == ["failed", "waits for a cause"]
+
+
 async def test_retry_now_starts_the_back_off_afresh() -> None:
     queue = new_queue()
     for _ in range(4):
