@@ -16,6 +16,7 @@ from typing import Protocol
 
 from karmada_vc_agent.fleet.bugs import Bugs
 from karmada_vc_agent.fleet.causes import READY, Cause
+from karmada_vc_agent.fleet.grounds import Ground, Rest
 from karmada_vc_agent.fleet.host_objects import Applied
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
 from karmada_vc_agent.fleet.manifests import Failure, Manifests, refused
@@ -112,14 +113,18 @@ class _Outcome:
         return tuple(str(failure.code) for failure in self.failures if failure.code is not None)
 
     @property
+    def rests_on(self) -> list[Rest]:
+        return [rest for failure in self.failures for rest in failure.rests_on]
+
+    @property
     def is_final(self) -> bool:
         """Whether no time helps: all that failed was refused by a rule."""
-        return all(failure.code is not None for failure in self.failures)
+        return all(failure.is_final for failure in self.failures)
 
     @property
     def blamed(self) -> list[Hashable | None]:
         """For what it is tried again: causes, None for what is about this Work alone."""
-        failed = [failure.cause for failure in self.failures if failure.code is None]
+        failed = [failure.cause for failure in self.failures if not failure.is_final]
         return [*dict.fromkeys(failed), *self.unreadable_for]
 
     def retry(self, text: str) -> RetryError:
@@ -145,8 +150,12 @@ class ExecutionController:
         self._bugs = Bugs()
 
     def refused(self, cluster: str) -> list[WorkKey]:
-        """Return the Works that a rule refused; retried when what the rule rests on changes."""
+        """Return the Works of a virtual cluster that a rule refused."""
         return self._memory.refused(cluster)
+
+    def resting_on(self, ground: Ground, about: str | None) -> list[WorkKey]:
+        """Return the refused Works to carry out again when something changes; None = any such."""
+        return self._memory.resting_on(ground, about)
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Return (virtual cluster, code) of each manifest that a rule refuses now."""
@@ -230,7 +239,8 @@ class ExecutionController:
             self._tell(vc, work, outcome)
         await self._write_status(work, conditions, outcome.entries)
         is_refused = bool(outcome.errors) and outcome.is_final
-        self._memory.note(work, outcome.codes, is_refused=is_refused)
+        rests_on = outcome.rests_on if is_refused else ()
+        self._memory.note(work, outcome.codes, rests_on, is_refused=is_refused)
         if outcome.errors and not is_refused:
             raise outcome.retry(work_conditions.aggregate(outcome.errors))
         if outcome.unreadable and not is_refused:

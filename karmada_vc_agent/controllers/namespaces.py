@@ -156,7 +156,7 @@ class NamespaceController:
             self._claims.store.accept(await self._host.merge_patch(_path(name), mark))
         applied = await self._host_objects.apply(NAMESPACES, desired, check)
         if isinstance(applied, Foreign):
-            raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, "another virtual cluster claims it")
+            raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, "another virtual cluster claims it", name)
         return applied
 
     async def release(
@@ -217,6 +217,7 @@ class NamespaceController:
                         Code.NAMESPACE_CLAIM_CONFLICT,
                         "the host namespace is claimed by another virtual cluster, "
                         "namespace or agent",
+                        name,
                     ) from None
             else:
                 live = await self._adopt(vc, wanted, live)
@@ -227,7 +228,8 @@ class NamespaceController:
         name = live["metadata"]["name"]
         allowed = annotations_of(live).get(ALLOW_ADOPTION_ANNOTATION) == vc.name
         if not allowed and name not in vc.adopt_namespaces:
-            raise _refused(Code.NAMESPACE_NOT_OWNED, "the host namespace exists and is not claimed")
+            detail = "the host namespace exists and is not claimed"
+            raise _refused(Code.NAMESPACE_NOT_OWNED, detail, name)
         _log.info("Adopting namespace", extra={"virtual_cluster": vc.name, "namespace": name})
         annotations = {
             ADOPTED_ANNOTATION: "true",
@@ -246,5 +248,6 @@ def _is_terminating(namespace: Object) -> bool:
     return bool(namespace["metadata"].get("deletionTimestamp"))
 
 
-def _refused(code: Code, detail: str) -> RefusedError:
-    return RefusedError(code, "metadata.namespace", detail)
+def _refused(code: Code, detail: str, name: str = "") -> RefusedError:
+    """Return the error of a refusal that rests on the host namespace of a name."""
+    return RefusedError(code, "metadata.namespace", detail, name)

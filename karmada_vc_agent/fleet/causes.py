@@ -8,14 +8,15 @@ from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.model.objects import GroupVersionKind
 
-KIND, HOOK, RIGHT, READY = "kind", "hook", "right", "ready"
+KIND, HOOK, RIGHT, READY, OBJECTS = "kind", "hook", "right", "ready", "objects"
 
 
 class Cause(NamedTuple):
     """What fails in a virtual cluster: what it is, and about which one.
 
     KIND: a kind that is not served. HOOK: a script or webhook that does not answer. RIGHT:
-    (kind, namespace) that may not be written. READY: the Cluster.
+    (kind, namespace) that may not be written. READY: the Cluster. OBJECTS: a kind (group/Kind)
+    whose definition stays as it is while others have objects of it.
     """
 
     cluster: str
@@ -47,6 +48,11 @@ def of_answer(
 def served_now(by_kind: Mapping[GroupVersionKind, object]) -> Callable[[Hashable], bool]:
     """Return whether a cause is a kind that is served by now."""
     return lambda cause: isinstance(cause, Cause) and cause.what == KIND and cause.about in by_kind
+
+
+def without_objects(kind: str) -> Callable[[Hashable], bool]:
+    """Return whether a cause is the objects of a kind, of which there is one less by now."""
+    return lambda c: isinstance(c, Cause) and c.what == OBJECTS and c.about == kind
 
 
 def answering(cluster: str, hook: Hashable) -> Callable[[Hashable], bool]:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from karmada_vc_agent.fleet import causes
 from karmada_vc_agent.fleet.causes import Cause
+from karmada_vc_agent.fleet.grounds import Rest, resting_on
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects, RecreationError
 from karmada_vc_agent.fleet.shared_names import SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
@@ -73,16 +74,22 @@ _FAILURES = (ApiError, UnreadableError, UnwritableError, InterpretationError, Re
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A manifest that could not be applied; code where a rule refused it for good.
+    """A manifest that could not be applied; code where a rule refused it.
 
     is_recreation: its object was there and was deleted by somebody. cause: what others fail for
-    as well, None where it is about this manifest.
+    as well, None where it is about this manifest. rests_on: what heals a refusal.
     """
 
     text: str
     code: Code | None = None
     is_recreation: bool = False
     cause: Cause | None = None
+    rests_on: tuple[Rest, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no time helps."""
+        return self.code is not None and self.cause is None
 
 
 class Manifests:
@@ -393,7 +400,15 @@ def _rights(vc: VirtualCluster, translated: HostObject) -> str:
 def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
     """Say with virtual names that a rule refused a manifest."""
     key = key_of(manifest)
-    return Failure(refusal.text(vc.name, key.gvk.kind, key.namespace, key.name), refusal.code)
+    code, cause = refusal.code, None
+    if code is Code.SHARED_OBJECT_CONFLICT and refusal.about:
+        cause = Cause(vc.name, causes.OBJECTS, refusal.about)  # of objects nobody tells for sure
+    return Failure(
+        refusal.text(vc.name, key.gvk.kind, key.namespace, key.name),
+        code,
+        cause=cause,
+        rests_on=tuple(resting_on(code, vc.name, refusal.about)),
+    )
 
 
 def _bare(manifest: Object) -> Object:

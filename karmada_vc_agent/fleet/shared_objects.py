@@ -169,7 +169,8 @@ class SharedObjects:
                 f"differs at {path} from the object on the host, of which others have objects; "
                 "it is changed when they bring the same definition, or have none"
             )
-            raise RefusedError(Code.SHARED_OBJECT_CONFLICT, path, detail)
+            kind = f"{dig(live, 'spec', 'group')}/{dig(live, 'spec', 'names', 'kind')}"
+            raise RefusedError(Code.SHARED_OBJECT_CONFLICT, path, detail, kind)
 
     async def _has_objects(self, live: Object, selector: str = "") -> bool:
         """Whether a CustomResourceDefinition has objects, those that a selector finds."""

@@ -4,9 +4,11 @@ A Work may be made anew under its name before anybody looked at the end of the f
 remembered is remembered of its uid, and of another Work of that name nothing is known.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from karmada_vc_agent.fleet.grounds import Ground, Rest
 from karmada_vc_agent.fleet.works import WorkKey, key_of_work
 from karmada_vc_agent.model.objects import Object, uid_of
 
@@ -16,13 +18,14 @@ class Outcome:
     """How carrying out a Work ended last.
 
     generation: of the Work then. codes: of the manifests that a rule refused. is_refused:
-    whether no time helps, since all that failed was refused by a rule.
+    whether no time helps, since all that failed was refused by a rule. rests_on: what helps.
     """
 
     uid: str
     generation: int
     codes: tuple[str, ...]
     is_refused: bool
+    rests_on: frozenset[Rest] = frozenset()
 
 
 class WorkMemory:
@@ -30,11 +33,23 @@ class WorkMemory:
 
     def __init__(self) -> None:
         self._outcomes: dict[WorkKey, Outcome] = {}
+        self._resting: defaultdict[Rest, dict[WorkKey, None]] = defaultdict(dict)
 
-    def note(self, work: Object, codes: tuple[str, ...] = (), *, is_refused: bool = False) -> None:
+    def note(
+        self,
+        work: Object,
+        codes: tuple[str, ...] = (),
+        rests_on: Iterable[Rest] = (),
+        *,
+        is_refused: bool = False,
+    ) -> None:
         """Remember how carrying out a Work ended."""
-        generation = work["metadata"].get("generation") or 0
-        self._outcomes[key_of_work(work)] = Outcome(uid_of(work), generation, codes, is_refused)
+        key, generation = key_of_work(work), work["metadata"].get("generation") or 0
+        self.forget(key)
+        found = Outcome(uid_of(work), generation, codes, is_refused, frozenset(rests_on))
+        self._outcomes[key] = found
+        for rest in found.rests_on:
+            self._resting[rest][key] = None
 
     def is_new(self, work: Object) -> bool:
         """Whether a Work is not as it was carried out last, or never was."""
@@ -50,15 +65,27 @@ class WorkMemory:
 
     def forget(self, key: WorkKey) -> None:
         """Forget a Work that is gone, or goes."""
-        self._outcomes.pop(key, None)
+        known = self._outcomes.pop(key, None)
+        for rest in known.rests_on if known is not None else ():
+            self._resting[rest].pop(key, None)
+            if not self._resting[rest]:
+                del self._resting[rest]
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget the Works of a Cluster that is gone."""
-        self._outcomes = {key: one for key, one in self._outcomes.items() if key[0] != cluster}
+        for key in [key for key in self._outcomes if key[0] == cluster]:
+            self.forget(key)
 
     def refused(self, cluster: str) -> list[WorkKey]:
         """Return the Works of a virtual cluster that a rule refused."""
         return [key for key, one in self._outcomes.items() if key[0] == cluster and one.is_refused]
+
+    def resting_on(self, ground: Ground, about: str | None) -> list[WorkKey]:
+        """Return the refused Works that rest on something; about: None = on any of its sort."""
+        if about is not None:
+            return list(self._resting.get(Rest(ground, about), ()))
+        rests = [rest for rest in self._resting if rest.ground is ground]
+        return list(dict.fromkeys(key for rest in rests for key in self._resting[rest]))
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Return (virtual cluster, code) of each manifest that a rule refuses now."""

@@ -12,18 +12,29 @@ from karmada_vc_agent.controllers.node_taints import SETTLES_S as TAINTS_SETTLE_
 from karmada_vc_agent.controllers.placement_guard import EVERYTHING, PlacementGuard
 from karmada_vc_agent.controllers.quotas import WORKLOADS
 from karmada_vc_agent.controllers.work_status import WorkStatus, owning_work
+from karmada_vc_agent.fleet import causes
 from karmada_vc_agent.fleet.claims import Claim, claim_of
 from karmada_vc_agent.fleet.default_objects import QUOTAS, RESOURCES
+from karmada_vc_agent.fleet.grounds import Ground
 from karmada_vc_agent.fleet.hub_clusters import agent_of
 from karmada_vc_agent.fleet.interpreter_rules import Concerns
 from karmada_vc_agent.fleet.manifests import Manifests
+from karmada_vc_agent.fleet.node_groups import NODE_GROUP
 from karmada_vc_agent.fleet.shared_names import SharedNames
 from karmada_vc_agent.fleet.work_watches import WorkWatches
 from karmada_vc_agent.fleet.works import namespaces_used
+from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, work_name
-from karmada_vc_agent.model.objects import Object, annotations_of, dig, gvk_of, labels_of
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    dig,
+    gvk_of,
+    labels_of,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.service.queues import Queues
 from karmada_vc_agent.service.stores import Stores
@@ -69,6 +80,7 @@ class Triggers:
         self._stores = stores
         self._queues = queues
         self._ready: dict[str, str | None] = {}
+        self._scopes: dict[GroupVersionKind, bool] = {}
         self._told: Told
 
     def connect(self, told: Told) -> None:
@@ -154,6 +166,9 @@ class Triggers:
         old, new = (self._at_home(each, _labelled_cluster) for each in (old, new))
         self._told.shared_names.follow(old, new)
         obj = new or old
+        if new is None and obj is not None:
+            gvk = gvk_of(obj)
+            self._queues.works.healed(causes.without_objects(f"{gvk.group}/{gvk.kind}"))
         labels = labels_of(obj or {})
         cluster = labels.get(CLUSTER_LABEL, "")
         vc = self._virtual_clusters.get(cluster)
@@ -198,9 +213,23 @@ class Triggers:
 
     # --- nodes and their groups ---------------------------------------------------------
 
-    def group_changed(self, _old: Object | None, _new: Object | None) -> None:
-        """Try again what was refused: a NodeGroup changed."""
-        self._retry_all_refused()
+    def group_changed(self, old: Object | None, new: Object | None) -> None:
+        """Try again what was refused for a NodeGroup that changed."""
+        group = new or old
+        if group is not None and dig(old, "spec") != dig(new, "spec"):
+            self._retry_refused(Ground.NODE_GROUP, group["metadata"]["name"])
+
+    def kinds_served(self, served: ServedApis) -> None:
+        """Try again what waited for a kind that the host serves by now, or in another scope."""
+        self._queues.works.healed(causes.served_now(served.by_kind))
+        scopes = {gvk: resource.namespaced for gvk, resource in served.by_kind.items()}
+        if not self._scopes:
+            self._retry_refused(Ground.KIND, "")
+        for gvk in [gvk for gvk, scope in scopes.items() if self._scopes.get(gvk) != scope]:
+            self._retry_refused(Ground.KIND, "/".join(gvk))
+            if gvk == NODE_GROUP:
+                self._retry_refused(Ground.NODE_GROUP, None)  # nobody watched them before
+        self._scopes = scopes
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
@@ -210,7 +239,7 @@ class Triggers:
     def _nodes_of_cluster_changed(self, name: str) -> None:
         self._queues.status.add_after(name, NODE_CHANGE_SETTLES_S)
         self._queues.taints.add_after(name, TAINTS_SETTLE_S)
-        self._retry_refused(name)
+        self._retry_refused(Ground.OWN_NODES, name)
 
     def _look_at_overlaps(self) -> None:
         """Look again who owns shared nodes: a Cluster came or went, and with it the older one."""
@@ -235,12 +264,14 @@ class Triggers:
                 self._retry_cluster(claim.cluster)
             if before != after:
                 self._claim_changed(claim)
+                self._retry_refused(Ground.OWN_NAMESPACES, claim.cluster)
         if before is not None and self._stores.claims.is_empty():
             self._queues.guard.add(EVERYTHING)  # nothing may be left that needs policies
         if before != after and new is not None:
             self._namespace_claimed(new["metadata"]["name"], is_new=old is None)
-        if old is None or new is None or _marks(old) != _marks(new):
-            self._retry_all_refused()
+        namespace = new or old
+        if namespace is not None and (old is None or new is None or _marks(old) != _marks(new)):
+            self._retry_refused(Ground.HOST_NAMESPACE, namespace["metadata"]["name"])
 
     def _claim_changed(self, claim: Claim) -> None:
         if self._told.endpoint_slices is not None:
@@ -280,12 +311,8 @@ class Triggers:
         self._queues.works.retry_now(lambda key: key[0] == name)
         self._queues.services.retry_now(lambda key: key[0] == name)
 
-    def _retry_all_refused(self) -> None:
-        for name in self._virtual_clusters:
-            self._retry_refused(name)
-
-    def _retry_refused(self, name: str) -> None:
-        for key in self._told.execution.refused(name):
+    def _retry_refused(self, ground: Ground, about: str | None) -> None:
+        for key in self._told.execution.resting_on(ground, about):
             self._queues.works.add(key)
 
 

@@ -133,7 +133,7 @@ class WorkParts:
         self.served_kinds = ServedKinds(
             clients.host,
             common.discoveries.host,
-            lambda served: queues.works.healed(causes.served_now(served.by_kind)),
+            triggers.kinds_served,
         )
         self.shared_objects = SharedObjects(
             clients.host, self._shared_store_of, triggers.enqueue_id, interpreter

@@ -56,7 +56,7 @@ def rewrite_manifests(
         result = rewrite(_in_namespace(manifest, namespace))
         if isinstance(result, Refusal):
             where = f"{path}.{result.path}" if result.path else path
-            raise RefusedError(result.code, where, f"{path}: {result.detail}")
+            raise RefusedError(result.code, where, f"{path}: {result.detail}", result.about)
         manifests[index] = result
 
 
@@ -83,11 +83,14 @@ def confine_scope(
         path = f"{_SCOPE}.targetNodeGroups[{index}]"
         if nodes is None:
             raise RefusedError(
-                Code.NODE_SCOPE_FORBIDDEN, path, f'targetNodeGroups "{name}" is not known'
+                Code.NODE_SCOPE_FORBIDDEN,
+                path,
+                f'targetNodeGroups "{name}" is not known',
+                str(name),
             )
         if not all(owns_node(node) for node in nodes):
             detail = f'targetNodeGroups "{name}" reaches nodes outside'
-            raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail)
+            raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail, str(name))
     for index, target in enumerate(_targets(obj, "targetNodeLabels")):
         path = f"{_SCOPE}.targetNodeLabels[{index}].labelSelector.matchLabels"
         if isinstance(target, dict):
@@ -109,10 +112,10 @@ def _refuse_kind(manifest: Any, path: str, is_namespaced: IsNamespaced) -> None:
     scope = is_namespaced(gvk)
     if scope is None:
         detail = f"kind {gvk.kind} is not served by the host, so that its scope is not known"
-        raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail)
+        raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))
     if is_edge_application(gvk) or kind_policy.is_cluster_scoped(gvk) or not scope:
         detail = f"kind {gvk.kind} is not allowed inside an EdgeApplication"
-        raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail)
+        raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))
 
 
 def _targets(obj: Object, field: str) -> list[Any]:

@@ -40,11 +40,13 @@ class Refusal:
 
     path: JSON path inside the manifest, empty where the whole object is meant.
     detail: a sentence for users; names of the virtual cluster only, never of the host.
+    about: the one thing of the host that it rests on, by name; never shown.
     """
 
     code: Code
     path: str
     detail: str
+    about: str = ""
 
     def text(self, vc: str, kind: str, namespace: str, name: str) -> str:
         """Return the full sentence for conditions, events and the gateway's answers.
@@ -59,7 +61,7 @@ class Refusal:
 class RefusedError(Exception):
     """Carries a Refusal from the step that found it up to translate(), the only catcher."""
 
-    def __init__(self, code: Code, path: str, detail: str) -> None:
+    def __init__(self, code: Code, path: str, detail: str, about: str = "") -> None:
         """Build the Refusal that is carried."""
-        self.refusal = Refusal(code, path, detail)
+        self.refusal = Refusal(code, path, detail, about)
         super().__init__(f"{code}: {detail}")

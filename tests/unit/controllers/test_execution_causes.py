@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from karmada_vc_agent.fleet import causes
-from karmada_vc_agent.fleet.causes import HOOK, KIND, READY, RIGHT, Cause
+from karmada_vc_agent.fleet.causes import HOOK, KIND, OBJECTS, READY, RIGHT, Cause
+from karmada_vc_agent.fleet.manifests import refused
 from karmada_vc_agent.interpretation.errors import OverrunError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, Operation
@@ -16,6 +18,7 @@ from karmada_vc_agent.kube.controller import Controller, RetryError
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.translation.refusal import Code, Refusal
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.world import World
@@ -188,3 +191,14 @@ async def test_hook_that_does_not_answer_is_a_cause(world: World) -> None:
     error = await blamed(world)
     assert error.causes == (Cause("branch-a", HOOK, "silent"),)
     assert not error.is_own
+
+
+def test_definition_that_waits_for_objects_of_others_is_tried_again() -> None:
+    vc = objects.virtual_cluster("branch-a")
+    refusal = Refusal(Code.SHARED_OBJECT_CONFLICT, "spec", "differs", "example.com/Gadget")
+    failure = refused(vc, gadget(), refusal)
+    cause = Cause("branch-a", OBJECTS, "example.com/Gadget")
+    assert (failure.cause, failure.is_final) == (cause, False)
+    assert causes.without_objects("example.com/Gadget")(cause)
+    assert not causes.without_objects("example.com/Other")(cause)
+    assert refused(vc, gadget(), replace(refusal, about="")).is_final
