@@ -70,7 +70,9 @@ class CredentialsFollower:
         if reason != self._complaint:
             self._complaint = reason
             extra = {"server": self._name, "reason": reason}
-            _log.warning("Keeping the old credentials: the kubeconfig changed for the worse", extra)
+            _log.warning(
+                "Keeping the old credentials: the kubeconfig changed for the worse", extra=extra
+            )
 
     def _digest(self) -> bytes | None:
         """Return what tells one content of the files from another; None where one has none now."""

@@ -79,6 +79,8 @@ def test_file_that_cannot_be_used_changes_nothing(
     assert [record.getMessage() for record in caplog.records] == [
         "Keeping the old credentials: the kubeconfig changed for the worse"
     ] * 2
+    assert [vars(record)["server"] for record in caplog.records] == ["hub"] * 2
+    assert all(vars(record)["reason"] for record in caplog.records)
 
 
 def test_file_that_was_half_written_is_read_again_although_it_stays(
