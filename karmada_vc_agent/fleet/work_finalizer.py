@@ -96,8 +96,8 @@ class WorkFinalizer:
             return
         if not self._is_cleaned(work):
             self._wait_for_second_look()
-            await self._clean(vc, work)
-            self._cleaned[key] = metadata["uid"]
+            if await self._clean(vc, work):
+                self._cleaned[key] = metadata["uid"]
         rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
         patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
         try:
@@ -131,7 +131,8 @@ class WorkFinalizer:
             if client.history.is_in_doubt:
                 raise NotReadyError(f"{client.name} went back in time and is looked at again")
 
-    async def _clean(self, vc: VirtualCluster, work: Object) -> None:
+    async def _clean(self, vc: VirtualCluster, work: Object) -> bool:
+        """Let go of what a Work made; return False where it was abandoned, and is there yet."""
         is_up = self._clusters.is_ready(vc.name) or self._clusters.is_deleting(vc.name)
         if not is_up and not is_preserved(work):
             raise NotReadyError(f"cluster({vc.name}) not ready")
@@ -144,10 +145,10 @@ class WorkFinalizer:
                 "Abandoning host objects of a Cluster that goes while the host is away",
                 extra={"virtual_cluster": vc.name, "work": work["metadata"]["name"]},
             )
-
-        else:
-            if any(faults):
-                raise RetryError(" ".join(dict.fromkeys(filter(None, faults))))
+            return False
+        if any(faults):
+            raise RetryError(" ".join(dict.fromkeys(filter(None, faults))))
+        return True
 
     async def _let_go(self, vc: VirtualCluster, work: Object, manifest: Object) -> str:
         """Let go of one manifest; return what to tell of a fault of ours, "" where all is well."""

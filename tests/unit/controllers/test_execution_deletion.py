@@ -13,7 +13,7 @@ from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.kube.codec import Unreadable
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
-from karmada_vc_agent.kube.errors import ForbiddenError
+from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
@@ -156,6 +156,22 @@ async def test_objects_are_abandoned_when_the_cluster_goes_while_it_is_not_ready
     with world.host.down():
         await world.execution.reconcile(KEY)
     assert world.host.live(SETTINGS)
+    assert world.hub.find(WORK) is None
+
+
+async def test_objects_that_were_abandoned_go_if_the_host_is_back_before_the_work_is_gone(
+    world: World,
+) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    world.register(ready="False")
+    world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
+    world.look()
+    world.hub.fail(409, "Conflict", method="PATCH")
+    with world.host.down(), pytest.raises(ConflictError):
+        await world.execution.reconcile(KEY)
+    assert world.host.live(SETTINGS)
+    await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is None
     assert world.hub.find(WORK) is None
 
 
