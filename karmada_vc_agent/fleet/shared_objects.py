@@ -115,7 +115,10 @@ class SharedObjects:
     async def leave(
         self, resource: Resource, name: str, cluster: str, work: str, *, preserve: bool
     ) -> None:
-        """Give up an object; the last owner deletes it, a CRD only if it has no objects."""
+        """Give up an object; the last owner deletes it, a CRD only if it has no objects.
+
+        One that somebody wrote to meanwhile, as who joins does, is looked at once more.
+        """
         live = await self._objects.live(resource, "", name)
         for _ in range(ATTEMPTS):
             if live is None:
@@ -135,7 +138,7 @@ class SharedObjects:
                                 resource, await self._host.replace(path, otherwise)
                             )
                         else:
-                            await self._host.delete_same(path, live)
+                            await self._host.delete_same(path, live, is_unchanged=True)
                         break
             except (ConflictError, NotFoundError) as error:
                 conflict = error

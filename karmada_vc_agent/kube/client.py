@@ -178,16 +178,20 @@ class ApiClient:
         """DELETE; options as DeleteOptions, for example preconditions; as_user: see request()."""
         await self.request("DELETE", path, body=options, as_user=as_user)
 
-    async def delete_same(self, path: str, live: Object, as_user: str = "") -> None:
+    async def delete_same(
+        self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
+    ) -> None:
         """DELETE an object in the background if it is still this one, by its uid.
 
-        Raises NotFoundError where it is gone, ConflictError where another has its name.
+        is_unchanged: and only if nobody wrote to it since, by its resourceVersion. Raises
+        NotFoundError where it is gone, ConflictError where another has its name.
         """
+        marks = ("uid", "resourceVersion") if is_unchanged else ("uid",)
         options = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
             "propagationPolicy": "Background",
-            "preconditions": {"uid": live["metadata"]["uid"]},
+            "preconditions": {mark: live["metadata"][mark] for mark in marks},
         }
         await self.delete(path, options, as_user)
 

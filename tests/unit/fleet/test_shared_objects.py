@@ -172,3 +172,19 @@ async def test_definition_is_not_changed_under_objects_of_those_who_do_not_bring
             await join(world, "branch-a", changed)
         await join(world, other, changed)
         assert "schema" in str(world.host.live(WIDGETS))
+
+
+async def test_last_owner_does_not_delete_what_a_neighbour_has_just_joined(world: World) -> None:
+    await join(world, "branch-a")
+    await join(world, "branch-b")
+    both = world.host.live(WIDGETS)["metadata"]
+    await leave(world, "branch-b")
+    world.look()
+
+    def join_again() -> None:
+        version = world.host.live(WIDGETS)["metadata"]["resourceVersion"]
+        world.host.change(WIDGETS, metadata={**both, "resourceVersion": version})
+
+    world.host.before("DELETE", WIDGETS, join_again)
+    await leave(world, "branch-a")
+    assert set(owners_of(world.host.live(WIDGETS))) == {"branch-b"}
