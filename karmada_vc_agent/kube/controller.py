@@ -126,7 +126,7 @@ class Controller(Generic[K]):
             return "error"
         except Exception as error:  # noqa: BLE001 - one key must not stop the others
             self._complain_of_a_bug(key, error)
-            self.queue.add_rate_limited(key)
+            self._back_off(key, error)
             return "panic"
         self._complaints.pop(key, None)
         self.queue.forget(key)
@@ -137,10 +137,11 @@ class Controller(Generic[K]):
 
     def _back_off(self, key: K, error: Exception) -> None:
         """Bring a key again later: by itself, or as one of all that fail for the same cause."""
-        is_own = not isinstance(error, RetryError) or error.is_own
         if isinstance(error, RetryError) and error.causes:
             self.queue.blame(key, error.causes)
-        if is_own:
+        else:
+            self.queue.blame_itself(key)
+        if not isinstance(error, RetryError) or error.is_own:
             self.queue.add_rate_limited(key)
 
     def _complain(self, key: K, reason: str) -> None:

@@ -61,14 +61,20 @@ class SharedBackOff(Generic[K]):
             found.keys.setdefault(key)
             found.scouts.discard(key)
             if not found.scouts:
-                delay_s = self._base_delay_s * 2 ** min(found.failures, 60)
+                delay_s = self._delay_s(found)
                 found.failures += 1
-                self._send_next(found, 1, min(delay_s, self._max_delay_s))
+                self._send_next(found, 1, delay_s)
 
     def succeeded(self, key: K) -> None:
         """Take a key out; others of its causes look whether they fare better, too."""
         for cause in self._of_key.pop(key, ()):
             self._leave(key, cause, SENT_AFTER_SUCCESS)
+
+    def failed(self, key: K) -> None:
+        """Take out a key that fails for something else now; another one looks in its place."""
+        for cause in self._of_key.pop(key, ()):
+            self._causes[cause].failures += key in self._causes[cause].scouts
+            self._leave(key, cause, 0)
 
     def dropped(self, key: K) -> None:
         """Take a key out; that says nothing of its causes."""
@@ -94,7 +100,11 @@ class SharedBackOff(Generic[K]):
             found.failures = 0
             self._send_next(found, sent, 0.0)
         elif was_scout and not found.scouts:
-            self._send_next(found, 1, self._base_delay_s)
+            self._send_next(found, 1, self._delay_s(found))
+
+    def _delay_s(self, cause: _Cause[K]) -> float:
+        delay_s: float = self._base_delay_s * 2 ** min(cause.failures, 60)
+        return min(delay_s, self._max_delay_s)
 
     def _send_next(self, cause: _Cause[K], count: int, delay_s: float) -> None:
         for _ in range(min(count, len(cause.keys))):

@@ -54,7 +54,7 @@ class WorkQueue(Generic[K]):
         self.at_once = at_once
         self._clock = clock
         self._ready: OrderedDict[Hashable, OrderedDict[K, float]] = OrderedDict()
-        self._working: dict[K, float] = {}
+        self._working: dict[K, tuple[float, Hashable]] = {}
         self._working_of: Counter[Hashable] = Counter()
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
@@ -95,7 +95,7 @@ class WorkQueue(Generic[K]):
     def working_s(self) -> list[float]:
         """Return how many seconds each key that is worked on has been."""
         now = self._clock()
-        return [now - started for started in self._working.values()]
+        return [now - started for started, _ in self._working.values()]
 
     def add(self, key: K) -> None:
         """Queue a key now; one that is queued already stays where it is."""
@@ -132,6 +132,10 @@ class WorkQueue(Generic[K]):
     def blame(self, key: K, causes: Iterable[Hashable]) -> None:
         """Have a key wait for causes that others share; one back-off for all keys of a cause."""
         self._causes.blame(key, causes)
+
+    def blame_itself(self, key: K) -> None:
+        """Have a key wait for no cause of others: it fails for something else now."""
+        self._causes.failed(key)
 
     def healed(self, concerns: Callable[[Hashable], bool]) -> None:
         """Queue all keys that wait for a cause that `concerns`: it is over."""
@@ -197,17 +201,17 @@ class WorkQueue(Generic[K]):
         else:
             del self._ready[group]
         now = self._clock()
-        self._working[key] = now
+        self._working[key] = (now, group)
         self._working_of[group] += 1
         self.instrument.taken(now - since)
         return key
 
     def done(self, key: K) -> None:
         """Say that the worker of a key has ended."""
-        started = self._working.pop(key, None)
-        if started is not None:
+        taken = self._working.pop(key, None)
+        if taken is not None:
+            started, group = taken  # the key may count as of another group by now
             self.instrument.done(self._clock() - started)
-            group = self._group_of(key)
             self._working_of[group] -= 1
             if not self._working_of[group]:
                 del self._working_of[group]

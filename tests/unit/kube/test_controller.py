@@ -331,3 +331,23 @@ async def _until(is_so: Callable[[], bool]) -> None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("it never came")
+
+
+@pytest.mark.parametrize(
+    "otherwise", [RetryError("its own"), UnreachableError("away"), TypeError("a bug")]
+)
+async def test_scout_that_fails_for_itself_leaves_its_cause_to_another_one(
+    otherwise: Exception,
+) -> None:
+    calls: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        calls.append(key)
+        if key == "a" and calls.count("a") > 1:
+            raise otherwise
+        if calls.count(key) < 2:
+            raise RetryError("no such kind", ["kind"])
+
+    await run_for(100.0, reconcile, "a", "b", "c")
+    assert calls.count("b") == calls.count("c") == 2
+    assert calls.count("a") > 3

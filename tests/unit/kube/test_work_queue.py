@@ -532,3 +532,15 @@ async def _no_key_is_lost(steps: list[tuple[str, str, list[str]]]) -> None:
         queue.forget(key)
         queue.done(key)
         came.add(key)
+
+
+async def test_key_that_counts_as_of_another_group_by_now_frees_the_place_it_took() -> None:
+    groups = {"a": "one", "b": "one"}
+    queue: WorkQueue[str] = WorkQueue(lambda key: groups[key], at_once=1)
+    queue.add("a")
+    key = await queue.take()
+    groups["a"] = "two"
+    queue.done(key)
+    for key in ("b", "a"):
+        queue.add(key)
+    assert {await asyncio.wait_for(queue.take(), 1) for _ in range(2)} == {"a", "b"}
