@@ -8,6 +8,7 @@ afterwards, so admission on the host is what holds its pods (kubeedge-facts 4).
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.placement import require_node_labels
@@ -16,6 +17,7 @@ from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 _KIND = ("apps.kubeedge.io", "EdgeApplication")
 _MANIFESTS = ("spec", "workloadTemplate", "manifests")
 _SCOPE = "spec.workloadScope"
+_CONTROLLERS_DOMAIN = f"{_KIND[0]}/"
 
 IsNamespaced = Callable[[GroupVersionKind], bool | None]
 """Kind -> whether its objects lie in a namespace; None where the host does not serve it."""
@@ -38,6 +40,23 @@ def namespaced_by_table(gvk: GroupVersionKind) -> bool | None:
 def is_edge_application(gvk: GroupVersionKind) -> bool:
     """Whether this is an EdgeApplication, of any version."""
     return (gvk.group, gvk.kind) == _KIND
+
+
+def drop_controllers_annotations(obj: Object) -> None:
+    """Drop, in place, annotations by which KubeEdge's controller remembers what it made.
+
+    It deletes whatever `last-contained-resources` lists, in any namespace. The list of what
+    Karmada manages forgets them too, so that the controller's own on the host stays.
+    """
+    annotations = dig(obj, "metadata", "annotations")
+    if not isinstance(annotations, dict):
+        return
+    for key in [each for each in annotations if each.startswith(_CONTROLLERS_DOMAIN)]:
+        del annotations[key]
+    managed = annotations.get(karmada.MANAGED_ANNOTATIONS_ANNOTATION)
+    if isinstance(managed, str) and _CONTROLLERS_DOMAIN in managed:
+        kept = (key for key in managed.split(",") if not key.startswith(_CONTROLLERS_DOMAIN))
+        annotations[karmada.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(kept)
 
 
 def rewrite_manifests(

@@ -170,6 +170,8 @@ def _strip(draft: _Draft) -> None:
         for key in keys:
             if (field_name, key) != ("annotations", domain.REWRITE_DNS_ANNOTATION):
                 del metadata[field_name][key]
+    if edge_application.is_edge_application(draft.gvk):
+        edge_application.drop_controllers_annotations(draft.obj)
 
 
 def _refuse_forbidden_kind(draft: _Draft) -> None:
@@ -237,6 +239,8 @@ def _rewrite_inside(draft: _Draft) -> None:
 
     def rewrite(manifest: Object) -> Object | Refusal:
         result = translate(manifest, True, replace(around, work=""))
+        if isinstance(result, HostObject):
+            edge_application.drop_controllers_annotations(result.obj)
         assert not isinstance(result, Converted | Absorbed)  # noqa: S101 - cluster-scoped ones
         if isinstance(result, Refusal):
             return result
