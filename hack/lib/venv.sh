@@ -1,7 +1,9 @@
 # Sourced: ensure_venv makes .venv with the pinned development tools, once per set of pins.
+# It takes only files whose hashes are pinned, the build backend's too. The stamp is there while
+# .venv is whole: what was broken off is made again from nothing.
 
 ensure_venv() {
-  local root stamp want python
+  local root stamp want python was_whole install
   root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
   stamp="$root/.venv/.stamp"
   want="$(cat "$root/pyproject.toml" "$root/constraints.txt" | sha256sum | cut -c1-32)"
@@ -19,9 +21,17 @@ ensure_venv() {
     flock 9
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ]; then exit 0; fi
     echo "hack: preparing .venv with $("$python" --version) (once)" >&2
-    "$python" -m venv "$root/.venv" &&
-      "$root/.venv/bin/pip" install --quiet --disable-pip-version-check \
-        --constraint "$root/constraints.txt" --editable "$root[dev]" &&
-      echo "$want" >"$stamp"
+    was_whole=""
+    if [ -f "$stamp" ]; then was_whole=yes; fi
+    install=("$root/.venv/bin/pip" install --quiet --disable-pip-version-check)
+    # pip takes no hash for the project itself: it comes alone, after all that it needs.
+    rm -f "$stamp" &&
+      { [ "$was_whole" ] || "$python" -m venv --clear "$root/.venv"; } &&
+      "${install[@]}" --require-hashes --requirement "$root/constraints.txt" &&
+      "${install[@]}" --no-deps --no-build-isolation --no-index --editable "$root" &&
+      "$root/.venv/bin/pip" --disable-pip-version-check check >&2 &&
+      echo "$want" >"$stamp" && exit 0
+    echo "hack: .venv could not be prepared" >&2
+    exit 1
   ) 9>"$root/.venv.lock"
 }
