@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import metadata
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from karmada_vc_agent.config.errors import ConfigError
@@ -26,6 +26,7 @@ from karmada_vc_agent.fleet.api_servers import KUBE_SYSTEM_PATH, check_apart, ch
 from karmada_vc_agent.fleet.census import HOST, HUB
 from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.fleet.lead import Lead
+from karmada_vc_agent.kube.bearer_review import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
@@ -33,9 +34,11 @@ from karmada_vc_agent.kube.errors import KubeError, UnreachableError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.kube.reachability import Reachability
 from karmada_vc_agent.kube.supervisor import Supervisor
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.service.clients import Clients, connect
 from karmada_vc_agent.service.service import FINISH_S, LAST_EVENTS_S, Service
+from karmada_vc_agent.telemetry.endpoints import METRICS_PATH
 from karmada_vc_agent.telemetry.health import Remark
 from karmada_vc_agent.telemetry.metrics import ClientMeter, Metrics, Sample
 from karmada_vc_agent.translation.names import NamespaceTemplate
@@ -86,6 +89,7 @@ class Agent:
         self._reachability: dict[str, Reachability] = {}
         self._supervisor = Supervisor(self._metrics.part_restarted)
         self._metrics.add_source(self._samples)
+        self.metrics_readers = BearerReview(self._ask_host_about, METRICS_PATH)
 
     def readiness(self) -> dict[str, str | None]:
         """Return what keeps this agent from its work, by part; a standby is ready to take over."""
@@ -129,6 +133,11 @@ class Agent:
         if self._service is None:
             return {}
         return self._service.stuck(self._reachability[HUB].since)
+
+    async def _ask_host_about(self, path: str, review: Any) -> Object:
+        if self._clients is None:
+            raise UnreachableError("the agent is starting")
+        return await self._clients.host_reviews.create(path, review)
 
     def _samples(self) -> Iterator[Sample]:
         yield Sample(

@@ -26,7 +26,13 @@ from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
-from karmada_vc_agent.telemetry.endpoints import health_routes, metrics_routes, serve
+from karmada_vc_agent.kube.serving_certificate import serving_context
+from karmada_vc_agent.telemetry.endpoints import (
+    health_routes,
+    is_local,
+    metrics_routes,
+    serve,
+)
 from karmada_vc_agent.telemetry.logs import start_logging
 from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation import kind_policy
@@ -228,13 +234,20 @@ async def _run_until_signal(agent: Agent, config: AgentConfig, metrics: Metrics)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    readers, tls = None, None
+    if config.metrics_secure:
+        readers, tls = agent.metrics_readers.refusal, serving_context()
+    elif not is_local(config.metrics_bind_address):
+        text = "Metrics are for everybody who reaches their address; see --metrics-secure"
+        _log.warning(text, extra={"address": config.metrics_bind_address})
+    health = health_routes(agent.liveness, agent.readiness)
     async with AsyncExitStack() as endpoints:
-        for setting, routes in (
-            ("health_probe_bind_address", health_routes(agent.liveness, agent.readiness)),
-            ("metrics_bind_address", metrics_routes(metrics.text)),
+        for setting, routes, context in (
+            ("health_probe_bind_address", health, None),
+            ("metrics_bind_address", metrics_routes(metrics.text, readers), tls),
         ):
             try:
-                runner = await serve(getattr(config, setting), routes)
+                runner = await serve(getattr(config, setting), routes, context)
             except (OSError, ValueError) as error:
                 problem = (isinstance(error, OSError) and error.strerror) or str(error)
                 raise ConfigError("settings", camel(setting), problem) from error

@@ -31,6 +31,13 @@ def service_account(host: Api, namespace: str, name: str, directory: Path) -> Ap
     return Api(kubeconfig)
 
 
+def token_of(account: Api) -> str:
+    """Return the token of a client that service_account() made."""
+    (entry,) = yaml.safe_load(account.kubeconfig.read_text())["users"]
+    token: str = entry["user"]["token"]
+    return token
+
+
 def subject(namespace: str, name: str) -> Object:
     return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
 

@@ -8,6 +8,9 @@ import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 _HTTP = urllib3.PoolManager(retries=False, timeout=5.0)
+_ANY_TLS = urllib3.PoolManager(
+    retries=False, timeout=10.0, cert_reqs="CERT_NONE", assert_hostname=False
+)
 
 
 def free_address() -> str:
@@ -36,6 +39,12 @@ class Endpoints:
     def ask(self, path: str) -> tuple[int, str]:
         """GET a path of the health endpoint; return status and text."""
         answer = _HTTP.request("GET", f"http://{self.health}{path}")
+        return answer.status, answer.data.decode()
+
+    def read_metrics(self, token: str = "") -> tuple[int, str]:
+        """GET /metrics of an agent with --metrics-secure; return status and text."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        answer = _ANY_TLS.request("GET", f"https://{self.metrics}/metrics", headers=headers)
         return answer.status, answer.data.decode()
 
     def scrape(self) -> "Scrape":

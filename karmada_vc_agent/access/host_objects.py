@@ -152,6 +152,8 @@ def _pod_spec(install: HostInstall) -> Object:
                     f"--karmada-kubeconfig=/etc/kubeconfig/{HUB_SECRET}",
                     f"--agent-name={install.agent}",
                     "--log-format=json",
+                    f"--metrics-bind-address=:{_METRICS_PORT}",
+                    "--metrics-secure",
                 ],
                 "env": [_NODE_NAME],
                 "ports": [

@@ -154,7 +154,11 @@ class AgentConfig:
     rate_limiter_bucket_size: int = _setting(
         100, "Retries at once above that rate, for each virtual cluster."
     )
-    metrics_bind_address: str = _setting(":8080", "Address of /metrics; 0 = none.")
+    metrics_bind_address: str = _setting("127.0.0.1:8080", "Address of /metrics; 0 = none.")
+    metrics_secure: bool = _setting(
+        False,
+        "Answer /metrics by TLS, and only bearers of tokens whom the host allows to get it.",
+    )
     health_probe_bind_address: str = _setting(
         ":10357", "Address of /healthz and /readyz; 0 = none."
     )

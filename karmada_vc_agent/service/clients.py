@@ -12,6 +12,9 @@ from karmada_vc_agent.kube.outage import Outage
 EVENTS_QPS = 50.0
 EVENTS_BURST = 100
 """Events are told in the background: they must not take the API server from the Works."""
+REVIEWS_QPS = 5.0
+REVIEWS_BURST = 10
+"""Whoever reaches /metrics can make the agent ask about tokens: so few that nobody feels it."""
 URGENT = Timeouts(request_s=30.0)
 """What is small and late is given up, and tried again with what is true then."""
 CLUSTERS_A_LEASE_LANE = 8
@@ -28,6 +31,7 @@ class Clients:
     hub_events: ApiClient
     host: ApiClient
     host_urgent: ApiClient
+    host_reviews: ApiClient
 
     def __post_init__(self) -> None:
         """Let all clients of a server share what is known of its time."""
@@ -41,7 +45,7 @@ class Clients:
 
     def of_host(self) -> tuple[ApiClient, ...]:
         """Return every client of the host."""
-        return (self.host, self.host_urgent)
+        return (self.host, self.host_urgent, self.host_reviews)
 
     def use_for_hub(self, credentials: Credentials) -> None:
         """Be known to the hub by other credentials, from the next request on."""
@@ -109,5 +113,14 @@ def connect(
         ),
         host_urgent=ApiClient(
             "host (urgent)", host, connections=4, timeouts=URGENT, outage=of_host
+        ),
+        host_reviews=ApiClient(
+            "host (reviews)",
+            host,
+            qps=REVIEWS_QPS,
+            burst=REVIEWS_BURST,
+            connections=2,
+            timeouts=URGENT,
+            outage=of_host,
         ),
     )

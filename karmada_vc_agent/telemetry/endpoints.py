@@ -1,5 +1,7 @@
 """HTTP endpoints: /healthz, /livez and /readyz at one address, /metrics at another."""
 
+import ipaddress
+import ssl
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
@@ -7,10 +9,13 @@ from aiohttp import web
 from karmada_vc_agent.telemetry.health import Checks, answer
 
 NOWHERE = ("", "0")
+METRICS_PATH = "/metrics"
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 Routes = dict[str, Handler]
+Admission = Callable[[str], Awaitable[tuple[int, str] | None]]
+"""Header Authorization -> status and text of a refusal, or None."""
 
 
 def health_routes(live: Checks, ready: Checks) -> Routes:
@@ -22,13 +27,30 @@ def health_routes(live: Checks, ready: Checks) -> Routes:
     return routes
 
 
-def metrics_routes(text: Callable[[], bytes]) -> Routes:
-    """Return /metrics; text: what it answers."""
+def metrics_routes(text: Callable[[], bytes], admission: Admission | None = None) -> Routes:
+    """Return /metrics; text: what it answers. admission: who may read it; None = everybody."""
 
-    async def metrics(_: web.Request) -> web.Response:
+    async def metrics(request: web.Request) -> web.Response:
+        if admission is not None:
+            refusal = await admission(request.headers.get("Authorization", ""))
+            if refusal is not None:
+                status, why = refusal
+                headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+                return web.Response(status=status, text=f"{why}\n", headers=headers)
         return web.Response(body=text(), headers={"Content-Type": _METRICS_TYPE})
 
-    return {"/metrics": metrics}
+    return {METRICS_PATH: metrics}
+
+
+def is_local(address: str) -> bool:
+    """Whether nobody but this machine reaches an address; nowhere is reached by nobody."""
+    if address in NOWHERE:
+        return True
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _checked(endpoint: str, checks: Checks) -> Handler:
@@ -45,9 +67,12 @@ def _checked(endpoint: str, checks: Checks) -> Handler:
     return handle
 
 
-async def serve(address: str, routes: Routes) -> web.AppRunner | None:
+async def serve(
+    address: str, routes: Routes, tls: ssl.SSLContext | None = None
+) -> web.AppRunner | None:
     """Answer at `host:port` or `:port`; "0" = nowhere, None. Who calls cleans the runner up.
 
+    tls: None = answer in the clear.
     Raises OSError where the address cannot be had, ValueError where it is none.
     """
     if address in NOWHERE:
@@ -60,7 +85,7 @@ async def serve(address: str, routes: Routes) -> web.AppRunner | None:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host.strip("[]") or None, int(port)).start()
+        await web.TCPSite(runner, host.strip("[]") or None, int(port), ssl_context=tls).start()
     except BaseException:
         await runner.cleanup()
         raise

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from karmada_vc_agent.telemetry.endpoints import health_routes, metrics_routes, serve
+from karmada_vc_agent.kube.serving_certificate import serving_context
+from karmada_vc_agent.telemetry.endpoints import health_routes, is_local, metrics_routes, serve
 
 
 @pytest.fixture
@@ -82,3 +83,40 @@ async def test_what_is_no_address_is_refused(address: str) -> None:
 async def test_address_in_use_is_an_error(address: str) -> None:
     with pytest.raises(OSError, match="in use"):
         await serve(address.removeprefix("http://"), {})
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"), [("Bearer a", 200), ("Bearer b", 403), (None, 401)]
+)
+async def test_metrics_are_for_whom_is_admitted(header: str | None, expected: int) -> None:
+    async def admission(authorization: str) -> tuple[int, str] | None:
+        refusals = {"": (401, "who are you?"), "Bearer b": (403, "not you")}
+        return refusals.get(authorization)
+
+    port = _free_port()
+    tls = serving_context()
+    runner = await serve(f"127.0.0.1:{port}", metrics_routes(lambda: b"a 1\n", admission), tls)
+    assert runner is not None
+    headers = {"Authorization": header} if header else {}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.get(f"https://127.0.0.1:{port}/metrics", ssl=False) as response,
+    ):
+        text = await response.text()
+        assert response.status == expected
+        assert ("a 1" in text) == (expected == 200)
+        assert ("WWW-Authenticate" in response.headers) == (expected == 401)
+    with pytest.raises(aiohttp.ClientError):
+        await ask(f"http://127.0.0.1:{port}/metrics")
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        *(("127.0.0.1:1", True), ("[::1]:1", True), ("localhost:1", True), ("0", True)),
+        *((":1", False), ("0.0.0.0:1", False), ("[::]:1", False), ("10.0.0.1:1", False)),
+    ],
+)
+def test_is_local(address: str, *, expected: bool) -> None:
+    assert is_local(address) == expected
