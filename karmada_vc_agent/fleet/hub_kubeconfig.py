@@ -42,18 +42,18 @@ class FileKeep:
         return await asyncio.to_thread(self._path.read_bytes)
 
     async def write(self, content: bytes) -> None:
-        """Replace the file by one with the same mode; no reader ever sees a part of it."""
+        """Replace the file by one for its owner only; no reader ever sees a part of it."""
         await asyncio.to_thread(self._replace, content)
 
     def _replace(self, content: bytes) -> None:
         path = self._path.resolve()  # a link stays a link
+        # mkstemp makes it 0600, whatever mode the old one had: a private key is in it
         descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
-            Path(draft).chmod(path.stat().st_mode & 0o777)
             Path(draft).replace(path)
         except OSError:
             Path(draft).unlink(missing_ok=True)

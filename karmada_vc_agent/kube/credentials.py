@@ -91,7 +91,7 @@ def make_ssl_context(
         # The ssl module reads key material from files only.
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "client.pem")
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(b"\n".join(certificate))
             context.load_cert_chain(path)

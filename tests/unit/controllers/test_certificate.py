@@ -139,7 +139,7 @@ async def test_new_certificate_is_written_to_the_file_and_used(setting: Setting)
     content = setting.path.read_bytes()
     assert certificate_in(content) == chain
     assert yaml.safe_load(content)["clusters"][0]["cluster"]["server"] == "https://hub.example:6443"
-    assert setting.path.stat().st_mode & 0o777 == 0o640
+    assert setting.path.stat().st_mode & 0o777 == 0o600, "it was 0640, with a key in it"
     assert [path.name for path in setting.path.parent.iterdir()] == ["hub.kubeconfig"]
     (used,) = setting.used
     assert used.ssl_context is not None
