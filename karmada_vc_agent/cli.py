@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.durations import format_duration
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
@@ -163,6 +164,7 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
         check_beyond_config(config, reregister)
         namespace = config.agent_namespace or pod_namespace() or config.agent_name
         config = replace(config, agent_namespace=namespace)
+        config = with_default_accounts(config, namespace)
         hub = find_credentials(config.karmada_kubeconfig, config.karmada_context)
         host = find_credentials(config.kubeconfig, in_cluster_first=True)
     except (ConfigError, KubeconfigError) as error:

@@ -15,6 +15,7 @@ from karmada_vc_agent.commands.host_rights import (
     host_rights,
     look_at_host,
 )
+from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
@@ -49,6 +50,7 @@ def join(
     certificate. keeps_certificate: whether one that is still good is used again.
     """
     name, namespace = config.agent_name, config.agent_namespace
+    config = with_default_accounts(config, namespace)
     clusters = tuple(vc.name for vc in config.virtual_clusters)
     access = HubAccess(name, clusters, works_cluster_wide=works_cluster_wide)
     hub_file, host_file = directory / HUB_FILE, directory / HOST_FILE
@@ -63,7 +65,9 @@ def join(
                 hub, access, read_server(reached.hub), known, lifetime_s=lifetime_s, approves=True
             )
             served, known_owner = await look_at_host(host, name)
-            install = HostInstall(name, namespace, image="")
+            accounts = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as]
+            made = tuple((each.namespace, each.name) for each in accounts if each.is_default)
+            install = HostInstall(name, namespace, image="", accounts=made)
             approvals = Approvals(api_groups=(f"{name}.example.com",))
             rights = host_rights(install, config, clusters, served, approvals, known_owner)
             await grant_on_host(host, rights, served)

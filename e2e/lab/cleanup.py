@@ -88,7 +88,7 @@ def _take_rights(lab: Lab) -> None:
         role = f"vc-agent:{name}"
         for api in (lab.hub, lab.host):
             for kind in ("clusterroles", "clusterrolebindings"):
-                for suffix in ("", ":works", ":namespace"):
+                for suffix in ("", ":works", ":namespace", ":account"):
                     api.delete(f"{RBAC}/{kind}/{role}{suffix}")
         for kind in ("roles", "rolebindings"):
             lab.hub.delete(f"{RBAC}/namespaces/karmada-cluster/{kind}/{role}")

@@ -2,6 +2,7 @@
 
     vc-agent:<agent>             everywhere: read, but no Secrets; claims; cluster-scoped kinds
     vc-agent:<agent>:namespace   bound by the agent in each namespace that it claims, nowhere else
+    vc-agent:<agent>:account     bound there to the account of a virtual cluster (Strict)
     virtual-cluster-admin        what a virtual cluster may grant its own users
 
 RBAC cannot tell whose an object is. Where it has to give more than the work needs, that is said
@@ -16,7 +17,7 @@ from karmada_vc_agent.access.hub_objects import RBAC_API, RBAC_GROUP, Reasons
 from karmada_vc_agent.access.known_kinds import NAMESPACED, SHARED
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.rbac import NAMESPACE_ADMIN, Rule, namespace_role
+from karmada_vc_agent.model.rbac import NAMESPACE_ADMIN, Rule, account_role, namespace_role
 
 Kind = tuple[str, str]
 """(group, plural)"""
@@ -82,6 +83,10 @@ def host_roles(access: HostAccess) -> list[Object]:
     return [
         _role(access, "ClusterRole", access.role, everywhere(access)),
         _role(access, "ClusterRole", namespace_role(access.agent), in_claimed(access)),
+        *(
+            _role(access, "ClusterRole", name, rules)
+            for name, rules in _of_accounts(access).items()
+        ),
         {
             "apiVersion": RBAC_API,
             "kind": "ClusterRole",
@@ -108,6 +113,7 @@ def host_reasons(access: HostAccess) -> Reasons:
     reasons = {
         f"ClusterRole {access.role}": everywhere(access),
         f"ClusterRole {namespace_role(access.agent)}": in_claimed(access),
+        **{f"ClusterRole {name}": rules for name, rules in _of_accounts(access).items()},
         **{f"Role {space}/{access.role}": rules for space, rules in _local(access).items()},
     }
     return {role: [why for _, why in rules] for role, rules in reasons.items()}
@@ -180,16 +186,30 @@ def _cluster_roles(access: HostAccess) -> list[Reasoned]:
 
 def in_claimed(access: HostAccess) -> list[Reasoned]:
     """Return the rules that hold in each claimed namespace."""
-    bounds = ("limitranges", "resourcequotas")
-    made: list[Reasoned] = [
-        (rule, "Works may hold these kinds, and Roles that grant them") for rule in access.ceiling
+    bounds = Rule(("",), ("limitranges", "resourcequotas"), _ALL_VERBS).as_object()
+    return [*_of_works(access), (bounds, "quota and limits of the settings")]
+
+
+def _of_works(access: HostAccess) -> list[Reasoned]:
+    """Return the rules for what Works bring into a claimed namespace."""
+    why = "Works may hold these kinds, and Roles that grant them"
+    return [
+        *((rule, why) for rule in access.ceiling),
+        *(
+            (Rule((group,), ("*",), _ALL_VERBS).as_object(), "kinds of a group that was approved")
+            for group in access.api_groups
+        ),
     ]
-    made.append((Rule(("",), bounds, _ALL_VERBS).as_object(), "quota and limits of the settings"))
-    made += [
-        (Rule((group,), ("*",), _ALL_VERBS).as_object(), "kinds of a group that was approved")
-        for group in access.api_groups
-    ]
-    return made
+
+
+def _of_accounts(access: HostAccess) -> dict[str, list[Reasoned]]:
+    """Return the role of the accounts that `join` makes by itself, by name; none without them."""
+    name = account_role(access.agent)
+    if name not in access.bound_roles:
+        return {}
+    bindable = (*_BUILT_IN_ROLES, NAMESPACE_ADMIN)
+    binds = Rule((RBAC_GROUP,), ("clusterroles",), ("bind",), bindable).as_object()
+    return {name: [*_of_works(access), (binds, "what a virtual cluster may grant its own users")]}
 
 
 def _local(access: HostAccess) -> dict[str, list[Reasoned]]:

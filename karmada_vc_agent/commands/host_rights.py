@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from karmada_vc_agent.access.host_objects import HostInstall, base_objects
 from karmada_vc_agent.access.host_roles import HostAccess, Kind, host_bindings, host_roles
-from karmada_vc_agent.access.known_kinds import NAMESPACED, SHARED
+from karmada_vc_agent.access.known_kinds import NAMESPACED
+from karmada_vc_agent.access.known_kinds import SHARED as SHARED_KINDS
 from karmada_vc_agent.commands.applying import apply_all, find
 from karmada_vc_agent.commands.preflight import PreflightError
 from karmada_vc_agent.config.settings import AgentConfig
@@ -25,6 +26,7 @@ from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotF
 from karmada_vc_agent.model.domain import AGENT_LABEL, ALLOW_ADOPTION_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, key_of, labels_of
 from karmada_vc_agent.model.rbac import NAMESPACE_ADMIN
+from karmada_vc_agent.model.tenancy import SHARED
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE
 from karmada_vc_agent.translation.admission_guards import group_labels
 from karmada_vc_agent.translation.admission_objects import (
@@ -192,6 +194,7 @@ def _access(
         shared=_shared(config, served),
         api_groups=approvals.api_groups,
         is_confined=is_confined,
+        follows_kinds=config.tenancy == SHARED,
         bound_roles=tuple(each.cluster_role for each in applies if each.cluster_role),
         acts_as=tuple((each.namespace, each.name) for each in applies),
         dns_namespace=config.dns_namespace if names_services else "",
@@ -202,7 +205,7 @@ def _access(
 def _shared(config: AgentConfig, served: ServedApis | None) -> tuple[Kind, ...]:
     """Return the cluster-scoped kinds that Works may bring, but for ClusterRoles."""
     configured = {kind: Policy(name) for kind, name in config.cluster_scoped_kinds.items()}
-    kinds = dict.fromkeys(SHARED)
+    kinds = dict.fromkeys(SHARED_KINDS)
     for gvk, resource in (served.by_kind if served else {}).items():
         if resource.namespaced:
             continue

@@ -14,6 +14,7 @@ from karmada_vc_agent.commands.errors import one_line_errors
 from karmada_vc_agent.commands.host_rights import Approvals
 from karmada_vc_agent.commands.join_run import HubOptions, JoinPlan, Output, run_join
 from karmada_vc_agent.config.checks import DNS_LABEL
+from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
@@ -177,10 +178,11 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         _controllers(options["controllers"]),
         options["works_cluster_wide"] or bool(config and config.works_cluster_wide),
     )
+    namespace = (config.agent_namespace if config else options["agent_namespace"]) or agent
     return JoinPlan(
         access=access,
-        namespace=(config.agent_namespace if config else options["agent_namespace"]) or agent,
-        config=config or AgentConfig(agent_name=agent),
+        namespace=namespace,
+        config=with_default_accounts(config or AgentConfig(agent_name=agent), namespace),
         approvals=Approvals(options["schedulers"], options["api_groups"]),
         is_elsewhere=options["elsewhere"],
         settings=file.read_text() if file else "",

@@ -394,7 +394,12 @@ def _conflict(vc: VirtualCluster, manifest: Object) -> Failure:
 
 def _rights(vc: VirtualCluster, translated: HostObject) -> str:
     """Return the user with whose rights an object is written; empty = the agent itself."""
-    return vc.apply_as.user if vc.apply_as is not None and not translated.is_system else ""
+    account = vc.apply_as
+    if account is None or translated.is_system:
+        return ""
+    if account.is_default and not translated.host_key.namespace:
+        return ""
+    return account.user
 
 
 def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:

@@ -13,6 +13,11 @@ def namespace_role(agent: str) -> str:
     return f"vc-agent:{agent}:namespace"
 
 
+def account_role(agent: str) -> str:
+    """Return the ClusterRole that holds the rights of the accounts that `join` makes."""
+    return f"vc-agent:{agent}:account"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Verbs on resources of API groups; names empty = every object of them."""

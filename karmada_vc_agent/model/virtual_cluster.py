@@ -33,12 +33,14 @@ class ApplyAs:
     """The host ServiceAccount with whose rights the manifests of a virtual cluster are written.
 
     cluster_role: bound to it in every namespace of the virtual cluster; empty = the
-    administrator binds it.
+    administrator binds it. is_default: `join` made it, since the tenants do not trust each other;
+    what has no namespace is then written by the agent itself, which its policy confines.
     """
 
     namespace: str
     name: str
     cluster_role: str = ""
+    is_default: bool = False
 
     @property
     def user(self) -> str:

@@ -19,6 +19,11 @@ def explain_denial(text: str, cluster: str, apply_as: ApplyAs) -> str:
     admission policy, only lose the account's name. Source: rewriting-rules 7, ADR 14.
     """
     match = _CANNOT.search(text)
+    if match is not None and match["verb"] == "impersonate" and apply_as.is_default:
+        return (
+            f'virtual cluster "{cluster}": the agent may not act as the account that it has in '
+            "tenancy Strict; run karmada-vc-agent join"
+        )
     if match is not None and match["verb"] == "impersonate":
         return (
             f'virtual cluster "{cluster}": the agent may not act as the ServiceAccount of setting '

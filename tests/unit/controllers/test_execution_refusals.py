@@ -351,6 +351,28 @@ async def test_impersonator_role_is_stored_with_the_agents_own_rights() -> None:
         assert as_tenant == {SETTINGS.rpartition("/")[0]}
 
 
+async def test_what_has_no_namespace_is_not_written_by_an_account_that_join_made() -> None:
+    """The policy for the agent's own account says whose it must be; theirs has no such policy."""
+    account = ApplyAs("home", "branch-a.agent", "vc-agent:agent:account", is_default=True)
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "reader"},
+        "rules": [rule],
+    }
+    vc = objects.virtual_cluster("branch-a", apply_as=account)
+    async with new_world(vc) as world:
+        world.register()
+        world.hub.seed(objects.work(role, objects.config_map()))
+        world.look()
+        await world.execution.reconcile(KEY)
+        assert applied(world)["reason"] == "AppliedSuccessful"
+        users = {r.path: r.headers.get("Impersonate-User") for r in world.host.writes()}
+        assert users[CLUSTER_ROLES] is None
+        assert users[SETTINGS.rpartition("/")[0]] == account.user
+
+
 async def test_impersonator_binding_is_applied_without_an_object(world: World) -> None:
     world.hub.seed(impersonator_work(world))
     world.look()

@@ -62,3 +62,10 @@ GRANTS = "is attempting to grant RBAC permissions not currently held"
 )
 def test_answer_names_the_missing_rule_and_not_the_account(text: str, expected: str) -> None:
     assert explain_denial(text, "branch-a", ACCOUNT) == expected
+
+
+def test_account_that_join_was_to_make_is_told_with_join() -> None:
+    account = ApplyAs("home", "branch-a.agent", is_default=True)
+    text = f'{AGENT} cannot impersonate resource "serviceaccounts" in API group ""'
+    told = explain_denial(text, "branch-a", account)
+    assert told.endswith("tenancy Strict; run karmada-vc-agent join")

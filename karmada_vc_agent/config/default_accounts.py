@@ -1,0 +1,29 @@
+"""Accounts of virtual clusters that have none in the settings."""
+
+from dataclasses import replace
+
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.model.rbac import account_role
+from karmada_vc_agent.model.tenancy import STRICT
+from karmada_vc_agent.model.virtual_cluster import ApplyAs
+
+
+def with_default_accounts(config: AgentConfig, namespace: str) -> AgentConfig:
+    """Return the settings with `applyAs` for each virtual cluster, where the profile wants it.
+
+    namespace: the agent's on the host. Where tenants do not trust each other, each has an account
+    of its own, so that the host's API server knows whose an object is.
+    """
+    if config.tenancy != STRICT:
+        return config
+    role = account_role(config.agent_name)
+    # With a dot: no name of an agent has one, whose own account is there, too.
+    accounts = (
+        ApplyAs(namespace, f"{vc.name}.{config.agent_name}", role, is_default=True)
+        for vc in config.virtual_clusters
+    )
+    changed = (
+        replace(vc, apply_as=vc.apply_as or account)
+        for vc, account in zip(config.virtual_clusters, accounts, strict=True)
+    )
+    return replace(config, virtual_clusters=tuple(changed))

@@ -1,0 +1,64 @@
+"""What an agent is given on the host, by its settings."""
+
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.access.host_objects import HostInstall
+from karmada_vc_agent.commands.host_rights import Approvals, HostRights, host_rights
+from karmada_vc_agent.config.default_accounts import with_default_accounts
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.model.tenancy import SHARED, STRICT
+from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from tests.fakes.objects import virtual_cluster
+
+INSTALL = HostInstall("agent", "home", image="")
+ACCOUNT_ROLE = "vc-agent:agent:account"
+
+
+def rights(*names: str, **settings: Any) -> HostRights:
+    """Return the rights of an agent on a host that is not asked."""
+    clusters = tuple(virtual_cluster(name) for name in names)
+    config = AgentConfig(agent_name="agent", **({"virtual_clusters": clusters} | settings))
+    config = with_default_accounts(config, "home")
+    names = tuple(vc.name for vc in config.virtual_clusters)
+    return host_rights(INSTALL, config, names, None, Approvals())
+
+
+def test_kinds_that_come_later_are_followed_for_one_organisation_only() -> None:
+    assert rights("a", tenancy=SHARED).access.follows_kinds
+    assert not rights("a", tenancy=STRICT).access.follows_kinds
+
+
+def test_tenants_have_an_account_each_that_the_agent_may_act_as() -> None:
+    access = rights("a", "b", tenancy=STRICT).access
+    assert access.acts_as == (("home", "a.agent"), ("home", "b.agent"))
+    assert set(access.bound_roles) == {ACCOUNT_ROLE}
+    assert rights("a", "b", tenancy=SHARED).access.acts_as == ()
+
+
+@pytest.mark.parametrize("tenancy", [SHARED, STRICT])
+def test_account_of_the_settings_is_the_one_that_is_used(tenancy: str) -> None:
+    cluster = virtual_cluster("a", apply_as=ApplyAs("tenants", "x", "edit"))
+    access = rights(virtual_clusters=(cluster,), tenancy=tenancy).access
+    assert (access.acts_as, access.bound_roles) == ((("tenants", "x"),), ("edit",))
+
+
+def test_policies_are_not_wanted_by_everybody() -> None:
+    given = rights("a", install_policies=False)
+    assert given.policies() == []
+    assert not given.access.is_confined
+    assert rights("a").access.is_confined
+
+
+def test_what_policies_protected_stays_protected() -> None:
+    known = rights("a").owner
+    config = AgentConfig(agent_name="agent", virtual_clusters=(virtual_cluster("b"),))
+    owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
+    assert owner.clusters == ("a", "b")
+    assert owner.schedulers == known.schedulers
+
+
+def test_namespaces_to_adopt_are_marked_for_the_one_that_may() -> None:
+    cluster = virtual_cluster("a", adopt_namespaces=("mine",))
+    assert rights(virtual_clusters=(cluster,)).adoptions == {"mine": "a"}

@@ -1,0 +1,26 @@
+"""Accounts of virtual clusters: made where tenants do not trust each other, and not elsewhere."""
+
+from karmada_vc_agent.config.default_accounts import with_default_accounts
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.model.tenancy import SHARED, STRICT
+from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from tests.fakes.objects import virtual_cluster
+
+OWN = ApplyAs("tenants", "a", "edit")
+
+
+def accounts(tenancy: str) -> dict[str, ApplyAs | None]:
+    clusters = (virtual_cluster("branch-a", apply_as=OWN), virtual_cluster("agent"))
+    config = AgentConfig(agent_name="agent", virtual_clusters=clusters, tenancy=tenancy)
+    config = with_default_accounts(config, "home")
+    return {vc.name: vc.apply_as for vc in config.virtual_clusters}
+
+
+def test_virtual_clusters_of_one_organisation_have_none() -> None:
+    assert accounts(SHARED) == {"branch-a": OWN, "agent": None}
+
+
+def test_tenants_have_one_each_unless_the_settings_name_one() -> None:
+    made = ApplyAs("home", "agent.agent", "vc-agent:agent:account", is_default=True)
+    assert accounts(STRICT) == {"branch-a": OWN, "agent": made}
+    assert made.user != "system:serviceaccount:home:agent", "the agent's own"
