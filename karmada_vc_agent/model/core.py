@@ -33,12 +33,19 @@ class NodeInfo(Struct, rename="camel", gc=False, frozen=True):
     kubelet_version: str = ""
 
 
+class NodeAddress(Struct, gc=False, frozen=True):
+    """One entry of status.addresses; of which type it is is left out."""
+
+    address: str = ""
+
+
 class NodeStatus(Struct, rename="camel", gc=False):
     """Status of a Node; allocatable maps resource names to quantities."""
 
     allocatable: dict[str, str] = field(default_factory=dict)
     conditions: list[Condition] = field(default_factory=list)
     node_info: NodeInfo = field(default_factory=NodeInfo)
+    addresses: list[NodeAddress] = field(default_factory=list)
 
 
 class Taint(Struct, gc=False, frozen=True):

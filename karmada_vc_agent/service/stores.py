@@ -1,11 +1,14 @@
 """What is listed and watched from the start on: Clusters, nodes, pods and namespaces."""
 
+import os
 from typing import Any
+from urllib.parse import urlsplit
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.controllers.cluster_status import pod_indexes
 from karmada_vc_agent.fleet.census import HOST_OBJECT_INDEX, cluster_label
 from karmada_vc_agent.fleet.claims import Claims
+from karmada_vc_agent.fleet.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
 from karmada_vc_agent.fleet.hub_clusters import (
     CLUSTERS_PATH,
     ClusterCodec,
@@ -22,6 +25,8 @@ from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.service.clients import Clients
 
+IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+"""Where a pod finds the address of the Service `kubernetes`."""
 HOST_OBJECT_INDEXES = {HOST_OBJECT_INDEX: cluster_label}
 
 
@@ -34,13 +39,18 @@ class Stores:
         pod_codec: StructCodec[Pod] = StructCodec(Pod)
         raw = RawCodec()
         clusters: Store[Object] = Store(cluster_codec)
-        self.nodes: Store[Node] = Store(node_codec)
+        self.nodes: Store[Node] = Store(node_codec, {ADDRESS_INDEX: addresses_of})
         self.pods: Store[Pod] = Store(pod_codec, pod_indexes())
         self.namespaces: Store[Object] = Store(raw, HOST_OBJECT_INDEXES)
         names = [vc.name for vc in config.virtual_clusters]
         agent = agent_id(config.agent_namespace, config.agent_name)
         self.clusters = HubClusters(clusters, host_uid, names, agent)
         self.membership = Membership(config.virtual_clusters, self.nodes, self.clusters.created_at)
+        self.addresses = HostAddresses(
+            self.nodes,
+            (urlsplit(clients.host.credentials.server).hostname, os.environ.get(IN_CLUSTER)),
+            self.membership.owner_of,
+        )
         self.trust = NodeTrust(clients.host_urgent, self.nodes)
         self.taints = NodeTaints(self.membership, {vc.name: vc for vc in config.virtual_clusters})
         self.claims = Claims(self.namespaces, config.agent_name)

@@ -1,6 +1,7 @@
 """The facts of this moment that a translation rests on."""
 
 from collections.abc import Callable
+from functools import partial
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.fleet.node_groups import NodeGroups
@@ -79,9 +80,13 @@ class SurroundingsNow:
             admin_rules=self._most_rules(),
             nodes_of_group=self._node_groups.nodes_of,
             node_taints=self._stores.taints.of(vc.name),
-            is_of_host=self._settings.is_of_host,
+            is_of_host=partial(self._is_of_host, vc.name),
             is_namespaced=self._is_namespaced,
         )
+
+    def _is_of_host(self, cluster: str, address: str) -> bool:
+        foreign = self._stores.addresses.is_foreign(address, cluster)
+        return foreign or self._settings.is_of_host(address)
 
     def _is_namespaced(self, gvk: GroupVersionKind) -> bool | None:
         resource = self._discovery.served.by_kind.get(gvk)

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 
 from karmada_vc_agent.model import tenancy
+from karmada_vc_agent.model.addresses import plain_address
 from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import Guard
@@ -45,13 +46,12 @@ class TranslationSettings:
 
     def is_of_host(self, address: str) -> bool:
         """Whether an address is known to be of the host: a pod's, its DNS, or only a node's own."""
-        try:
-            found = ip_address(address)
-        except ValueError:
+        found = plain_address(address)
+        if found is None:
             return False
         if found.is_loopback or found.is_link_local or found.is_unspecified:
             return True
-        return address in self.cluster_dns or any(
+        return str(found) in self.cluster_dns or any(
             found in ip_network(cidr) for cidr in self.pod_cidrs
         )
 

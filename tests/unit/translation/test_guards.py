@@ -261,6 +261,8 @@ def test_what_a_refused_manifest_made_before_is_found() -> None:
     [
         ("10.244.3.4", True),
         ("10.96.0.10", True),
+        ("010.244.003.04", True),
+        ("::ffff:10.244.3.4", True),
         ("127.0.0.1", True),
         ("::1", True),
         ("169.254.169.254", True),

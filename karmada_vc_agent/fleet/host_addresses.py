@@ -1,0 +1,49 @@
+"""Addresses of the host's machines: its nodes, and its API server."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.addresses import plain_address
+from karmada_vc_agent.model.core import Node
+
+ADDRESS_INDEX = "address"
+
+
+def addresses_of(node: Node) -> Iterator[str]:
+    """Return the addresses of a node; an index of their store."""
+    for each in node.status.addresses:
+        found = plain_address(each.address)
+        if found is not None:
+            yield str(found)
+
+
+class HostAddresses:
+    """Says which addresses are of machines that are not the virtual cluster's own.
+
+    nodes: with ADDRESS_INDEX. api_servers: names and addresses by which the agent reaches the
+    API server of the host. owner_of: the virtual cluster of a node.
+    """
+
+    def __init__(
+        self,
+        nodes: Store[Node],
+        api_servers: Iterable[str | None],
+        owner_of: Callable[[str], str | None],
+    ) -> None:
+        self._nodes = nodes
+        found = (plain_address(each) for each in api_servers if each)
+        self._api_servers = frozenset(str(each) for each in found if each is not None)
+        self._owner_of = owner_of
+
+    def is_foreign(self, address: str, cluster: str) -> bool:
+        """Whether an address is the API server's, or that of a node of anybody else.
+
+        A node says itself which addresses it has, so what two say is nobody's own.
+        """
+        found = plain_address(address)
+        if found is None:
+            return False
+        nodes = self._nodes.by_index(ADDRESS_INDEX, str(found))
+        return str(found) in self._api_servers or any(
+            self._owner_of(node.metadata.name) != cluster for node in nodes
+        )
