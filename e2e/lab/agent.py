@@ -50,6 +50,8 @@ class Agent:
         self._administrator = administrator
         self._certificate_s = certificate_s
         self._process: subprocess.Popen[bytes] | None = None
+        self.open_files = 0
+        """How many files it may have open from its next start on; 0 = as many as the test."""
 
     @property
     def account(self) -> str:
@@ -69,6 +71,9 @@ class Agent:
             *("--health-probe-bind-address", "0", "--metrics-bind-address", "0"),
             *(*self.flags, *extra_flags),
         ]
+        if self.open_files:
+            limit = f'ulimit -n {self.open_files} && exec "$@"'
+            command = ["sh", "-c", limit, "sh", *command]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, cwd=ROOT, env=clean_environment()
@@ -122,6 +127,11 @@ class Agent:
         """Kill it and start it again."""
         self.kill()
         self.start(*extra_flags)
+
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None, "the agent does not run"
+        return self._process.pid
 
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None

@@ -8,7 +8,7 @@ decoded JSON; every failure, of the libraries below too, is a class of errors.py
 import asyncio
 import base64
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
@@ -35,11 +35,13 @@ from karmada_vc_agent.kube.instruments import NOBODY, ClientInstrument
 from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Denials, Need, need_of
 from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.watch_turns import Turn, WatchTurns
 from karmada_vc_agent.model.objects import Object
 
 T = TypeVar("T")
 
 LIST_CONNECTIONS = 4
+MANY_WATCHES = 1_000_000
 PATIENCE = 3
 """How often one request waits for a server that answers 429 with a time."""
 
@@ -72,7 +74,7 @@ class ApiClient:
     process that may have lost its lead cannot change anything.
     credentials: may be replaced at any time; counts from the next request on, and watches are
     opened anew. outage: shared with other clients of this server, so that it is told of once.
-    history: shared by all clients of one server.
+    history: shared by all clients of one server. turns: shared by all who watch.
     """
 
     def __init__(
@@ -87,6 +89,8 @@ class ApiClient:
         may_write: Callable[[], bool] = lambda: True,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
         outage: Outage | None = None,
+        list_connections: int = LIST_CONNECTIONS,
+        turns: WatchTurns | None = None,
     ) -> None:
         self.name = name
         self._credentials = credentials
@@ -96,9 +100,10 @@ class ApiClient:
         self._patience_s = timeouts.patience_s
         silence_s = timeouts.silence_s
         self._requests = Lane(connections, silence_s, timeouts.request_s, timeouts, headers)
-        self._lists = Lane(LIST_CONNECTIONS, silence_s, timeouts.list_s, timeouts, headers)
+        self._lists = Lane(list_connections, silence_s, timeouts.list_s, timeouts, headers)
         self._watches = Lane(0, timeouts.watch_silence_s, None, timeouts, headers)
         self._watched: set[aiohttp.ClientResponse] = set()
+        self._turns = turns or WatchTurns(MANY_WATCHES)
         self._outage = outage or Outage()
         self._is_away = False
         self.answered_at: float | None = None
@@ -312,10 +317,15 @@ class ApiClient:
         return request.lane is self._lists
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
-        """Yield the lines of a watch until the server ends it.
+        """Yield the lines of a watch until the server ends it, or its turn is over.
 
         Raises ApiError, UnreachableError.
         """
+        async with self._turns.take() as turn, aclosing(self._watch(path, query, turn)) as lines:
+            async for line in lines:
+                yield line
+
+    async def _watch(self, path: str, query: Query, turn: Turn) -> AsyncGenerator[bytes, None]:
         started, code = time.monotonic(), "<error>"
         has_begun = False
         self.instrument.watched(path)
@@ -328,6 +338,7 @@ class ApiClient:
                 self._answered()
                 has_begun = True
                 self._watched.add(response)
+                turn.opened(response.close)
                 try:
                     async with aclosing(answers.lines(response)) as lines:
                         async for line in lines:
@@ -337,6 +348,8 @@ class ApiClient:
         except (ApiError, UnreadableError):
             raise
         except Exception as error:
+            if turn.is_over and has_begun:
+                return
             if code == "<error>":
                 self.instrument.answered("GET", code, time.monotonic() - started)
             # Proxies cut streams: one that broke off says nothing about the server.

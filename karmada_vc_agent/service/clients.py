@@ -1,13 +1,19 @@
 """The clients of both API servers, and what is changed on all of them at once."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube import open_files
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.connections import Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.open_files import Shares
 from karmada_vc_agent.kube.outage import Outage
+from karmada_vc_agent.kube.watch_turns import WatchTurns
+
+_log = logging.getLogger(__name__)
 
 EVENTS_QPS = 50.0
 EVENTS_BURST = 100
@@ -76,11 +82,23 @@ def lease_lanes(clusters: int) -> int:
     return min(max(fewest, -(-clusters // CLUSTERS_A_LEASE_LANE)), most)
 
 
+def _share_out_files(clusters: int) -> Shares:
+    files = open_files.allow_most()
+    wanted = open_files.needed(clusters)
+    if files < wanted:
+        _log.warning(
+            f"The process may open {files} files only: connections are fewer and watches take "
+            f"turns, so that changes are noticed later; raise its limit to {wanted} or more"
+        )
+    return open_files.share_out(files, lease_lanes(clusters))
+
+
 def connect(
     config: AgentConfig, hub: Credentials, host: Credentials, may_write: Callable[[], bool]
 ) -> Clients:
     """Return the clients; may_write: whether this process leads."""
-    leases = lease_lanes(len(config.virtual_clusters))
+    shares = _share_out_files(len(config.virtual_clusters))
+    turns = WatchTurns(shares.watches)
     of_hub, of_host = Outage(), Outage()
     return Clients(
         hub=ApiClient(
@@ -88,12 +106,17 @@ def connect(
             hub,
             qps=config.kube_api_qps,
             burst=config.kube_api_burst,
+            connections=shares.requests,
+            list_connections=shares.lists,
+            turns=turns,
             may_write=may_write,
             outage=of_hub,
         ),
-        hub_urgent=ApiClient("hub (urgent)", hub, connections=4, timeouts=URGENT, outage=of_hub),
+        hub_urgent=ApiClient(
+            "hub (urgent)", hub, connections=shares.urgent, timeouts=URGENT, outage=of_hub
+        ),
         hub_leases=ApiClient(
-            "hub (leases)", hub, connections=leases, timeouts=URGENT, outage=of_hub
+            "hub (leases)", hub, connections=shares.leases, timeouts=URGENT, outage=of_hub
         ),
         hub_events=ApiClient(
             "hub (events)",
@@ -108,11 +131,14 @@ def connect(
             host,
             qps=config.cluster_api_qps,
             burst=config.cluster_api_burst,
+            connections=shares.requests,
+            list_connections=shares.lists,
+            turns=turns,
             may_write=may_write,
             outage=of_host,
         ),
         host_urgent=ApiClient(
-            "host (urgent)", host, connections=4, timeouts=URGENT, outage=of_host
+            "host (urgent)", host, connections=shares.urgent, timeouts=URGENT, outage=of_host
         ),
         host_reviews=ApiClient(
             "host (reviews)",

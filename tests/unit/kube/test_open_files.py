@@ -1,0 +1,45 @@
+"""How open files are shared out among connections."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from karmada_vc_agent.kube.open_files import RESERVED, needed, share_out
+
+
+@given(files=st.integers(48, 100_000), leases=st.integers(4, 32))
+def test_all_connections_together_fit(files: int, leases: int) -> None:
+    shares = share_out(files, leases)
+    pooled = 2 * (shares.requests + shares.lists + shares.urgent) + shares.leases + 1
+    assert RESERVED + pooled + shares.watches <= files
+    assert min(shares.requests, shares.lists, shares.urgent, shares.leases) > 0
+
+
+def test_many_files_leave_the_lanes_as_they_are() -> None:
+    shares = share_out(1024, 8)
+    assert (shares.requests, shares.lists, shares.urgent, shares.leases) == (16, 4, 4, 8)
+
+
+def test_most_of_few_files_are_for_watches() -> None:
+    assert share_out(64, 4).watches == 29
+
+
+def test_more_virtual_clusters_need_more() -> None:
+    assert needed(10) > needed(3) > 64
+
+
+@pytest.mark.parametrize(("soft", "hard"), [(40, 50), (50, 50)])
+def test_soft_limit_is_raised_to_the_hard_one(soft: int, hard: int) -> None:
+    code = (
+        "import resource\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))\n"
+        "from karmada_vc_agent.kube.open_files import allow_most\n"
+        "print(allow_most(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    printed = subprocess.check_output([sys.executable, "-c", code], text=True)  # noqa: S603 - ours
+    assert printed.split() == ["50", "50", "50"]
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > hard
