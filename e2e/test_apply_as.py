@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from e2e.lab import objects
+from e2e.lab import accounts, objects
 from e2e.lab.api import ApiError, Object, collection, path_of
 from e2e.lab.lab import Group, Lab
 from e2e.lab.wait import eventually, wait_gone
@@ -140,3 +140,37 @@ def _bare(obj: Object) -> Object:
 def _message(work: Object) -> str:
     (found,) = (c["message"] for c in work["status"]["conditions"] if c["type"] == "Applied")
     return str(found)
+
+
+def test_in_strict_each_branch_has_an_account_without_being_asked(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.serve(group, tenancy="Strict")
+    namespace = lab.namespace()
+    settings = objects.config_map(namespace)
+    lab.propagate([settings], group)
+    lab.wait_data(settings, group, key="value")
+    home, role = group.host_namespace(namespace), f"vc-agent:{lab.id}:account"
+    assert _bound(lab, home) == {
+        f"vc-agent:{lab.id}": (f"vc-agent:{lab.id}:namespace", lab.id),
+        "vc:apply-as": (role, f"{group.name}.{lab.id}"),
+    }
+    lab.host.patch(f"{collection(RBAC, 'ClusterRole')}/{role}", {"rules": []})
+    account = accounts.Who(f"system:serviceaccount:{lab.id}-agent:{group.name}.{lab.id}")
+
+    def has_lost_its_rights() -> None:
+        assert not accounts.may(lab.host, account, "create", "configmaps", home)
+
+    eventually(has_lost_its_rights)
+    later = lab.create_work(group, "later", objects.config_map(namespace, "later"))
+    assert "its account on the host lacks the rule" in _message(lab.wait_applied(later, "False"))
+
+
+def _bound(lab: Lab, namespace: str) -> dict[str, tuple[str, str]]:
+    """Return the RoleBindings of a host namespace: the role and the only account of each."""
+    bindings = {
+        b["metadata"]["name"]: b for b in lab.host.list(collection(RBAC, "RoleBinding", namespace))
+    }
+    return {
+        name: (binding["roleRef"]["name"], *[each["name"] for each in binding["subjects"]])
+        for name, binding in bindings.items()
+    }

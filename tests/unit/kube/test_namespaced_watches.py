@@ -1,0 +1,115 @@
+"""Watches in single namespaces: one store of what the namespaces of the moment have."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+
+import pytest
+
+from karmada_vc_agent.kube.access_review import REVIEWS_PATH
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.namespaced_watches import NamespacedWatches, WatchScope
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from tests.fakes.api_server import FakeApiServer
+
+VERBS = frozenset(("list", "watch"))
+SECRETS = Resource(GroupVersionKind("", "v1", "Secret"), "secrets", True, VERBS)
+NODES = Resource(GroupVersionKind("", "v1", "Node"), "nodes", False, VERBS)
+
+
+def secret(namespace: str, name: str = "s") -> Object:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+
+
+class Setting:
+    """Watches of Secrets in `namespaces`."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self.namespaces = ["a", "b"]
+        self.scope = WatchScope(client, lambda: self.namespaces)
+        self.store: Store[Object] = Store(RawCodec())
+        watches = NamespacedWatches(client, SECRETS, self.store, {}, self.scope)
+        self.task = asyncio.ensure_future(watches.run())
+
+    def known(self) -> set[str]:
+        return {f"{o['metadata']['namespace']}/{o['metadata']['name']}" for o in self.store}
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not holds():  # noqa: ASYNC110 - what it looks at sets no event
+                await asyncio.sleep(0.05)
+
+    def move(self, *namespaces: str) -> None:
+        self.namespaces = list(namespaces)
+        self.scope.changed()
+
+
+@pytest.fixture
+async def setting(host: FakeApiServer, client: ApiClient) -> AsyncIterator[Setting]:
+    host.seed(secret("a"), secret("b"), secret("foreign"))
+    made = Setting(client)
+    await made.until(lambda: made.store.is_synced)
+    yield made
+    made.task.cancel()
+    with suppress(asyncio.CancelledError):
+        await made.task
+
+
+async def test_store_is_synced_when_all_namespaces_have_answered(setting: Setting) -> None:
+    assert setting.known() == {"a/s", "b/s"}
+
+
+async def test_other_namespaces_are_never_asked(setting: Setting, host: FakeApiServer) -> None:
+    paths = {request.path for request in host.requests}
+    assert paths == {SECRETS.path("a"), SECRETS.path("b")}
+
+
+async def test_changes_are_followed(setting: Setting, host: FakeApiServer) -> None:
+    host.seed(secret("b", "new"))
+    await setting.until(lambda: "b/new" in setting.known())
+    host.remove(f"{SECRETS.path('a')}/s")
+    await setting.until(lambda: setting.known() == {"b/s", "b/new"})
+
+
+async def test_namespace_that_comes_is_watched_and_one_that_goes_is_forgotten(
+    setting: Setting, host: FakeApiServer
+) -> None:
+    host.seed(secret("c"))
+    setting.move("b", "c")
+    await setting.until(lambda: setting.known() == {"b/s", "c/s"})
+    host.seed(secret("a", "late"), secret("c", "late"))
+    await setting.until(lambda: "c/late" in setting.known())
+    assert "a/late" not in setting.known()
+
+
+async def test_namespace_that_does_not_answer_costs_the_others_nothing(
+    setting: Setting, host: FakeApiServer
+) -> None:
+    host.seed(secret("c"))
+    host.fail(403, "Forbidden", path=SECRETS.path("c"), times=2)
+    setting.move("a", "b", "c")
+    host.seed(secret("a", "new"))
+    await setting.until(lambda: "a/new" in setting.known())
+    await setting.until(lambda: "c/s" in setting.known())
+
+
+async def test_server_is_asked_where_a_resource_may_be_watched(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    scope = WatchScope(client, list)
+    assert await scope.is_whole(NODES), "what has no namespace is watched whole or not at all"
+    assert host.requests == []
+    for allowed in (b"true", b"false"):
+        host.answer(b'{"status": {"allowed": %s}}' % allowed, 201, path=REVIEWS_PATH)
+    assert await scope.is_whole(SECRETS)
+    assert not await scope.is_whole(SECRETS)
+
+
+async def test_no_answer_is_waited_for(host: FakeApiServer, client: ApiClient) -> None:
+    host.fail(500, "InternalError", path=REVIEWS_PATH, times=2)
+    host.answer(b'{"status": {"allowed": false}}', 201, path=REVIEWS_PATH)
+    assert not await WatchScope(client, list).is_whole(SECRETS)
