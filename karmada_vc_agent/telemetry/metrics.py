@@ -33,6 +33,9 @@ _log = logging.getLogger(__name__)
 CLUSTER = "member_cluster"
 INTERPRETER_POOL = "luavm"
 NAMED = 20
+RESOURCES = 300
+"""Resources told apart in labels: tenants bring kinds, and a series once made stays for good."""
+OTHER = "other"
 _QUEUE = ("name", "controller")
 _SYNC_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _WORKLOAD_BUCKETS = tuple(0.001 * 2**k for k in range(12))
@@ -273,6 +276,7 @@ class Metrics:
             registry, "part_restarts_total", "Parts that failed and were started again.", "part"
         )
         self._unreadable: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = {}
+        self._resources: set[str] = set()
         self.add_source(self._count_unreadable)
         self._synced = {
             result: self._workload_sync.labels(result) for result in ("success", "error")
@@ -289,6 +293,13 @@ class Metrics:
     def part_restarted(self, part: str) -> None:
         """Count a part that failed and is started again."""
         self._restarts.labels(part).inc()
+
+    def resource_label(self, path: str) -> str:
+        """Return the label of what lies at a path: its resource, OTHER after RESOURCES of them."""
+        resource = path.rpartition("/")[2]
+        if len(self._resources) < RESOURCES:
+            self._resources.add(resource)
+        return resource if resource in self._resources else OTHER
 
     def object_failed(self, server: str, resource: str, part: str) -> None:
         """Count a fault of ours at one object; part: watch, index, handler."""
@@ -416,20 +427,18 @@ class ClientMeter:
 
     def failed(self, path: str, part: str) -> None:
         """Count a fault of ours at one object."""
-        self._metrics.object_failed(self._server, _resource(path), part)
+        self._metrics.object_failed(self._server, self._metrics.resource_label(path), part)
 
     def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
         """Note which objects of one reflector cannot be read now."""
-        self._metrics.note_unreadable(self._server, source, _resource(path), found)
+        self._metrics.note_unreadable(
+            self._server, source, self._metrics.resource_label(path), found
+        )
 
     def listed(self, path: str) -> None:
         """Count a list that begins."""
-        self._metrics.watch_lists.labels(self._server, _resource(path)).inc()
+        self._metrics.watch_lists.labels(self._server, self._metrics.resource_label(path)).inc()
 
     def watched(self, path: str) -> None:
         """Count a watch that is opened."""
-        self._metrics.watch_starts.labels(self._server, _resource(path)).inc()
-
-
-def _resource(path: str) -> str:
-    return path.rpartition("/")[2]
+        self._metrics.watch_starts.labels(self._server, self._metrics.resource_label(path)).inc()

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from karmada_vc_agent.telemetry.metrics import (
     ASKED,
+    RESOURCES,
     ClientMeter,
     ControllerMeter,
     Metrics,
@@ -102,6 +103,19 @@ def test_what_cannot_be_read_is_counted_until_it_can() -> None:
     meter.unreadable("/works?", "/apis/work.karmada.io/v1alpha1/works", {})
     assert value(metrics, "unreadable_objects", **labels) is None
     assert metrics.unreadable() == []
+
+
+def test_kinds_that_tenants_bring_make_no_series_without_end() -> None:
+    metrics = Metrics()
+    meter = ClientMeter(metrics, "host", "host:443")
+    for n in range(5000):
+        meter.listed(f"/apis/example.com/v1/kind{n}")
+        meter.watched(f"/apis/example.com/v1/kind{n}")
+        meter.failed(f"/apis/example.com/v1/kind{n}", "index")
+    labels = {"server": "host", "resource": "other"}
+    assert value(metrics, "watch_lists_total", **labels) == 5000 - RESOURCES
+    for family in (b"watch_lists_total{", b"watch_starts_total{", b"object_faults_total{"):
+        assert metrics.text().count(family) == RESOURCES + 1
 
 
 def test_processes_of_scripts_are_counted_by_the_names_of_karmada() -> None:
