@@ -93,20 +93,22 @@ def test_namespaces_are_isolated_and_have_their_level(lab: Lab) -> None:
     eventually(is_given_up)
 
 
-def test_level_of_the_template_wins(lab: Lab) -> None:
+def test_level_of_the_settings_wins_over_that_of_a_template(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group.settings(podSecurity="baseline"))
     namespace = lab.namespace()
     path = f"/api/v1/namespaces/{group.host_namespace(namespace)}"
 
-    def has(level: str) -> None:
-        assert lab.host.get(path)["metadata"]["labels"][LEVEL] == level
+    def has(**labels: str) -> None:
+        found = lab.host.get(path)["metadata"]["labels"]
+        assert {key: found.get(key) for key in (LEVEL, *labels)} == {LEVEL: "baseline", **labels}
 
-    eventually(has, "baseline")
+    eventually(has)
     lab.hub.patch(
-        path_of(objects.namespace(namespace)), {"metadata": {"labels": {LEVEL: "restricted"}}}
+        path_of(objects.namespace(namespace)),
+        {"metadata": {"labels": {LEVEL: "privileged", "seen": "yes"}}},
     )
-    eventually(has, "restricted")
+    eventually(has, seen="yes")
 
 
 def _kinds(cluster: Object) -> set[tuple[str, str]]:

@@ -39,6 +39,8 @@ from karmada_vc_agent.translation.admission_objects import (
     policy_object,
     rule,
 )
+from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
+from karmada_vc_agent.translation.names import host_name
 from karmada_vc_agent.translation.namespace_defaults import APPLY_AS_NAME
 from karmada_vc_agent.translation.rbac import VIRTUAL_CLUSTER_ADMIN
 
@@ -127,7 +129,7 @@ def _confines(owner: PolicyOwner) -> Object:
                 (_namespace(owner), "write only namespaces that it claims or may adopt"),
                 (_node(owner), f"change nothing of a Node but its label {MEMBERSHIP_LABEL}"),
                 (_cluster_scoped(), "write only cluster-scoped objects with its own marks"),
-                (_cluster_role(), "write no ClusterRole that reaches beyond namespaces"),
+                (_cluster_role(owner), "write no ClusterRole that reaches beyond namespaces"),
             )
         ],
     }
@@ -255,8 +257,13 @@ def _cluster_scoped() -> str:
     )
 
 
-def _cluster_role() -> str:
-    """Nobody but RoleBindings in claimed namespaces can bind what the agent writes."""
+def _cluster_role(owner: PolicyOwner) -> str:
+    """Nobody but RoleBindings in claimed namespaces can bind what the agent writes.
+
+    Karmada's own role to impersonate is kept bound to nobody (rewriting-rules 5.4).
+    """
+    kept = cel_list(host_name(IMPERSONATOR, cluster) for cluster in owner.clusters)
+    impersonator = f"variables.name in {kept} && r.verbs == ['impersonate']"
     plain = (
         "!has(r.nonResourceURLs) && r.verbs.all(v, "
         "!(v in ['escalate', 'bind', 'impersonate', '*']))"
@@ -266,7 +273,7 @@ def _cluster_role() -> str:
         f"variables.kind != '{_RBAC_KEYS}clusterroles' || request.operation == 'DELETE'"
         " || !has(object.aggregationRule)"
         f" && variables.new_labels.all(k, !k.startsWith('{_RBAC_KEYS}'))"
-        f" && (!has(object.rules) || object.rules.all(r, {plain}))"
+        f" && (!has(object.rules) || object.rules.all(r, {plain} || {impersonator}))"
     )
 
 
