@@ -371,6 +371,8 @@ class ExecutionController:
             whole = await self._whole(work)
             if whole is None:
                 return
+            if self._o.bounds.refusal(whole) is None:
+                raise ConflictError(409, "Conflict", "the Work became smaller meanwhile")
             conditions = [work_conditions.dispatching(suspended=False), condition]
             self._tell_dispatching(whole, conditions[0])
             self._o.events.refused(whole, refusal.code, text)

@@ -8,13 +8,16 @@ from collections.abc import AsyncIterator, Collection
 
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.answers import decoded
+from karmada_vc_agent.kube.built_in_groups import is_built_in
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
-from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.errors import ApiError, ExpiredError, NotFoundError
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.objects import Object, parse_api_version
 
 PAGE_SIZE = "500"
+_ATTEMPTS = 5
+_UNAVAILABLE = 503
 _NEVER = frozenset(("events", "componentstatuses", "bindings"))
 
 
@@ -39,9 +42,9 @@ async def labelled_objects(
 ) -> AsyncIterator[tuple[Resource, Object]]:
     """Yield resource and metadata of every object that matches a label selector.
 
-    A kind that cannot be listed (its server is away) is passed over; a missing right is not,
-    unless `namespaces` are given: then what may not be listed everywhere is listed in these.
-    Raises ForbiddenError, UnreachableError.
+    A kind that went, or whose own server is away, is passed over; any other failure is raised,
+    for who must know all. Unless `namespaces` are given: then what may not be listed everywhere
+    is listed in these, and what cannot be is passed over. Raises KubeError.
     """
     query = {"labelSelector": selector}
     for resource in listed_resources(served):
@@ -50,13 +53,18 @@ async def labelled_objects(
             paths = [resource.path(name) for name in namespaces] if resource.namespaced else []
         for path in paths:
             try:
-                async for item in _listed(host, path, query):
+                for item in await _listed(host, path, query):
                     yield resource, item
-            except ForbiddenError:
-                if namespaces is None:
+            except ApiError as error:
+                if namespaces is None and not _is_away(resource, error):
                     raise
-            except ApiError:
-                continue
+
+
+def _is_away(resource: Resource, error: ApiError) -> bool:
+    """Whether a kind is not served (any more), or by another server which is away."""
+    if isinstance(error, NotFoundError):
+        return True
+    return error.status == _UNAVAILABLE and not is_built_in(resource.gvk.group)
 
 
 async def _may_list(host: ApiClient, resource: Resource) -> bool:
@@ -74,13 +82,23 @@ async def objects_in(
         if not resource.namespaced:
             continue
         try:
-            async for item in _listed(host, resource.path(namespace), {}):
+            for item in await _listed(host, resource.path(namespace), {}):
                 yield resource, item
         except NotFoundError:
             continue  # the kind went meanwhile, and its objects with it
 
 
-async def _listed(host: ApiClient, path: str, query: dict[str, str]) -> AsyncIterator[Object]:
+async def _listed(host: ApiClient, path: str, query: dict[str, str]) -> list[Object]:
+    """Return a whole list; one whose pages expire while they are read starts over."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return [item async for item in _pages(host, path, query)]
+        except ExpiredError as error:
+            expired = error
+    raise expired
+
+
+async def _pages(host: ApiClient, path: str, query: dict[str, str]) -> AsyncIterator[Object]:
     query = {**query, "limit": PAGE_SIZE}
     while True:
         answer = await host.read_page(path, query, METADATA_ONLY)

@@ -9,7 +9,7 @@ be still ours. Only a Lease that somebody else holds ends `lead`.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -28,6 +28,9 @@ _log = logging.getLogger(__name__)
 _PASSING = (ConflictError, UnreachableError)
 """Lost a race (another try follows), or an outage (the client logs it once)."""
 
+
+PATIENCE = 0.4
+"""Of the renew deadline, for one answer: after a connection that hangs, another one is in time."""
 
 _MAX_INT32 = 2**31 - 1
 
@@ -123,18 +126,28 @@ class LeaderElection:
             return
         self._renewed_at = None
         try:
-            lease = await self._client.get(f"{self._path}/{self._name}")
+            lease = await self._ask(self._client.get(f"{self._path}/{self._name}"))
             if dig(lease, "spec", "holderIdentity") == self._identity:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-                await self._client.replace(f"{self._path}/{self._name}", lease)
+                await self._ask(self._client.replace(f"{self._path}/{self._name}", lease))
         except KubeError as error:
             _log.debug("Leaving the lease to run out", extra={"reason": str(error)})
+
+    async def _ask(self, request: Awaitable[Object]) -> Object:
+        """Wait for an answer, but not so long that no other request could save the lead."""
+        patience_s = self._times.renew_deadline_s * PATIENCE
+        try:
+            async with asyncio.timeout(patience_s):
+                return await request
+        except TimeoutError as error:
+            text = f"{self._client.name}: no answer about lease {self._name} in {patience_s:g} s"
+            raise UnreachableError(text) from error
 
     async def _try(self) -> str:
         """Take or renew the Lease if possible; return who holds it."""
         started = self._clock()
         try:
-            lease = await self._client.get(f"{self._path}/{self._name}")
+            lease = await self._ask(self._client.get(f"{self._path}/{self._name}"))
         except NotFoundError:
             return await self._create(started)
         holder = str(dig(lease, "spec", "holderIdentity") or "")
@@ -146,7 +159,8 @@ class LeaderElection:
             spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
         else:
             spec["leaseTransitions"] += 1
-        answer = await self._client.replace(f"{self._path}/{self._name}", {**lease, "spec": spec})
+        path = f"{self._path}/{self._name}"
+        answer = await self._ask(self._client.replace(path, {**lease, "spec": spec}))
         self._written = (*_mark(answer), self._client.history.epoch)
         self._renewed_at = started
         return self._identity
@@ -168,7 +182,7 @@ class LeaderElection:
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": self._spec({}),
         }
-        await self._client.create(self._path, lease)
+        await self._ask(self._client.create(self._path, lease))
         self._renewed_at = started
         return self._identity
 

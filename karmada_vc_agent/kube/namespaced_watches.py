@@ -6,6 +6,7 @@ kinds that came after `join` likewise. One watch for each namespace, all into on
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
@@ -83,33 +84,50 @@ class NamespacedWatches:
         """Watch until cancelled."""
         changed = self._scope.follower()
         async with asyncio.TaskGroup() as group:
-            for reflector in self._set_right(group):
-                await reflector.wait_answered()
-            self._store.is_synced = True
             while True:
+                self._set_right(group)
                 await changed.wait()
                 changed.clear()
-                self._set_right(group)
 
-    def _set_right(self, group: asyncio.TaskGroup) -> list[Reflector[Object]]:
-        """Begin and end watches; return those that began."""
+    def _set_right(self, group: asyncio.TaskGroup) -> None:
+        """Begin and end watches."""
         wanted = self._scope.namespaces()
         for namespace in self._running.keys() - wanted:
             task, part = self._running.pop(namespace)
             task.cancel()
             for obj in part:
                 self._store.remove(obj)
-        return [self._begin(group, name) for name in sorted(wanted - self._running.keys())]
+        for name in sorted(wanted - self._running.keys()):
+            self._begin(group, name)
+        self._tell_synced()
 
-    def _begin(self, group: asyncio.TaskGroup, namespace: str) -> Reflector[Object]:
+    def _tell_synced(self) -> None:
+        """Say whether all is known; one namespace that may not be read hides what is there."""
+        self._store.is_synced = all(part.is_synced for _, part in self._running.values())
+
+    def _begin(self, group: asyncio.TaskGroup, namespace: str) -> None:
         part: Store[Object] = Store(RawCodec())
         part.add_handler(self._take_over)
+        part.on_replaced = partial(self._replaced, namespace, part)
         path = self._resource.path(namespace)
         reflector = Reflector(self._client, path, RawCodec(), part, self._query)
         name = f"reflector {path}"
         task = self._supervisor.start(group, "reflector", reflector.run, name)
         self._running[namespace] = (task, part)
-        return reflector
+
+    def _replaced(self, namespace: str, part: Store[Object], is_back: bool) -> None:  # noqa: FBT001 - as Store calls it
+        """Believe a list also of a server whose time went back."""
+        if namespace not in self._running or self._running[namespace][1] is not part:
+            return
+        if is_back:
+            for obj in self._store:
+                metadata = obj["metadata"]
+                is_here = metadata.get("namespace") == namespace
+                if is_here and part.get(namespace, metadata["name"]) is None:
+                    self._store.remove(obj)
+            for obj in part:
+                self._store.put_back(obj)
+        self._tell_synced()
 
     def _take_over(self, old: Object | None, new: Object | None) -> None:
         if new is not None:

@@ -29,6 +29,7 @@ from karmada_vc_agent.kube.errors import (
     ForbiddenError,
     KubeError,
     NotFoundError,
+    UnauthorizedError,
     UnreachableError,
     UnreadableError,
     error_from_answer,
@@ -113,10 +114,11 @@ class Reflector(Generic[T]):
 
     def _refused(self, error: KubeError) -> None:
         """Take note of why the server did not answer as asked."""
-        if isinstance(error, (ForbiddenError, NotFoundError)):
+        is_barred = isinstance(error, ForbiddenError) and not isinstance(error, UnauthorizedError)
+        if isinstance(error, NotFoundError) or (is_barred and not len(self.store)):
             # There is nothing else to see here, at whatever time the server is.
             self._client.history.looked(self, self._client.history.epoch)
-        if isinstance(error, ForbiddenError):
+        if is_barred:
             self._answered.set()
         if isinstance(error, (ExpiredError, NotFoundError, UnreadableError)):
             self._version = None  # start over with a list

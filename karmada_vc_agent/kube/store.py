@@ -12,6 +12,7 @@ or a handler that fails costs that index or handler this one object, and nobody 
 import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.codec import Codec, Key, Unreadable
@@ -27,7 +28,10 @@ _FAULTS_LOGGED = 1000
 
 
 class Store(Generic[T]):
-    """Objects by (namespace, name); indexes map a name to the keys an object appears under."""
+    """Objects by (namespace, name); indexes map a name to the keys an object appears under.
+
+    on_replaced: called after each list, with whether the time of the server went back.
+    """
 
     def __init__(
         self, codec: Codec[T], indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None
@@ -44,6 +48,7 @@ class Store(Generic[T]):
         self.listed_version = ""
         self._faults: set[tuple[str, str]] = set()
         self.on_fault: Callable[[str], None] = lambda _: None
+        self.on_replaced: Callable[[bool], None] = lambda _: None
         self.unreadable: dict[Key | None, str] = {}
         self.is_synced = False
 
@@ -99,6 +104,16 @@ class Store(Generic[T]):
             return
         if not self._is_older(obj, old):
             self._put(key, old, obj)
+
+    def put_back(self, obj: T) -> None:
+        """Store an object of a server whose time went back; versions known before mean nothing."""
+        key = self._codec.key(obj)
+        old = self._objects.get(key)
+        with suppress(ValueError):
+            self._deleted_uids.remove(self._codec.uid(obj))
+        if old is None or self._version(old) != self._version(obj):
+            self._put(key, old, obj)
+            self._notify(old, obj)
 
     def accept(self, obj: T) -> None:
         """Store an object that the server has just answered, and tell the handlers at once."""
@@ -178,6 +193,7 @@ class Store(Generic[T]):
                 self.apply(obj)
         self.unreadable = {found.key: found.reason for found in unreadable}
         self.is_synced = True
+        self.on_replaced(is_back)
 
     def _version(self, obj: T) -> str:
         return self._codec.resource_version(obj)

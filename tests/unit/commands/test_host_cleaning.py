@@ -6,6 +6,7 @@ import pytest
 
 from karmada_vc_agent.commands.host_cleaning import HostCleaner
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import ApiError
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
     CREATED_BY_AGENT_ANNOTATION,
@@ -111,3 +112,15 @@ async def test_a_namespace_that_the_agent_did_not_make_only_loses_its_claim(
     left = host.live(f"/api/v1/namespaces/{EDGE}")["metadata"]
     assert not [key for key in left.get("labels", {}) if "kubeedge.io" in key]
     assert host.live(f"/api/v1/namespaces/{EDGE}/configmaps/theirs")
+
+
+async def test_leave_says_that_a_kind_cannot_be_listed(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(priority_class("common", "branch-a", "branch-b"))
+    host.fail(500, method="GET", path=PATH)
+    cleaner = HostCleaner(client, "karmada-vc-agent", "branch-a", lambda _: None)
+    with pytest.raises(ApiError):
+        await cleaner.clean(preserve=False)
+    await cleaner.clean(preserve=False)
+    assert owners_of(host.live(f"{PATH}/common")) == {"branch-b": "hash"}

@@ -158,3 +158,33 @@ async def test_record_is_kept_until_the_votes_are_withdrawn(setting: Setting) ->
     assert setting.state.cluster("branch-a") is not None
     await setting.controller.reconcile("branch-a")
     assert setting.votes() == {"branch-b"}
+
+
+@pytest.mark.parametrize("code", [410, 500])
+async def test_record_is_kept_where_a_kind_could_not_be_listed(setting: Setting, code: int) -> None:
+    setting.settings.discard("branch-a")
+    setting.lose("branch-a")
+    path = URGENT.rpartition("/")[0]
+    setting.world.host.fail(code, method="GET", path=path, times=5 if code == 410 else 1)
+    with pytest.raises(ApiError):
+        await setting.controller.reconcile("branch-a")
+    assert setting.state.cluster("branch-a") is not None
+    await setting.controller.reconcile("branch-a")
+    assert setting.votes() == {"branch-b"}
+
+
+async def test_list_that_expires_starts_over(setting: Setting) -> None:
+    setting.settings.discard("branch-a")
+    setting.lose("branch-a")
+    setting.world.host.fail(410, "Expired", method="GET", path=URGENT.rpartition("/")[0])
+    await setting.controller.reconcile("branch-a")
+    assert setting.votes() == {"branch-b"}
+
+
+async def test_aggregated_server_that_is_away_keeps_no_vote(setting: Setting) -> None:
+    setting.settings.discard("branch-a")
+    setting.lose("branch-a")
+    setting.world.host.fail(503, method="GET", path="/apis/example.com/v1/widgets", times=9)
+    await setting.controller.reconcile("branch-a")
+    assert setting.votes() == {"branch-b"}
+    assert setting.state.cluster("branch-a") is None

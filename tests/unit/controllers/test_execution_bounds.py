@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from karmada_vc_agent.fleet.work_bounds import WorkBounds, WorkCodec
 from karmada_vc_agent.fleet.works import is_trimmed
+from karmada_vc_agent.kube.errors import ConflictError
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
@@ -176,3 +179,20 @@ async def test_suspended_work_over_the_bound_is_only_suspended() -> None:
         await made.reconcile("young")
         kinds = {c["type"] for c in world.hub.live(f"{WORKS}/young")["status"]["conditions"]}
         assert kinds == {"Dispatching"}
+
+
+async def test_work_that_shrank_while_it_was_refused_is_carried_out() -> None:
+    async with bounded(manifests_per_work=1) as world:
+        made = Bounded(world)
+        seed(world, "large", config_map("a"), config_map("b"), created=1)
+        made.look()
+        small = objects.work(config_map("a"), name="large")["spec"]
+        world.hub.before(
+            "GET", f"{WORKS}/large", lambda: world.hub.change(f"{WORKS}/large", spec=small)
+        )
+        with pytest.raises(ConflictError):
+            await world.execution.reconcile(("branch-a", "large"))
+        await world.execution.reconcile(("branch-a", "large"))
+        assert made.applied("large")[0] == "True"
+        assert world.host.find(f"{CONFIG_MAPS}/a") is not None
+        assert list(world.execution.refusals()) == []

@@ -251,11 +251,14 @@ async def test_slow_answer_counts_from_when_it_was_asked(
     await me.acquire()
     released = host.hold("PUT", LEASE)
     task = asyncio.ensure_future(me.lead())
-    await asyncio.sleep(14.0)
+    await asyncio.sleep(5.0)
     released.set()
     await asyncio.sleep(0.5)
-    assert not me.is_leading()
     await stop(task)
+    await asyncio.sleep(6.0)
+    assert me.is_leading()
+    await asyncio.sleep(1.0)
+    assert not me.is_leading()
 
 
 @pytest.mark.parametrize(
@@ -304,3 +307,17 @@ async def test_lease_older_than_we_wrote_it_says_that_the_server_went_back(
     assert client.history.went_back == 1
     assert me.is_leading()
     leading.cancel()
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+async def test_connection_that_hangs_does_not_cost_the_lead(
+    host: FakeApiServer, me: LeaderElection, method: str
+) -> None:
+    await me.acquire()
+    task = asyncio.ensure_future(me.lead())
+    released = host.hold(method, LEASE)
+    for _ in range(30):
+        await asyncio.sleep(1.0)
+        assert me.is_leading()
+    released.set()
+    await stop(task)

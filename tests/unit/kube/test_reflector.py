@@ -461,3 +461,27 @@ async def test_event_with_a_lower_version_leads_to_a_new_list(
         await until(lambda: lists(host) == 2)
         assert value_of(store, "new") == "1"
     assert client.history.went_back == 1
+
+
+@pytest.mark.parametrize(("code", "is_stored", "counts"), [
+    (401, False, False), (401, True, False), (403, True, False), (403, False, True),
+])  # fmt: skip
+async def test_refusal_is_no_look_at_what_is_known(
+    host: FakeApiServer, client: ApiClient, code: int, *, is_stored: bool, counts: bool
+) -> None:
+    if is_stored:
+        host.seed(config_map("known"))
+    async with reflecting(client):
+        host.fail(code, "No", path=PATH, times=1000)
+        client.history.notice("as the test wants")
+        await asyncio.sleep(60.0)
+        assert client.history.is_in_doubt is not counts
+
+
+async def test_unknown_credential_is_no_answer(host: FakeApiServer, client: ApiClient) -> None:
+    host.fail(401, "Unauthorized", path=PATH, times=4)
+    reflector = Reflector(client, PATH, RawCodec(), Store(RawCodec()))
+    task = asyncio.ensure_future(reflector.run())
+    assert await reflector.wait_answered()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
