@@ -140,6 +140,7 @@ def _aggregate(scene: Scene) -> str:
 def _delete_the_quota(scene: Scene) -> str:
     bot = {"kind": "ServiceAccount", "name": "bot", "namespace": scene.namespace}
     resources = ["resourcequotas", "serviceaccounts/token", "pods/binding", "pods"]
+    resources += ["services/status", "pods/status", "pods/proxy", "services/proxy", "endpoints"]
     rule = {"apiGroups": [""], "resources": resources, "verbs": ["create", "delete", "get"]}
     role = _object(RBAC, "Role", "breaker", scene.namespace) | {"rules": [rule]}
     ref = {"apiGroup": RBAC.partition("/")[0], "kind": "Role", "name": "breaker"}
@@ -152,6 +153,11 @@ def _delete_the_quota(scene: Scene) -> str:
         ("resourcequotas", "", "delete"),
         ("serviceaccounts", "token", "create"),
         ("pods", "binding", "create"),
+        ("pods", "proxy", "create"),
+        ("services", "proxy", "get"),
+        ("pods", "status", "create"),
+        ("services", "status", "create"),
+        ("endpoints", "", "create"),
     ):
         assert not _may(scene, resource, part, verb), (resource, part, verb)
     return f"left out; the rest is {outcome}"
@@ -343,7 +349,8 @@ ATTEMPTS = (
         _aggregate,
     ),
     Attempt(
-        "Work: a Role to delete quotas, mint tokens and bind pods",
+        "Work: a Role to delete quotas, mint tokens, bind pods, reach them by proxy, "
+        "and write what Works are refused",
         "left out; the rest is applied, and told: `RuleCut`",
         _delete_the_quota,
     ),

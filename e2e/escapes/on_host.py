@@ -92,6 +92,85 @@ def _takes_own_objects(scene: Scene) -> str:
     )
 
 
+def _takes_many_own_objects(scene: Scene) -> str:
+    """Try to delete them as a collection: such a request has no name."""
+    wanted = (
+        (collection("v1", "ResourceQuota", scene.home), "vc-quota"),
+        (
+            collection("rbac.authorization.k8s.io/v1", "RoleBinding", scene.home),
+            f"vc-agent:{scene.lab.id}",
+        ),
+    )
+    for path, name in wanted:
+        eventually(scene.lab.host.get, f"{path}/{name}")
+    outcome = all_alike(
+        answer(refused_by_policy, scene.tenant.delete, f"{path}?fieldSelector=metadata.name={name}")
+        for path, name in wanted
+    )
+    for path, name in wanted:
+        scene.lab.host.get(f"{path}/{name}")
+    return outcome
+
+
+def _frees_its_quota(scene: Scene) -> str:
+    """Try to write that nothing is used; the API server must count all the same."""
+    path = f"{collection('v1', 'ResourceQuota', scene.home)}/vc-quota"
+    hard = eventually(_hard, scene, path)
+    status = {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
+    outcome = answer(refused_by_policy, scene.tenant.patch, f"{path}/status", status)
+    made = scene.tenant.create(pod(scene.home, "counted", nodeSelector=scene.mine.selector))
+    try:
+        eventually(_counts, scene, path)
+    finally:
+        scene.tenant.delete(path_of(made), force=True)
+    return outcome
+
+
+def _hard(scene: Scene, path: str) -> Object:
+    found: Object = scene.lab.host.get(path)["status"]["hard"]
+    return found
+
+
+def _counts(scene: Scene, path: str) -> None:
+    assert scene.lab.host.get(path)["status"]["used"]["pods"] != "0"
+
+
+def _external_ip(scene: Scene) -> str:
+    service = objects.service(scene.home, "escape")
+    service["spec"]["externalIPs"] = ["192.0.2.53"]
+    return answer(refused_by_policy, scene.tenant.create, service)
+
+
+def _proxy(scene: Scene) -> str:
+    """Try to write a proxy's configuration, and to name Secrets of another branch."""
+    backend: Object = {"service": {"name": "web", "port": {"number": 80}}}
+    foreign = f"{scene.theirs.host_namespace('default')}/secret"
+    ingress: Object = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {"name": "escape", "namespace": scene.home},
+        "spec": {"defaultBackend": backend},
+    }
+    made = scene.tenant.create(ingress)
+    try:
+        return all_alike(
+            answer(
+                refused_by_policy,
+                scene.tenant.patch,
+                path_of(made),
+                {"metadata": {"annotations": {key: value}}},
+            )
+            for key, value in (
+                ("nginx.ingress.kubernetes.io/server-snippet", "x;"),
+                ("haproxy-ingress.github.io/config-backend", "x"),
+                ("haproxy.org/server-crt", foreign),
+                ("nginx.ingress.kubernetes.io/auth-secret", foreign),
+            )
+        )
+    finally:
+        scene.tenant.delete(path_of(made))
+
+
 def _chooses_node_of_volume(scene: Scene) -> str:
     claim: Object = {
         "apiVersion": "v1",
@@ -323,6 +402,26 @@ ATTEMPTS = (
         "Tenant: writes `vc-*` objects, or takes the agent's rights in its namespace",
         "refused (422) by `own-objects`",
         _takes_own_objects,
+    ),
+    Attempt(
+        "Tenant: deletes them as a collection, by field selector",
+        "refused (422) by `own-objects`",
+        _takes_many_own_objects,
+    ),
+    Attempt(
+        "Tenant: writes the status of its quota, so that nothing is used",
+        "refused (422) by `own-objects`",
+        _frees_its_quota,
+    ),
+    Attempt(
+        "Tenant: a Service with `externalIPs`",
+        "refused (422) by `shared-proxies`",
+        _external_ip,
+    ),
+    Attempt(
+        "Tenant: an Ingress that writes the proxy's configuration, or names Secrets of others",
+        "refused (422) by `shared-proxies`",
+        _proxy,
     ),
     Attempt(
         "Tenant: gives its Namespace to another branch or agent, or drops the labels",

@@ -17,7 +17,12 @@ def set_up(lab: Lab, tenancy: str) -> Scene:
     names = definition["spec"]["names"]
     group = definition["spec"]["group"]
     eventually(lab.host.get, collection(f"{group}/v1", names["kind"], "default"))
-    lab.serve(mine.settings(podSecurity="baseline"), theirs, tenancy=tenancy, podCIDRs=[POD_CIDR])
+    lab.serve(
+        mine.settings(podSecurity="baseline", quota={"pods": 100}),
+        theirs,
+        tenancy=tenancy,
+        podCIDRs=[POD_CIDR],
+    )
     lab.namespace()
     home = mine.host_namespace("default")
     for group in (mine, theirs):

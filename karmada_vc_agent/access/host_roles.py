@@ -50,7 +50,8 @@ Reasoned = tuple[Object, str]
 class HostAccess:
     """Whom to give which rights on the host.
 
-    ceiling: rules of `virtual-cluster-admin`. namespaced: what of it is no subresource. shared:
+    ceiling: what the agent may write in claimed namespaces. granted: rules of
+    `virtual-cluster-admin`, no more than that. namespaced: what of it is no subresource. shared:
     cluster-scoped kinds to write. api_groups: those whose kinds may be used before they are
     served. is_confined: whether the policy agent-confines is there, without which some rights
     are too strong to give. follows_kinds: whether the agent may use kinds that come later, as far
@@ -62,6 +63,7 @@ class HostAccess:
     agent: str
     namespace: str
     ceiling: tuple[Object, ...]
+    granted: tuple[Object, ...] = ()
     namespaced: tuple[Kind, ...] = tuple(sorted(k for k in NAMESPACED if "/" not in k[1]))
     shared: tuple[Kind, ...] = SHARED
     api_groups: tuple[str, ...] = ()
@@ -91,7 +93,7 @@ def host_roles(access: HostAccess) -> list[Object]:
             "apiVersion": RBAC_API,
             "kind": "ClusterRole",
             "metadata": {"name": NAMESPACE_ADMIN, "labels": dict(_MANAGED)},
-            "rules": list(access.ceiling),
+            "rules": list(access.granted),
         },
         *(
             _role(access, "Role", access.role, rules, namespace)

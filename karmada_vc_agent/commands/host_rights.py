@@ -26,7 +26,7 @@ from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotF
 from karmada_vc_agent.model.domain import AGENT_LABEL, ALLOW_ADOPTION_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, key_of, labels_of
 from karmada_vc_agent.model.rbac import NAMESPACE_ADMIN
-from karmada_vc_agent.model.tenancy import SHARED
+from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE
 from karmada_vc_agent.translation.admission_guards import group_labels
 from karmada_vc_agent.translation.admission_objects import (
@@ -37,7 +37,7 @@ from karmada_vc_agent.translation.admission_objects import (
 )
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.translation.names import NamespaceTemplate
-from karmada_vc_agent.translation.rbac_rules import admin_rules
+from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules
 
 _POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _ATTEMPTS = 3
@@ -189,7 +189,8 @@ def _access(
     return HostAccess(
         agent=install.agent,
         namespace=install.namespace,
-        ceiling=admin_rules(namespaced),
+        ceiling=agent_rules(namespaced),
+        granted=admin_rules(namespaced, is_strict=config.tenancy == STRICT),
         namespaced=tuple(sorted(kind for kind in namespaced if "/" not in kind[1])),
         shared=_shared(config, served),
         api_groups=approvals.api_groups,

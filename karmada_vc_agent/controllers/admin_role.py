@@ -26,16 +26,21 @@ DISCOVERY_MAX_AGE_S = 30.0
 
 
 class AdminRoleController:
-    """Writes one ClusterRole on the host; all agents of a host write the same."""
+    """Writes one ClusterRole on the host; all agents of a host write the same.
 
-    def __init__(self, host: ApiClient, discovery: Discovery) -> None:
+    is_strict: the profile is Strict. It wins: an agent in Shared leaves what one in Strict wrote.
+    """
+
+    def __init__(self, host: ApiClient, discovery: Discovery, *, is_strict: bool = False) -> None:
+        self._is_strict = is_strict
         self._host = host
         self._discovery = discovery
 
     async def reconcile(self, name: str) -> Requeue:
         """Make the ClusterRole fit what the host serves now. Raises KubeError."""
         served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
-        rules = list(admin_rules(served.namespaced))
+        strict = list(admin_rules(served.namespaced, is_strict=True))
+        rules = strict if self._is_strict else list(admin_rules(served.namespaced))
         live = await self._get(name)
         if live is None:
             _log.info("Creating ClusterRole", extra={"cluster_role": name})
@@ -46,7 +51,7 @@ class AdminRoleController:
                 "it grants. Delete it, and the agent makes its own",
                 extra={"cluster_role": name},
             )
-        elif live.get("rules") != rules and served.is_complete:
+        elif live.get("rules") not in (rules, strict) and served.is_complete:
             _log.info("Updating ClusterRole", extra={"cluster_role": name})
             await self._host.replace(f"{_PATH}/{name}", {**live, "rules": rules})
         return PERIOD

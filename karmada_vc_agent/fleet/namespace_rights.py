@@ -62,6 +62,7 @@ class NamespaceRights:
         if follows_kinds:
             self._roles[f"{binding_name(agent)}:kinds"] = NAMESPACE_ADMIN
         self._clock = clock
+        self._account = ""
         self._held: dict[HostNamespace, tuple[str, bool]] = {}
 
     async def ensure(
@@ -73,12 +74,12 @@ class NamespaceRights:
         """
         known, was_bound = self._held.get(host, ("", False))
         is_known = known == uid != ""
-        if is_known and (not was_bound or self._is_bound(host)):
+        if is_known and (not was_bound or self._is_bound(host, self._account)):
             return
+        account = self._account = self._account or await user_name(self._host)
         if not is_known and await self._has_rights(host):
-            self._held[host] = (uid, self._is_bound(host))
+            self._held[host] = (uid, self._is_bound(host, account))
             return
-        account = await user_name(self._host)
         deadline = self._clock() + HELD_WITHIN_S
         for name, role in self._roles.items():
             await self._bind(_binding(name, role, account, (cluster, virtual), host), deadline)
@@ -100,11 +101,16 @@ class NamespaceRights:
             except NotFoundError:
                 continue
 
-    def _is_bound(self, host: HostNamespace) -> bool:
+    def _is_bound(self, host: HostNamespace, account: str) -> bool:
         store = self._store_of(BINDINGS)
         if store is None or not store.is_synced:
             return True
-        return all(store.get(host, name) is not None for name in self._roles)
+        for name, role in self._roles.items():
+            live = store.get(host, name)
+            wanted = {"roleRef": _role_ref(role), "subjects": [_subject(account)]}
+            if live is None or any(live.get(part) != wanted[part] for part in wanted):
+                return False
+        return True
 
     async def _has_rights(self, host: HostNamespace) -> bool:
         for need in _PROOFS:
@@ -161,9 +167,13 @@ def _binding(
             "namespace": host,
             "labels": labels | {AGENT_LABEL: _agent(name)},
         },
-        "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": role},
+        "roleRef": _role_ref(role),
         "subjects": [_subject(account)],
     }
+
+
+def _role_ref(role: str) -> Object:
+    return {"apiGroup": _GROUP, "kind": "ClusterRole", "name": role}
 
 
 def _agent(binding: str) -> str:

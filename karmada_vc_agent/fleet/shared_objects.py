@@ -12,6 +12,7 @@ from karmada_vc_agent.fleet.host_objects import Applied
 from karmada_vc_agent.fleet.live_objects import LiveObjects, StoreOf
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -76,7 +77,8 @@ class SharedObjects:
         """Join an object, or change it where all its owners agree.
 
         as_user: with whose rights it is made or changed; empty = the agent's. Raises
-        RefusedError (SharedObjectConflict), KubeError, InterpretationError.
+        RefusedError (SharedObjectConflict), RetryError while it is being deleted, KubeError,
+        InterpretationError.
         """
 
         async def retain(wanted: Object, live: Object) -> Object:
@@ -86,6 +88,7 @@ class SharedObjects:
         name = desired["metadata"]["name"]
         live = await self._objects.live(resource, "", name)
         for _ in range(ATTEMPTS):
+            _wait_for_deletion(live)
             try:
                 match await plan_share(desired, live, cluster, retain):
                     case Keep():
@@ -219,6 +222,12 @@ def _lost(wanted: Object, live: Object | None) -> str | None:
         if path is not None:
             return path
     return None
+
+
+def _wait_for_deletion(live: Object | None) -> None:
+    if live is not None and dig(live, "metadata", "deletionTimestamp"):
+        kind, name = gvk_of(live).kind, live["metadata"]["name"]
+        raise RetryError(f'{kind} "{name}" is being deleted on the host')
 
 
 def _key(obj: Object) -> tuple[str, str]:

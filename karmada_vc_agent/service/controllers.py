@@ -28,6 +28,7 @@ from karmada_vc_agent.model.switches import (
     CLUSTER_STATUS,
     EXECUTION,
 )
+from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.service.clients import lease_lanes
 from karmada_vc_agent.service.common import Common, now
@@ -210,7 +211,9 @@ class Controllers:
             lambda name: stores.clusters.other_agent(name) is not None,
         )
         taints = NodeTaintsController(stores.taints, self._works.watches.works, queues.works.add)
-        admin_role = AdminRoleController(host, common.discoveries.host)
+        admin_role = AdminRoleController(
+            host, common.discoveries.host, is_strict=config.tenancy == STRICT
+        )
         guard, escapes = self._placement.guard, self._placement.escapes
         return (
             Controller("orphans", queues.orphans, orphans.reconcile, 1),

@@ -96,6 +96,9 @@ class SurroundingsNow:
         """Return what RBAC rules may grant at most; made anew when the host serves others."""
         served = self._discovery.served
         if self._admin_rules[0] is not served:
-            self._admin_rules = (served, admin_rules(served.namespaced))
+            self._admin_rules = (
+                served,
+                admin_rules(served.namespaced, is_strict=self._settings.is_strict),
+            )
             self._on_new_kinds()
         return self._admin_rules[1]

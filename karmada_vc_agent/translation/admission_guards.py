@@ -5,6 +5,7 @@
     agent-confines   what the agent itself may write: the second line behind its roles
     group-labels     node identities leave alone the labels that make groups
     own-objects      `vc-*` objects in claimed namespaces are the agent's
+    shared-proxies   no `externalIPs`, no configuration of shared proxies, no Secrets elsewhere
     pod-binding      only schedulers say on which node a pod runs
     pod-limits       no `system-*` priority, no affinity to pods of others
     volume-node      only schedulers choose the node of a volume
@@ -39,10 +40,16 @@ from karmada_vc_agent.translation.admission_objects import (
     policy_object,
     rule,
 )
+from karmada_vc_agent.translation.guards import PROXY_CONFIG
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
 from karmada_vc_agent.translation.names import host_name
 from karmada_vc_agent.translation.namespace_defaults import APPLY_AS_NAME
 from karmada_vc_agent.translation.rbac import VIRTUAL_CLUSTER_ADMIN
+from karmada_vc_agent.translation.references import (
+    OF_ALL_PROXIES,
+    PROXY_DOMAINS,
+    PROXY_REFERENCES,
+)
 
 PROBE_LABEL = f"{DOMAIN}/probe"
 PROBED_NAMESPACE = "kube-system"
@@ -52,6 +59,7 @@ _CLOUD_CORE = "system:serviceaccount:kubeedge:cloudcore"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _NO_ADMINISTRATOR = "!(has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups)"
 _RBAC_KEYS = "rbac.authorization.k8s.io/"
+_SNIPPETS = ("/snippet", "/snippets", "-snippet", "-snippets")
 _WHOLE_NAME_LENGTH = 20
 """Host names keep at least so much of a long name (names.py)."""
 
@@ -65,6 +73,7 @@ def guard_policies(owner: PolicyOwner) -> list[Object]:
         ("own-objects", _own_objects(owner), claimed),
         ("pod-binding", _pod_binding(owner), claimed),
         ("pod-limits", _pod_limits(owner), claimed),
+        ("shared-proxies", _shared_proxies(owner), claimed),
         ("volume-node", _volume_node(owner), claimed),
     )
     made = [
@@ -315,11 +324,15 @@ def _own_objects(owner: PolicyOwner) -> Object:
 
     Controllers of Kubernetes remove them with the namespace; an administrator may do all.
     """
-    user = "request.userInfo.username"
-    name = "(has(request.name) ? request.name : '')"
+    # Neither a name that the server makes up nor a deletion of many is in the request.
+    name = (
+        "(has(request.name) && request.name != '' ? request.name"
+        " : oldObject != null ? oldObject.metadata.name"
+        " : has(object.metadata.name) ? object.metadata.name : object.metadata.generateName)"
+    )
     writes = ("CREATE", "UPDATE", "DELETE")
     rules = [
-        rule("", ("resourcequotas", "limitranges"), writes),
+        rule("", ("resourcequotas", "resourcequotas/status", "limitranges"), writes),
         rule("networking.k8s.io", ("networkpolicies",), writes),
         rule("rbac.authorization.k8s.io", ("roles", "rolebindings"), writes),
     ]
@@ -333,18 +346,81 @@ def _own_objects(owner: PolicyOwner) -> Object:
             },
             {
                 "name": "somebody-else",
-                "expression": f"{user} != {cel_text(owner.user)}"
-                f" && !{user}.startsWith('system:serviceaccount:kube-system:')"
-                f" && {user} != 'system:kube-controller-manager'"
-                f" && {_NO_ADMINISTRATOR}",
+                "expression": _somebody_else(owner),
             },
         ],
         "validations": [
             {
                 "expression": "false",
-                "messageExpression": "request.name + ' belongs to karmada-vc-agent "
+                "messageExpression": f"{name} + ' belongs to karmada-vc-agent "
                 f"{owner.agent}: it is changed through the settings of the agent'",
             }
+        ],
+    }
+
+
+def _somebody_else(owner: PolicyOwner) -> str:
+    """Return whether neither the agent asks nor a part of Kubernetes, nor an administrator.
+
+    The API server itself counts what quotas hold.
+    """
+    user = "request.userInfo.username"
+    return (
+        f"{user} != {cel_text(owner.user)}"
+        f" && !{user}.startsWith('system:serviceaccount:kube-system:')"
+        f" && !({user} in ['system:kube-controller-manager', 'system:apiserver'])"
+        f" && {_NO_ADMINISTRATOR}"
+    )
+
+
+def _shared_proxies(owner: PolicyOwner) -> Object:
+    """Hold what tenants write themselves to what their Works may; old values may stay."""
+    old, new = "variables.old_annotations", "variables.new_annotations"
+    unchanged = f"k in {old} && {old}[k] == {new}[k]"
+    writes_proxy = " || ".join(
+        (
+            *(f"k.endsWith('{end}')" for end in _SNIPPETS),
+            f"k.startsWith('{PROXY_CONFIG}')",
+        )
+    )
+    names_other = (
+        f"{cel_list(OF_ALL_PROXIES)}.exists(e, k.endsWith(e))"
+        f" || {cel_list(PROXY_DOMAINS)}.exists(d, k.startsWith(d))"
+        f" && {cel_list(PROXY_REFERENCES)}.exists(e, k.endsWith(e))"
+    )
+    own = f"!{new}[k].contains('/') || {new}[k].startsWith(request.namespace + '/')"
+    before = (
+        "oldObject != null && has(oldObject.spec) && has(oldObject.spec.externalIPs)"
+        " ? oldObject.spec.externalIPs : []"
+    )
+    is_service = "request.resource.resource == 'services'"
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                rule("", ("services",), ("CREATE", "UPDATE")),
+                rule("networking.k8s.io", ("ingresses",), ("CREATE", "UPDATE")),
+            ]
+        },
+        "matchConditions": [{"name": "somebody-else", "expression": _somebody_else(owner)}],
+        "variables": [*metadata_maps(), {"name": "before", "expression": before}],
+        "validations": [
+            {
+                "expression": f"!({is_service}) || !has(object.spec.externalIPs)"
+                " || object.spec.externalIPs.all(ip, ip in variables.before)",
+                "message": "spec.externalIPs would take that address from everybody on the host: "
+                "leave it out",
+            },
+            {
+                "expression": f"{is_service} || {new}.all(k, {unchanged} || !({writes_proxy}))",
+                "message": "an annotation writes the configuration of a proxy that all share: "
+                "leave it out",
+            },
+            {
+                "expression": f"{is_service}"
+                f" || {new}.all(k, {unchanged} || !({names_other}) || {own})",
+                "message": "an annotation names an object of another namespace: name one here",
+            },
         ],
     }
 

@@ -42,3 +42,10 @@ def has_rights_of_its_own(group: str, kind: str) -> bool:
     """Whether objects of a kind are carried out by a controller with rights of its own."""
     kinds = _KINDS.get(group, ())
     return kind in kinds or _ANY in kinds
+
+
+def is_resource_of_one(group: str, resource: str) -> bool:
+    """Whether a resource, or the one of a subresource, is of such a kind; plurals are regular."""
+    plural = resource.partition("/")[0]
+    kinds = _KINDS.get(group, ())
+    return _ANY in kinds or plural in [f"{kind.lower()}s" for kind in kinds]

@@ -205,7 +205,7 @@ def _is_dispatched(obj: Object) -> bool:
 _EXTERNAL_DNS = "external-dns.alpha.kubernetes.io/"
 _DNS_NAMES = (f"{_EXTERNAL_DNS}hostname", f"{_EXTERNAL_DNS}internal-hostname")
 _SNIPPET = re.compile(r"[/-]snippets?$")
-_PROXY_CONFIG = "haproxy-ingress.github.io/config-"
+PROXY_CONFIG = "haproxy-ingress.github.io/config-"
 _ALIAS = re.compile(r"/server-alias(-regex)?$")
 
 
@@ -224,7 +224,7 @@ def _dns_endpoint(_obj: Object, _facts: Facts) -> Iterator[Finding]:
 
 def _snippets(obj: Object, _facts: Facts) -> Iterator[Finding]:
     for key in annotations_of(obj):
-        if _SNIPPET.search(key) or key.startswith(_PROXY_CONFIG):
+        if _SNIPPET.search(key) or key.startswith(PROXY_CONFIG):
             path = f'metadata.annotations["{key}"]'
             problem = f"{path} writes the configuration of a proxy that all share"
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)

@@ -97,9 +97,9 @@ _REFUSED_NAMESPACED: Mapping[tuple[str, str], str] = {  # rewriting-rules 5.3; o
     (DOMAIN, _ANY): _NOT_ALLOWED,  # ours: would define virtual clusters of the host
 }
 
-_RESERVED_PREFIXES: Mapping[tuple[str, str], str] = {  # rewriting-rules 5.2 and 6
-    (RBAC_GROUP, "Role"): "vc:",
-    (RBAC_GROUP, "RoleBinding"): "vc:",
+_RESERVED_PREFIXES: Mapping[tuple[str, str], str | tuple[str, ...]] = {  # rewriting-rules 5.2 and 6
+    (RBAC_GROUP, "Role"): ("vc:", "vc-agent:"),
+    (RBAC_GROUP, "RoleBinding"): ("vc:", "vc-agent:"),
     (RBAC_GROUP, "ClusterRole"): "vc:",
     (RBAC_GROUP, "ClusterRoleBinding"): "vc:",
     ("networking.k8s.io", "NetworkPolicy"): "vc-",
@@ -202,9 +202,11 @@ def refuse_forbidden(
     check = _anything if names_only else _CONTENT.get((gvk.group, gvk.kind), _anything)
     for path, problem in check(manifest):
         raise RefusedError(Code.KIND_FORBIDDEN, path, problem)
-    prefix = _RESERVED_PREFIXES.get((gvk.group, gvk.kind))
+    prefixes = _RESERVED_PREFIXES.get((gvk.group, gvk.kind), ())
     name = dig(manifest, "metadata", "name")
-    if prefix and isinstance(name, str) and name.startswith(prefix):
+    for prefix in (prefixes,) if isinstance(prefixes, str) else prefixes:
+        if not (isinstance(name, str) and name.startswith(prefix)):
+            continue
         detail = f'names of kind {gvk.kind} must not begin with "{prefix}"'
         raise RefusedError(Code.NAME_RESERVED, "metadata.name", detail)
     if (gvk.group, gvk.kind) == CLUSTER_ROLE and name == IMPERSONATOR:

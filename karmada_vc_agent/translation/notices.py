@@ -70,13 +70,13 @@ def shared_name(name: SharedName) -> Notice:
     return Notice(code, f"{who}; {consequence}")
 
 
-def rules_cut(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:
+def rules_cut(obj: Object, gvk: GroupVersionKind, *, is_strict: bool = False) -> Iterator[Notice]:
     """Notice what a Role names and a virtual cluster may not do (5.2)."""
     if not rbac.is_role(gvk):
         return
     rules = obj.get("rules")
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
-        cut = list(rbac_rules.beyond(rule))
+        cut = list(rbac_rules.beyond(rule, is_strict=is_strict))
         if cut:
             detail = f"rules[{index}] may not have {'; '.join(cut)}, which is left out"
             yield Notice(NoticeCode.RULE_CUT, detail)

@@ -47,12 +47,13 @@ class Confines:
     """What RBAC objects of a virtual cluster may reach.
 
     admin_rules: the most a rule may grant, as rbac_rules.admin_rules() made them.
-    host_namespaces: the claimed ones.
+    host_namespaces: the claimed ones. is_strict: whether the profile is Strict.
     """
 
     cluster: str
     admin_rules: tuple[Object, ...]
     host_namespaces: tuple[str, ...]
+    is_strict: bool = False
 
 
 def is_role(gvk: GroupVersionKind) -> bool:
@@ -78,7 +79,11 @@ def to_host(obj: Object, gvk: GroupVersionKind, confines: Confines, direction: D
             allowed
             for index, rule in rules
             for allowed in rbac_rules.allowed_rules(
-                rule, f"rules[{index}]", confines.admin_rules, direction
+                rule,
+                f"rules[{index}]",
+                confines.admin_rules,
+                direction,
+                is_strict=confines.is_strict,
             )
         ]
     if is_role_binding(gvk):

@@ -1,7 +1,8 @@
 """Rules of Roles and ClusterRoles: what of them may stand on the host (rewriting-rules 5.2).
 
 A `*` means all that a virtual cluster may do, so it is written out: on the host it would mean
-more. What may be done at most is `admin_rules`, which rests on what the host serves.
+more. What may be done at most is `admin_rules`, which rests on what the host serves: less than
+`agent_rules`, for what tenants write themselves no translation confines.
 """
 
 from collections import defaultdict
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.translation import controller_kinds
 from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
@@ -26,7 +28,7 @@ _NEVER = frozenset(
         ("", "pods/binding"),
     }
 )
-_READ_ONLY = frozenset(
+_FOR_NOBODY = frozenset(
     {
         *(("", "resourcequotas"), ("", "resourcequotas/status")),  # the bounds it is held in
         ("", "limitranges"),
@@ -34,20 +36,56 @@ _READ_ONLY = frozenset(
         ("policy.kubeedge.io", "serviceaccountaccesses/status"),
     }
 )
+_UNREACHED = frozenset({("", "services/proxy"), ("", "pods/proxy")})
+"""For no tenant: the API server would ask there, from the host's own network."""
+_TRANSLATED = frozenset(
+    (group, resource + part)
+    for group, resource in (
+        ("", "endpoints"),  # addresses of the host and of others
+        ("discovery.k8s.io", "endpointslices"),
+        ("apps.kubeedge.io", "edgeapplications"),  # carried out with the rights of a controller
+        ("reliablesyncs.kubeedge.io", "objectsyncs"),  # what CloudCore sends to which node
+        ("devices.kubeedge.io", "devices"),  # names any node
+        ("rules.kubeedge.io", "rules"),
+        ("rules.kubeedge.io", "ruleendpoints"),
+    )
+    for part in ("", "/status")
+) | {("", "services/status"), ("", "pods/status")}
+"""Tenants only read: by their own hand they could reach what their Works are refused."""
+_READ_ONLY = _FOR_NOBODY | _TRANSLATED
 
 _Known = Mapping[str, Mapping[str, Sequence[str]]]
 """group -> resource -> verbs."""
 
 
-def admin_rules(namespaced: Iterable[tuple[str, str]]) -> tuple[Object, ...]:
+def admin_rules(
+    namespaced: Iterable[tuple[str, str]], *, is_strict: bool = False
+) -> tuple[Object, ...]:
     """Return the rules of `virtual-cluster-admin`: an explicit list, without any `*`.
 
     namespaced: (group, plural or plural/subresource) of every namespaced resource of the host.
+    is_strict: in profile Strict also kinds with a controller of its own rights are only read.
     """
+    return _rules(
+        (group, resource, _verbs_on(group, resource, is_strict=is_strict))
+        for group, resource in namespaced
+        if (group, resource) not in _UNREACHED
+    )
+
+
+def agent_rules(namespaced: Iterable[tuple[str, str]]) -> tuple[Object, ...]:
+    """Return what the agent itself may write in claimed namespaces; it holds all of admin_rules."""
+    return _rules(
+        (group, resource, _READING if (group, resource) in _FOR_NOBODY else VERBS)
+        for group, resource in namespaced
+    )
+
+
+def _rules(wanted: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[Object, ...]:
     resources: dict[tuple[str, tuple[str, ...]], set[str]] = defaultdict(set)
-    for group, resource in namespaced:
+    for group, resource, verbs in wanted:
         if (group, resource) not in _NEVER:
-            resources[group, _verbs_on(group, resource)].add(resource)
+            resources[group, verbs].add(resource)
     return tuple(
         {"apiGroups": [group], "resources": sorted(names), "verbs": list(verbs)}
         for (group, verbs), names in sorted(resources.items())
@@ -55,7 +93,12 @@ def admin_rules(namespaced: Iterable[tuple[str, str]]) -> tuple[Object, ...]:
 
 
 def allowed_rules(
-    rule: Any, path: str, admin: Iterable[Object], direction: Direction
+    rule: Any,
+    path: str,
+    admin: Iterable[Object],
+    direction: Direction,
+    *,
+    is_strict: bool = False,
 ) -> list[Object]:
     """Return what of one rule may stay; rules on namespaces are for reading.
 
@@ -72,11 +115,15 @@ def allowed_rules(
     rest = {key: value for key, value in rule.items() if key != "nonResourceURLs"}
     allowed: list[Object] = []
     is_explicit = not any(WILDCARD in each for each in (*verbs, *others, *groups))
-    if others and is_explicit and not any(beyond({**rule, "resources": others})):
+    if (
+        others
+        and is_explicit
+        and not any(beyond({**rule, "resources": others}, is_strict=is_strict))
+    ):
         allowed.append({**rest, "resources": others})
     elif others:
         known = {} if is_explicit else _known(admin, path)
-        written_out = _written_out(groups, others, verbs, known)
+        written_out = _written_out(groups, others, verbs, known, is_strict=is_strict)
         allowed += [{**rest, **each} for each in written_out]
     reading = [verb for verb in _READING if verb in verbs or WILDCARD in verbs]
     if on_namespaces and reading:
@@ -87,7 +134,7 @@ def allowed_rules(
     return allowed
 
 
-def beyond(rule: Any) -> Iterator[str]:
+def beyond(rule: Any, *, is_strict: bool = False) -> Iterator[str]:
     """Yield `verbs resource` for what a rule names itself and no virtual cluster may do."""
     fields = (dig(rule, field) for field in ("apiGroups", "resources", "verbs"))
     groups, resources, verbs = (
@@ -97,7 +144,8 @@ def beyond(rule: Any) -> Iterator[str]:
         cut = [
             verb
             for verb in verbs
-            if verb != WILDCARD and not all(_may(group, resource, verb) for group in groups)
+            if verb != WILDCARD
+            and not all(_may(group, resource, verb, is_strict=is_strict) for group in groups)
         ]
         if cut:
             yield f"{', '.join(cut)} {resource}"
@@ -113,16 +161,19 @@ def rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
         rule["resourceNames"] = [direction.namespace(str(name), where) for name in names]
 
 
-def _verbs_on(group: str, resource: str) -> tuple[str, ...]:
-    return _READING if (group, resource) in _READ_ONLY else VERBS
+def _verbs_on(group: str, resource: str, *, is_strict: bool) -> tuple[str, ...]:
+    read_only = (group, resource) in _READ_ONLY or (
+        is_strict and controller_kinds.is_resource_of_one(group, resource)
+    )
+    return _READING if read_only else VERBS
 
 
-def _may(group: str, resource: str, verb: str) -> bool:
+def _may(group: str, resource: str, verb: str, *, is_strict: bool) -> bool:
     if resource.split("/", maxsplit=1)[0] == _NAMESPACES and group in ("", WILDCARD):
         return verb in _READING
-    if (group, resource) in _NEVER:
+    if (group, resource) in _NEVER | _UNREACHED:
         return False
-    return (group, resource) not in _READ_ONLY or verb in _READING
+    return verb in _READING or _verbs_on(group, resource, is_strict=is_strict) is VERBS
 
 
 def _known(admin: Iterable[Object], path: str) -> _Known:
@@ -137,7 +188,12 @@ def _known(admin: Iterable[Object], path: str) -> _Known:
 
 
 def _written_out(
-    groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str], known: _Known
+    groups: Sequence[str],
+    resources: Sequence[str],
+    verbs: Sequence[str],
+    known: _Known,
+    *,
+    is_strict: bool,
 ) -> Iterator[Object]:
     """Yield rules without `*` for what is known; what is named itself stays, known or not."""
     for group in sorted(known) if WILDCARD in groups else groups:
@@ -145,10 +201,12 @@ def _written_out(
         served = known.get(group, {})
         for wanted in resources:
             for resource in _matching(wanted, served, is_any_group=WILDCARD in groups):
-                if (group, resource) in _NEVER:
+                if (group, resource) in _NEVER | _UNREACHED:
                     continue
-                most = tuple(served.get(resource, _verbs_on(group, resource)))
-                named = tuple(verb for verb in verbs if _may(group, resource, verb))
+                most = tuple(served.get(resource, _verbs_on(group, resource, is_strict=is_strict)))
+                named = tuple(
+                    verb for verb in verbs if _may(group, resource, verb, is_strict=is_strict)
+                )
                 by_verbs[most if WILDCARD in verbs else named].add(resource)
         for each, names in sorted(by_verbs.items()):
             if each:

@@ -33,8 +33,14 @@ _OWN_NAMESPACE = "${pvc.namespace}"
 """A claim's own namespace, filled in by the driver; other templates may name any."""
 _NAMESPACE_KEYS = ("secretnamespace", "pvcnamespace", "podnamespace")
 _SECRET_KEY = "secretname"  # noqa: S105 - the end of a parameter's name
-_OF_ONE_NAMESPACE = frozenset(("auth-secret", "auth-tls-secret", "proxy-ssl-secret"))
-"""Annotations of an Ingress whose value is `namespace/name`, or the name alone."""
+OF_ALL_PROXIES = ("/auth-secret", "/auth-tls-secret", "/proxy-ssl-secret")
+PROXY_REFERENCES = ("-ca", "-crt", "-secret", "-headers", "-configmap")
+"""Ends of annotations of an Ingress whose value is `namespace/name`, or the name alone."""
+PROXY_DOMAINS = (
+    *("nginx.ingress.kubernetes.io/", "nginx.org/", "nginx.com/", "ingress.kubernetes.io/"),
+    *("haproxy.org/", "haproxy.com/", "haproxy-ingress.github.io/"),
+)
+"""Whose annotations are read so; those of OF_ALL_PROXIES under any domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +162,22 @@ def _proxy_annotations(way: Rewriter, annotations: Any, path: str) -> Any:
         return annotations
     mapped = dict(annotations)
     for key, value in annotations.items():
-        namespace, slash, name = str(value).partition("/")
-        if slash and str(key).rpartition("/")[2] in _OF_ONE_NAMESPACE:
-            where = f'{path}["{key}"]'
-            mapped[key] = f"{_namespace(way, namespace, where)}/{name}"
+        if "/" not in str(value) or not _is_proxys(str(key)):
+            continue
+        where = f'{path}["{key}"]'
+        found = re.fullmatch(r"(?P<namespace>[a-z0-9.-]+)/(?P<name>[a-z0-9._-]+)", str(value))
+        if found:
+            mapped[key] = f"{_namespace(way, found['namespace'], where)}/{found['name']}"
+        elif way.direction.to_host:
+            detail = f'{where} "{value}" is not understood; write <namespace>/<name>, or the name'
+            raise RefusedError(Code.REFERENCE_FORBIDDEN, where, detail)
     return mapped
+
+
+def _is_proxys(key: str) -> bool:
+    return key.endswith(OF_ALL_PROXIES) or (
+        key.endswith(PROXY_REFERENCES) and key.startswith(PROXY_DOMAINS)
+    )
 
 
 def _destination(way: Rewriter, destination: Any, path: str) -> Any:

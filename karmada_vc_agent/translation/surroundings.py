@@ -44,6 +44,11 @@ class TranslationSettings:
     tenancy: str = tenancy.SHARED
     namespace_keys: tuple[str, ...] = ()
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether tenants do not trust each other."""
+        return self.tenancy == tenancy.STRICT
+
     def is_of_host(self, address: str) -> bool:
         """Whether an address is known to be of the host: a pod's, its DNS, or only a node's own."""
         found = plain_address(address)

@@ -200,6 +200,7 @@ def _map_name(draft: _Draft) -> None:
     metadata = draft.obj["metadata"]
     if draft.policy not in (Policy.APPLY, Policy.MAP):
         metadata.pop("namespace", None)
+        metadata.pop("finalizers", None)  # nobody but a tenant would take them off again
         if draft.policy is Policy.RENAME:
             metadata["name"] = draft.direction.names.host_name(metadata["name"])
         return
@@ -282,7 +283,10 @@ def _rewrite_rbac(draft: _Draft) -> None:
         return
     around = draft.surroundings
     confines = rbac.Confines(
-        around.vc.name, around.admin_rules, tuple(sorted(around.claims.values()))
+        around.vc.name,
+        around.admin_rules,
+        tuple(sorted(around.claims.values())),
+        is_strict=around.settings.is_strict,
     )
     if rbac.to_host(draft.obj, draft.gvk, confines, draft.direction):
         draft.rests_on_claims = True
@@ -383,7 +387,7 @@ def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
 
 def _notices(manifest: Object, draft: _Draft) -> Iterator[Notice]:
     around = draft.surroundings
-    yield from notices.rules_cut(manifest, draft.gvk)
+    yield from notices.rules_cut(manifest, draft.gvk, is_strict=around.settings.is_strict)
     yield from notices.immediate_binding(manifest, draft.gvk)
     yield from notices.unknown_places(manifest)
     if not edge_application.is_edge_application(draft.gvk):  # its manifests told theirs

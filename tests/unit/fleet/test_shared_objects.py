@@ -2,6 +2,7 @@
 
 import pytest
 
+from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.planning.share_plan import owners_of
@@ -49,6 +50,18 @@ async def leave(world: World, cluster: str, *, preserve: bool = False) -> None:
         f"karmada-es-{cluster}/widgets",
         preserve=preserve,
     )
+
+
+async def test_one_that_is_being_deleted_is_waited_for(world: World) -> None:
+    await join(world, "branch-a")
+    world.host.seed(going(world.host.live(WIDGETS)))
+    with pytest.raises(RetryError):
+        await join(world, "branch-b")
+
+
+def going(live: Object) -> Object:
+    stamps = {"deletionTimestamp": "2024-01-01T00:00:00Z", "finalizers": ["x/y"]}
+    return {**live, "metadata": live["metadata"] | stamps}
 
 
 async def test_two_share_one_object_and_the_last_one_deletes_it(world: World) -> None:

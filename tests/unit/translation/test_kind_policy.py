@@ -79,6 +79,8 @@ def test_namespace_is_mapped_and_shown() -> None:
     [
         ("rbac.authorization.k8s.io/v1", "Role", "vc:x", True),
         ("rbac.authorization.k8s.io/v1", "RoleBinding", "vc:crb:x", True),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding", "vc-agent:x", True),
+        ("rbac.authorization.k8s.io/v1", "Role", "vc-agent:x", True),
         ("rbac.authorization.k8s.io/v1", "RoleBinding", "vc-x", False),
         ("networking.k8s.io/v1", "NetworkPolicy", "vc-isolation", True),
         ("v1", "ResourceQuota", "vc-quota", True),

@@ -3,20 +3,23 @@
 import pytest
 
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.notices import NoticeCode
 from tests.unit.translation import given
 
 ALL = ["get", "create", "delete"]
 
 
-def cut(resource: str, verbs: list[str], group: str = "") -> tuple[list[Object], list[str]]:
+def cut(
+    resource: str, verbs: list[str], group: str = "", tenancy: str = "Shared"
+) -> tuple[list[Object], list[str]]:
     role: Object = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
         "metadata": {"name": "r", "namespace": "edge"},
         "rules": [{"apiGroups": [group], "resources": [resource, "pods"], "verbs": verbs}],
     }
-    result = given.translated(role)
+    result = given.translated(role, given.surroundings(settings={"tenancy": tenancy}))
     return result.obj["rules"], [notice.code for notice in result.notices]
 
 
@@ -46,6 +49,60 @@ def test_wildcards_hold_no_more(resource: str, verb: str) -> None:
     rules, _ = cut(resource, [verb])
     assert granted(rules, "serviceaccounts/token") == []
     assert set(granted(rules, "resourcequotas")) <= {"get", "list", "watch"}
+
+
+UNTRANSLATED = [
+    ("", "services/status"),
+    ("", "pods/status"),
+    ("", "endpoints"),
+    ("discovery.k8s.io", "endpointslices"),
+    ("apps.kubeedge.io", "edgeapplications"),
+    ("reliablesyncs.kubeedge.io", "objectsyncs"),
+    ("devices.kubeedge.io", "devices"),
+    ("rules.kubeedge.io", "rules"),
+    ("rules.kubeedge.io", "ruleendpoints"),
+]
+PROXIES = [("", "services/proxy"), ("", "pods/proxy")]
+HELM_RELEASES = ("helm.toolkit.fluxcd.io", "helmreleases")
+
+
+@pytest.mark.parametrize(("group", "resource"), UNTRANSLATED)
+def test_what_is_translated_is_only_read(group: str, resource: str) -> None:
+    rules, notices = cut(resource, ALL, group)
+    assert granted(rules, resource) == ["get"]
+    assert NoticeCode.RULE_CUT in notices
+
+
+@pytest.mark.parametrize(("group", "resource"), PROXIES)
+def test_nothing_is_reached_by_proxy(group: str, resource: str) -> None:
+    rules, _ = cut(resource, ALL, group)
+    assert granted(rules, resource) == []
+
+
+def test_the_agent_holds_what_it_grants_and_what_works_bring() -> None:
+    served = [*given.SERVED, *UNTRANSLATED, *PROXIES, HELM_RELEASES]
+    for is_strict in (False, True):
+        most = held(rbac_rules.admin_rules(served, is_strict=is_strict))
+        assert most <= held(rbac_rules.agent_rules(served))
+        assert not {(*each, "create") for each in (*UNTRANSLATED, *PROXIES)} & most
+        assert ((*HELM_RELEASES, "create") in most) != is_strict
+    assert (*UNTRANSLATED[2], "create") in held(rbac_rules.agent_rules(served))
+
+
+def held(rules: tuple[Object, ...]) -> set[tuple[str, str, str]]:
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+@pytest.mark.parametrize(("tenancy", "verbs"), [("Shared", ALL), ("Strict", ["get"])])
+def test_kinds_of_controllers_are_only_read_between_tenants(tenancy: str, verbs: list[str]) -> None:
+    rules, _ = cut(HELM_RELEASES[1], ALL, HELM_RELEASES[0], tenancy)
+    assert granted(rules, HELM_RELEASES[1]) == verbs
 
 
 def test_every_group_holds_no_more() -> None:
