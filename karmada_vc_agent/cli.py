@@ -27,7 +27,6 @@ from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
-from karmada_vc_agent.kube.serving_certificate import serving_context
 from karmada_vc_agent.telemetry.endpoints import (
     health_routes,
     is_local,
@@ -238,6 +237,9 @@ async def _run_until_signal(agent: Agent, config: AgentConfig, metrics: Metrics)
         loop.add_signal_handler(number, stop.set)
     readers, tls = None, None
     if config.metrics_secure:
+        # What makes keys costs 8 MB of memory, which few agents have use for.
+        from karmada_vc_agent.kube.serving_certificate import serving_context  # noqa: PLC0415
+
         readers, tls = agent.metrics_readers.refusal, serving_context()
     elif not is_local(config.metrics_bind_address):
         text = "Metrics are for everybody who reaches their address; see --metrics-secure"

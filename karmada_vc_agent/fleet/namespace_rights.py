@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from karmada_vc_agent.fleet.live_objects import StoreOf
 from karmada_vc_agent.kube.access_review import may
@@ -74,12 +75,12 @@ class NamespaceRights:
         """
         known, was_bound = self._held.get(host, ("", False))
         is_known = known == uid != ""
-        if is_known and (not was_bound or self._is_bound(host, self._account)):
+        if is_known and (not was_bound or self._is_bound(host)):
             return
-        account = self._account = self._account or await user_name(self._host)
         if not is_known and await self._has_rights(host):
-            self._held[host] = (uid, self._is_bound(host, account))
+            self._held[host] = (uid, await self._has_them_by_bindings(host))
             return
+        account = await self._name_us()
         deadline = self._clock() + HELD_WITHIN_S
         for name, role in self._roles.items():
             await self._bind(_binding(name, role, account, (cluster, virtual), host), deadline)
@@ -101,13 +102,30 @@ class NamespaceRights:
             except NotFoundError:
                 continue
 
-    def _is_bound(self, host: HostNamespace, account: str) -> bool:
+    async def _name_us(self) -> str:
+        """Return the account that we are for the host; asked once. Raises KubeError."""
+        self._account = self._account or await user_name(self._host)
+        return self._account
+
+    async def _has_them_by_bindings(self, host: HostNamespace) -> bool:
+        """Whether the rights that we hold are of our bindings; an administrator needs none."""
+        store = self._store_of(BINDINGS)
+        is_listed = store is not None and store.is_synced
+        if store is not None and is_listed and not all(store.get(host, n) for n in self._roles):
+            return False
+        with suppress(NotFoundError):  # before Kubernetes 1.28: subjects are not compared
+            await self._name_us()
+        return self._is_bound(host)
+
+    def _is_bound(self, host: HostNamespace) -> bool:
         store = self._store_of(BINDINGS)
         if store is None or not store.is_synced:
             return True
         for name, role in self._roles.items():
             live = store.get(host, name)
-            wanted = {"roleRef": _role_ref(role), "subjects": [_subject(account)]}
+            wanted: Object = {"roleRef": _role_ref(role)}
+            if self._account:
+                wanted["subjects"] = [_subject(self._account)]
             if live is None or any(live.get(part) != wanted[part] for part in wanted):
                 return False
         return True
