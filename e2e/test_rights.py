@@ -169,11 +169,15 @@ HOST = (
 
 @dataclass(frozen=True)
 class Write:
-    """A write tried by dry run as the agent. refused_by: a policy, "" = RBAC, None = allowed."""
+    """A write tried by dry run as the agent. refused_by: a policy, "" = RBAC, None = allowed.
+
+    or_by: another policy that refuses it as well; which one a server names is not settled.
+    """
 
     title: str
     refused_by: str | None
     act: Callable[[Api, dict[str, str]], object]
+    or_by: str = ""
 
 
 def _patch(path: str, **metadata: object) -> Callable[[Api, dict[str, str]], object]:
@@ -225,6 +229,7 @@ GET_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 ESCALATING = {"apiGroups": [RBAC], "resources": ["clusterroles"], "verbs": ["escalate"]}
 AGGREGATED = "rbac.authorization.k8s.io/aggregate-to-view"
 CONFINES = "agent-confines"
+CLAIMS = "namespace-claims"
 WRITES = (
     Write(
         "a ConfigMap in a claimed namespace",
@@ -269,8 +274,11 @@ WRITES = (
         "a claim of another agent",
         CONFINES,
         _patch(f"{NS}/{SHARED_SPACE}", labels={f"{DOMAIN}/agent": "{agent}"}),
+        CLAIMS,
     ),
-    Write("the end of another agent's namespace", CONFINES, _delete(f"{NS}/{SHARED_SPACE}")),
+    Write(
+        "the end of another agent's namespace", CONFINES, _delete(f"{NS}/{SHARED_SPACE}"), CLAIMS
+    ),
     Write("the end of default", CONFINES, _delete(f"{NS}/{{away}}")),
     Write(
         "a namespace without a claim", CONFINES, _create(_object("Namespace", "v1", "{agent}-x"))
@@ -466,7 +474,11 @@ def _outcome(api: Api, write: Write, names: dict[str, str]) -> str:
     except ApiError as error:
         found = _POLICY.search(str(error))
         by = found[1] if found else ("" if error.code == 403 else str(error))
-        return "" if by == write.refused_by else f"{write.title}: {error}"
+        return (
+            ""
+            if by in (write.refused_by, write.or_by or write.refused_by)
+            else f"{write.title}: {error}"
+        )
     return "" if write.refused_by is None else f"{write.title}: allowed"
 
 

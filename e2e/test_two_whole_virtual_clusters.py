@@ -172,7 +172,8 @@ def _binding_id(lab: Lab, branch: Branch, group: Group) -> str:
 def _is_gone(lab: Lab, group: Group, *, leaves_default: bool) -> None:
     """Assert that nothing on hub or host is of, or named after, a virtual cluster.
 
-    leaves_default: without a Work nobody tells the agent to remove `default` (docs/adr/0005).
+    leaves_default: without a Work nobody tells the agent to remove `default` (docs/adr/0005),
+    nor its own rights in there.
     """
     default = f"/api/v1/namespaces/{group.host_namespace('default')}"
 
@@ -186,7 +187,12 @@ def _is_gone(lab: Lab, group: Group, *, leaves_default: bool) -> None:
               for name in group.nodes}  # fmt: skip
     left = on_host.keys() - nodes - leases
     if leaves_default:
-        left = {path for path in left if not path.endswith(_MADE_IN_EACH_NAMESPACE)} - {default}
+        rights = f"/namespaces/{group.host_namespace('default')}/rolebindings/vc-agent:"
+        left = {
+            path
+            for path in left
+            if not path.endswith(_MADE_IN_EACH_NAMESPACE) and rights not in path
+        } - {default}
     assert not left, sorted(left)
     shared = chosen(lab.host, lambda _, obj: OWNERS in obj["metadata"].get("annotations", {}))
     assert not [path for path, obj in shared.items() if group.name in _owners_of(obj)]
