@@ -102,6 +102,18 @@ ALLOWED: tuple[Allowed, ...] = (
     ),
     Allowed(
         "cluster-conditions",
+        "cluster.status.conditions.RightsConfined",
+        "a condition of ours says whether policies hold the agent and tenants",
+        f"{_RULES} 3.5",
+    ),
+    Allowed(
+        "cluster-rest",
+        "cluster.metadata.annotations",
+        "an annotation of ours names the agent that serves a Cluster",
+        f"{_RULES} 1.2",
+    ),
+    Allowed(
+        "cluster-conditions",
         "cluster.status.conditions.GroupTrusted",
         "a condition of ours says whether nodes could write themselves into the group",
         f"{_RULES} 3.1",

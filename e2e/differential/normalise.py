@@ -14,6 +14,9 @@ from typing import Any
 from e2e.differential.lane import Lane
 from e2e.lab.api import Object
 
+_FOLDED = re.compile(r" \(and \d+ more of this reason, which were left out\)$")
+"""What ours says of warnings that it folds (docs/adr/0021); karmada-agent writes each."""
+
 DOMAIN = "virtualcluster.kubeedge.io"
 _NODE_SELECTOR_ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 _SERVER_METADATA = ("creationTimestamp", "managedFields", "resourceVersion", "selfLink", "uid")
@@ -141,7 +144,7 @@ def event(raw: Object) -> Object:
         "namespace": involved.get("namespace"),
         "type": raw["type"],
         "reason": raw["reason"],
-        "message": raw["message"],
+        "message": _FOLDED.sub("", raw["message"]),
         "component": raw["source"].get("component"),
         "reportingComponent": raw.get("reportingComponent"),
     }
