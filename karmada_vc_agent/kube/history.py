@@ -10,6 +10,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from karmada_vc_agent.kube.versions import is_lower
+
 _log = logging.getLogger(__name__)
 
 SECOND_LOOK_S = 10.0
@@ -47,8 +49,7 @@ class History:
 
         epoch: in which `known` was known; one of an earlier epoch is no evidence any more.
         """
-        is_back = known.isdigit() and found.isdigit() and int(found) < int(known)
-        is_back = is_back and epoch == self.epoch
+        is_back = is_lower(found, known) and epoch == self.epoch
         if is_back:
             self.notice(f"{what} was at version {known} and is at {found}")
         return is_back

@@ -36,6 +36,7 @@ from karmada_vc_agent.kube.errors import (
 )
 from karmada_vc_agent.kube.listing import Listing, PageSize
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.versions import is_lower
 from karmada_vc_agent.model.objects import dig
 
 _log = logging.getLogger(__name__)
@@ -265,7 +266,7 @@ class Reflector(Generic[T]):
             has_told = has_told or event.type != "ERROR"
             if event.type == "ERROR":
                 raise _watch_error(event.error)
-            if _is_lower(event.resource_version, self._version or ""):
+            if is_lower(event.resource_version, self._version or ""):
                 self._version = None  # no server tells that; a list says where it is
                 return False
             self._take(event)
@@ -318,10 +319,6 @@ async def wait_all_synced(reflectors: Sequence[Reflector[Any]], timeout_s: float
 def unlisted(reflectors: Iterable[Reflector[Any]]) -> list[str]:
     """Return the paths whose first list has not come yet."""
     return [reflector.path for reflector in reflectors if not reflector.is_synced]
-
-
-def _is_lower(version: str, known: str) -> bool:
-    return version.isdigit() and known.isdigit() and int(version) < int(known)
 
 
 def _watch_error(status: bytes) -> ApiError:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.codec import Codec, Key, Unreadable
+from karmada_vc_agent.kube.versions import is_at_most, is_lower
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class Store(Generic[T]):
         old = self._objects.get(key)
         if self._codec.uid(obj) in self._deleted_uids:
             return
-        if old is None and _is_at_most(self._version(obj), self.listed_version):
+        if old is None and is_at_most(self._version(obj), self.listed_version):
             return  # a later list did not have it any more
         if old is None or self._is_older(old, obj):
             self._put(key, old, obj)
@@ -151,7 +152,7 @@ class Store(Generic[T]):
         """
         for obj in objects:
             known = self._objects.get(self._codec.key(obj))
-            if known is None or not _is_at_most(self._version(known), version):
+            if known is None or not is_at_most(self._version(known), version):
                 continue  # what was observed after the list was made
             if self._is_older(obj, known):
                 return True
@@ -199,12 +200,8 @@ class Store(Generic[T]):
         return self._codec.resource_version(obj)
 
     def _is_older(self, first: T, second: T) -> bool:
-        mine, theirs = self._version(first), self._version(second)
-        # Versions of one resource are decimal and ordered; anything else is taken as newer.
-        same_object = self._codec.uid(first) == self._codec.uid(second)
-        if same_object and mine.isdigit() and theirs.isdigit():
-            return int(mine) < int(theirs)
-        return False
+        is_same = self._codec.uid(first) == self._codec.uid(second)
+        return is_same and is_lower(self._version(first), self._version(second))
 
     def _put(self, key: Key, old: T | None, obj: T) -> None:
         if self._index_keys:
@@ -256,7 +253,3 @@ class Store(Generic[T]):
             self._untold.discard(self._codec.key(told))
         for handler in self._handlers:
             self._tell(handler, old, new)
-
-
-def _is_at_most(version: str, other: str) -> bool:
-    return version.isdigit() and other.isdigit() and int(version) <= int(other)
