@@ -11,7 +11,7 @@ from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.works import WorkKey
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
-from karmada_vc_agent.model.depth import is_deeper_than
+from karmada_vc_agent.model.depth import size_of
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, gvk_of, maps_at
@@ -87,7 +87,7 @@ class WorkStatus:
         except InterpretationError as error:
             health, problem = UNKNOWN, restore_text(str(error), names)
             cause = causes.of_interpretation(cluster, error)
-        too_deep = is_deeper_than(MAX_LEVELS, status)
+        too_deep = size_of(status, MAX_LEVELS) is None
         status = None if too_deep else restore_texts(status, names)
         entry = manifest_status(ordinal, manifest, status, health)
         if entry != before:

@@ -152,7 +152,7 @@ class RawCodec:
         if not isinstance(kind, str):
             raise UnreadableError("a line of a watch is no event")
         if kind == "ERROR":
-            error = b"" if salvage.is_too_deep(obj) else orjson.dumps(obj)
+            error = b"" if salvage.is_too_deep(obj, line) else orjson.dumps(obj)
             return WatchEvent(kind, None, error=error)
         version = _text(dig(obj, "metadata", "resourceVersion"))
         if kind == "BOOKMARK":
@@ -311,7 +311,7 @@ def odd_metadata(obj: Any) -> str | None:
 def _loads_sound(content: bytes) -> Any:
     """Decode what can be written again too. Raises ValueError."""
     value = orjson.loads(content)
-    if salvage.is_too_deep(value):
+    if salvage.is_too_deep(value, content):
         raise ValueError(_CUT)
     return value
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import orjson
 
+from karmada_vc_agent.model.depth import WRITABLE_LEVELS, may_be_deeper_than, size_of
+
 LEVELS = 260
-"""What lies deeper is read as null. More than orjson writes (254): what was cut is never sent."""
+"""What lies deeper is read as null. More than can be written: what was cut is never sent."""
 _HEAD_LEVELS = 3
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TO_BRACKET = re.compile(rb'[^][{}"]*+(?:' + _STRING + rb'[^][{}"]*+)*+[][{}]', re.DOTALL)
@@ -23,13 +25,9 @@ _LIST = ord("[")
 _OPENING = frozenset(b"[{")
 
 
-def is_too_deep(value: Any) -> bool:
-    """Whether a decoded value is nested deeper than can be written again."""
-    try:
-        orjson.dumps(value)
-    except TypeError:
-        return True
-    return False
+def is_too_deep(value: Any, text: bytes) -> bool:
+    """Whether a value is nested deeper than can be written again; text: what it was read from."""
+    return may_be_deeper_than(WRITABLE_LEVELS, text) and size_of(value) is None
 
 
 def loads(content: bytes) -> tuple[Any, bool]:
@@ -44,7 +42,7 @@ def loads(content: bytes) -> tuple[Any, bool]:
         if len(shallow) == len(content):
             raise
         return orjson.loads(shallow), True
-    if is_too_deep(value):
+    if is_too_deep(value, content):
         return orjson.loads(cut(content, LEVELS)), True
     return value, False
 

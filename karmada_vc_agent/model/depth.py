@@ -1,23 +1,30 @@
-"""How deep and how large a JSON value is."""
+"""How deep and how large a JSON value is: one measure for whoever reads, bounds or writes it."""
 
 from typing import Any
 
 import orjson
 
-
-def size_of(value: Any) -> int | None:
-    """Return how many bytes a JSON value takes; None where it is too deep to be written."""
-    text = _written(value)
-    return None if text is None else len(text)
+WRITABLE_LEVELS = 254
+"""Maps and lists in one another that orjson writes; what is deeper cannot be sent."""
 
 
-def is_deeper_than(levels: int, value: Any) -> bool:
-    """Whether maps and lists are nested in more levels than this."""
-    text = _written(value)
-    if text is None:
-        return True
-    if text.count(b"{") + text.count(b"[") <= levels:
-        return False  # so few can not be nested deeper, the common case
+def size_of(value: Any, levels: int = WRITABLE_LEVELS) -> int | None:
+    """Return how many bytes a value takes as JSON; None where it is deeper than `levels`."""
+    try:
+        text = orjson.dumps(value)
+    except TypeError:
+        return None
+    if levels < WRITABLE_LEVELS and may_be_deeper_than(levels, text) and _is_deeper(levels, value):
+        return None
+    return len(text)
+
+
+def may_be_deeper_than(levels: int, text: bytes) -> bool:
+    """Whether JSON has so many opening brackets; most has not, and counting them is cheap."""
+    return text.count(b"{") + text.count(b"[") > levels
+
+
+def _is_deeper(levels: int, value: Any) -> bool:
     layer = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         layer = [
@@ -28,11 +35,4 @@ def is_deeper_than(levels: int, value: Any) -> bool:
         ]
         if not layer:
             return False
-    return True
-
-
-def _written(value: Any) -> bytes | None:
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        return None
+    return bool(layer)

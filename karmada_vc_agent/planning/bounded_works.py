@@ -11,9 +11,8 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import orjson
-
 from karmada_vc_agent.model.bounds import BYTES, KINDS, MANIFESTS, SHARED_OBJECTS, WORKS, Bounds
+from karmada_vc_agent.model.depth import size_of
 from karmada_vc_agent.model.objects import GroupVersionKind, dig, parse_api_version
 
 T = TypeVar("T", bound=Hashable)
@@ -39,10 +38,7 @@ class Measure:
 def measure(manifests: object, is_shared: Callable[[GroupVersionKind], bool]) -> Measure:
     """Measure the manifests of a Work, whatever shape they are of."""
     given = manifests if isinstance(manifests, list) else []
-    try:
-        byte_count = len(orjson.dumps(given))
-    except TypeError:
-        byte_count = UNMEASURABLE_BYTES
+    size = size_of(given)
     kinds: dict[GroupVersionKind, None] = {}
     shared: dict[SharedName, None] = {}
     for manifest in given:
@@ -53,6 +49,7 @@ def measure(manifests: object, is_shared: Callable[[GroupVersionKind], bool]) ->
         name = shared_name(manifest, kind)
         if name is not None and is_shared(kind):
             shared.setdefault(name)
+    byte_count = UNMEASURABLE_BYTES if size is None else size
     return Measure(byte_count, len(given), tuple(kinds), tuple(shared))
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from karmada_vc_agent.model.depth import is_deeper_than, size_of
+from karmada_vc_agent.model.depth import size_of
 from karmada_vc_agent.model.objects import Object
 
 MAX_LEVELS = 200
@@ -43,8 +43,8 @@ def _odd_metadata(metadata: Any) -> str | None:
 
 def _unbounded(manifest: Object) -> str | None:
     """Say what of it nobody could send on: an API server would not take it."""
-    size = size_of(manifest)
-    if size is None or is_deeper_than(MAX_LEVELS, manifest):
+    size = size_of(manifest, MAX_LEVELS)
+    if size is None:
         return f"it is nested deeper than {MAX_LEVELS} levels"
     if size > MAX_BYTES:
         return f"it is {size} bytes long, more than the {MAX_BYTES} that an API server takes"

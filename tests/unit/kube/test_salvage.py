@@ -58,7 +58,7 @@ def test_what_is_nested_too_deep_is_read_to_a_depth_that_cannot_be_sent(levels: 
     value, is_cut = salvage.loads(nested(levels))
     assert is_cut
     assert depth(value) <= salvage.LEVELS
-    assert salvage.is_too_deep(value)
+    assert salvage.is_too_deep(value, nested(levels))
 
 
 def test_what_can_be_sent_is_read_whole() -> None:
