@@ -94,6 +94,7 @@ class Controllers:
             common.config.cluster_lease_renew_interval_fraction,
             common.lead,
             on_renewed=self._renewed,
+            on_skew=self._census.lease_ahead,
         )
         status = self._status_controller()
         workers = common.config.concurrent_cluster_syncs
