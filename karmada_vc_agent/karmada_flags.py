@@ -9,15 +9,15 @@ from typing import Any
 import click
 
 _NO_GLOG = "logs go to standard error, one line each; see --log-level and --log-format"
-_NO_PROFILE = "there is no profiling endpoint; use a sampling profiler such as py-spy"
-_NO_ACCESS = "Karmada does not get access to the host: the gateway is what it would call"
+_NO_PROFILE = "the agent has no profiling endpoint; use a sampling profiler such as py-spy"
+_NO_ACCESS = "the agent gives Karmada no access to the host"
 
 REPLACED = {
     "--cluster-name": "name it in the settings file: virtualClusters[].name",
-    "--cluster-namespace": _NO_ACCESS,
+    "--cluster-namespace": "the agent stores no Secrets on the hub",
     "--cluster-api-endpoint": _NO_ACCESS,
     "--proxy-server-address": _NO_ACCESS,
-    "--report-secrets": f"none are reported; {_NO_ACCESS}",
+    "--report-secrets": _NO_ACCESS,
     "--leader-elect-resource-namespace": (
         "the Lease is on the host, in the namespace that --agent-namespace names"
     ),
