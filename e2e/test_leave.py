@@ -171,7 +171,7 @@ def test_orphans_are_reported_and_only_prune_removes_them(lab: Lab) -> None:
     assert listed.returncode == 0, listed.stderr
     name = f"{group.host_namespace(namespace)}/lost"
     assert f"{group.name}: orphaned ConfigMap {name} (Work lost)" in listed.stdout
-    assert "with --yes what is listed is removed: " in listed.stdout
+    assert "to remove these " in listed.stdout
     assert lab.host.get(lab.host_path(lost, group))
     pruned = leave(lab, "--prune", "--yes")
     assert pruned.returncode == 0, pruned.stderr

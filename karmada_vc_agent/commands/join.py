@@ -41,7 +41,7 @@ Examples:
   karmada-vc-agent join --config agent.yaml --karmada-kubeconfig admin.kubeconfig \\
     --output-dir out
 \b
-Run it again after adding a virtual cluster to the file: only the difference is changed.
+Run it again after adding a virtual cluster to the file: it changes only what differs.
 """
 
 
@@ -79,9 +79,9 @@ Run it again after adding a virtual cluster to the file: only the difference is 
     "--token",
     default="",
     envvar="KARMADA_VC_AGENT_TOKEN",
-    help="Bootstrap token of the hub at HOST:PORT, instead of a kubeconfig. With --apply and "
-    "without an administrator the Roles can only be made as Karmada's own "
-    "user system:karmada:agent:rbac-generator, who may do everything.",
+    help="Bootstrap token of the hub at HOST:PORT, instead of a kubeconfig. With --apply "
+    "join makes the Roles as Karmada's own user "
+    "system:karmada:agent:rbac-generator, who may do everything.",
 )
 @click.option(
     "--discovery-token-ca-cert-hash",
@@ -153,9 +153,9 @@ Run it again after adding a virtual cluster to the file: only the difference is 
 def join(**options: Any) -> None:
     """Give an agent its rights and its credential on the hub, and install it on the host.
 
-    Takes the virtual clusters from a settings file, or their names. Where the hub is given,
-    by an administrator's kubeconfig or a bootstrap token, the agent's client certificate is
-    signed there. Then either --apply, or -o yaml, or --output-dir.
+    Takes the virtual clusters from a settings file, or by name. With a kubeconfig of an
+    administrator of the hub, or a bootstrap token, it has the hub sign the agent's client
+    certificate. Choose --apply, -o yaml or --output-dir.
     """
     with one_line_errors():
         asyncio.run(run_join(_plan(options)))
@@ -224,7 +224,9 @@ def _controllers(text: str) -> tuple[str, ...]:
     unknown = {word.removeprefix("-") for word in words} - known - {"*"}
     if unknown:
         there = ", ".join(OPTIONAL_CONTROLLERS)
-        raise _wrong("--controllers", f'"{min(unknown)}" needs no rights of its own ({there} do)')
+        raise _wrong(
+            "--controllers", f'"{min(unknown)}" is none of those that need rights: {there}'
+        )
     running = known if "*" in words else known & set(words)
     return tuple(sorted(running - {word[1:] for word in words if word.startswith("-")}))
 

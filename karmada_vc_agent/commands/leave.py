@@ -33,8 +33,8 @@ Examples:
   karmada-vc-agent leave --prune --karmada-kubeconfig admin.kubeconfig
   karmada-vc-agent leave --prune --yes --karmada-kubeconfig admin.kubeconfig
 \b
-Afterwards take the virtual cluster out of the agent's settings; until then it stays out because
-it is noted that it left. karmada-vc-agent join lets it come back.
+Afterwards take the virtual cluster out of the agent's settings. Until then the agent remembers
+that it left and does not register it; karmada-vc-agent join lets it come back.
 """
 
 
@@ -80,9 +80,10 @@ it is noted that it left. karmada-vc-agent join lets it come back.
 def leave(**options: Any) -> None:
     """Remove one virtual cluster cleanly: Cluster, Works, host objects, rights.
 
-    Names the bindings that still target it, and asks. While an agent serves it, that agent
-    cleans the host; otherwise it is done here, under the agent's lead. Nothing is touched that
-    does not carry the label of the virtual cluster and the claim of the agent.
+    Names the bindings that still target it, and asks. If an agent serves it, that agent cleans
+    the host; if none does, this command does. Of the host it touches only what carries the label
+    of the virtual cluster and the claim of the agent. With the last virtual cluster it also takes
+    the agent's rights and policies.
     """
     with one_line_errors():
         what = _what(options)

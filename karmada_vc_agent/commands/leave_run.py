@@ -41,7 +41,7 @@ async def run_leave(plan: LeavePlan) -> None:
         host = await stack.enter_async_context(_client("host", plan.host))
         has_hub, has_host = await _answers(plan, hub), await _answers(plan, host)
         if not has_hub and not has_host:
-            raise LeaveError("neither hub nor host answers: there is nothing that can be done")
+            raise LeaveError("neither hub nor host answers, so nothing can be done")
         uid = await joining.host_uid(host) if has_host else ""
         if has_host:
             plan = await _as_agent(plan, host)
@@ -56,7 +56,7 @@ async def run_leave(plan: LeavePlan) -> None:
         facts = await leaving.look_at_hub(hub, plan.what.cluster)
         check_ours(facts.cluster, plan.what, uid)
         await check_known(plan.what, facts, hub, host if has_host else None)
-        _warn(plan, facts)
+        warn(plan, facts)
         _confirm(plan, f"Remove virtual cluster {plan.what.cluster}?")
         if has_host:
             await _leave_both(plan, hub, host)
@@ -157,7 +157,7 @@ async def _leave_hub(plan: LeavePlan, hub: ApiClient) -> None:
 
 
 async def run_prune(plan: LeavePlan) -> None:
-    """List host objects whose Work vanished, and remove them where that is wanted."""
+    """List host objects whose Work vanished; remove them with --yes."""
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(_client("hub", plan.hub))
         host = await stack.enter_async_context(_client("host", plan.host))
@@ -170,15 +170,19 @@ async def run_prune(plan: LeavePlan) -> None:
         for cluster in clusters:
             total += await _prune(plan, hub, host, cluster)
     if total and not plan.is_sure:
-        _say(f"with --yes what is listed is removed: {total} in all")
+        _say(f"to remove these {total}, run it again with --yes")
     elif not total:
-        _say("nothing is orphaned")
+        _say("nothing to remove")
 
 
 async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str) -> int:
     facts = await leaving.look_at_hub(hub, cluster)
-    if facts.cluster is None or facts.cluster["metadata"].get("deletionTimestamp"):
-        _say(f"{cluster} is not on the hub: karmada-vc-agent leave {cluster} removes all it has")
+    if facts.cluster is None:
+        command = f"karmada-vc-agent leave {cluster}"
+        _say(f"{cluster}: its Cluster is not on the hub; {command} removes all that it has")
+        return 0
+    if facts.cluster["metadata"].get("deletionTimestamp"):
+        _say(f"{cluster}: its Cluster is being deleted on the hub, and what it has goes with it")
         return 0
     what = replace(plan.what, cluster=cluster)
     check_ours(facts.cluster, what, await joining.host_uid(host))
@@ -213,25 +217,28 @@ async def _prune_namespaces(plan: LeavePlan, hub: ApiClient, cleaner: HostCleane
         if obstacle:
             _say(f"{cleaner.cluster}: orphaned Namespace {name} stays: {obstacle}")
             continue
-        pruned += 1
         if not plan.is_sure:
             _say(f"{cleaner.cluster}: orphaned Namespace {name}")
+            pruned += 1
             continue
         needed = namespaces_needed(await leaving.works_of(hub, cleaner.cluster))
         if name in await cleaner.orphaned_namespaces(needed):  # no Work came meanwhile
             await cleaner.give_up(name, live, preserve=False)
+            pruned += 1
     return pruned
 
 
 # --- talking ----------------------------------------------------------------------------
 
 
-def _warn(plan: LeavePlan, facts: HubFacts) -> None:
+def warn(plan: LeavePlan, facts: HubFacts) -> None:
+    """Say what still targets the virtual cluster, and what becomes of it."""
     if facts.cluster is None:
         _say(f"Cluster {plan.what.cluster} is not on the hub; removing what is left of it")
     if not facts.bindings:
         return
-    _say(f"bindings that target {plan.what.cluster}; what they run there ends:")
+    fate = "stays, without our marks" if plan.what.preserve else "ends"
+    _say(f"bindings still target {plan.what.cluster}; what they run there {fate}:")
     for binding in facts.bindings[:SHOWN]:
         _say(f"  {binding}")
     if len(facts.bindings) > SHOWN:
@@ -243,7 +250,7 @@ def _confirm(plan: LeavePlan, question: str) -> None:
     if plan.is_sure:
         return
     if not sys.stdin.isatty():
-        raise LeaveError("nothing is done without --yes, since there is nobody to ask")
+        raise LeaveError("nobody is there to answer; give --yes. Nothing was done")
     if not click.confirm(question):
         raise LeaveError("nothing was done")
 
@@ -259,8 +266,8 @@ async def _answers(plan: LeavePlan, client: ApiClient) -> bool:
     except (UnreachableError, TimeoutError) as error:
         if not plan.is_forced:
             raise LeaveError(
-                f"no answer from the {client.name} ({error or 'timed out'}); with --force the "
-                "other side is cleaned and what stays is told"
+                f"no answer from the {client.name} ({error or 'timed out'}); with --force leave "
+                "cleans the other side and tells what stays"
             ) from error
         _say(f"the {client.name} does not answer: going on without it")
         return False

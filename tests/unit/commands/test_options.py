@@ -56,7 +56,7 @@ def test_help_shows_examples(command: str) -> None:
         (("hub:1", *NAME, *PRINT, *TOKEN, HASH[0], "md5:1"), "is no hash"),
         ((*NAME, *PRINT, *TOKEN, "--karmada-kubeconfig", "x"), "not both"),
         ((*NAME, *PRINT, "--karmada-kubeconfig", "/nowhere"), "/nowhere: No such file"),
-        ((*NAME, *PRINT, "--controllers", "*,-typo"), '"typo" needs no rights'),
+        ((*NAME, *PRINT, "--controllers", "*,-typo"), '"typo" is none of those that need rights'),
         (("--config", "/nowhere", *PRINT), "/nowhere: No such file"),
     ],
 )
