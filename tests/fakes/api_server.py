@@ -53,8 +53,11 @@ class Fault:
     method: str = ""
     path: str = ""
     times: int = 1_000_000
+    only_lists: bool = False
 
     def concerns(self, request: Request) -> bool:
+        if self.only_lists and request.is_watch:
+            return False
         if self.times <= 0 or (self.method and self.method != request.method):
             return False
         return not self.path or self.path == request.path
@@ -191,6 +194,17 @@ class FakeApiServer:
             return _json(status, code, dict(headers or {}))
 
         self._faults.append(Fault(act, method, path, times))
+
+    def spoil_list(self, path: str, spoil: Callable[[Object], bytes]) -> None:
+        """Answer the next list of a collection with what `spoil` makes of the true one."""
+        place = self.storage.place(path)
+        assert place is not None, f"{path} is not served"
+
+        def act(incoming: web.BaseRequest) -> web.Response:
+            body = spoil(self._list(place, incoming.query))
+            return web.Response(body=body, content_type="application/json")
+
+        self._faults.append(Fault(act, "GET", path, 1, only_lists=True))
 
     def answer(self, body: bytes, code: int = 200, *, path: str = "", times: int = 1) -> None:
         """Answer the next requests with these bytes."""

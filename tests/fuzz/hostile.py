@@ -114,6 +114,16 @@ def torn(rng: random.Random, content: bytes) -> bytes:
     return bytes(torn_)
 
 
+def unreadable(rng: random.Random, content: bytes) -> bytes:
+    """Return bytes torn until they are no JSON."""
+    while True:
+        content = torn(rng, content)
+        try:
+            orjson.loads(content)
+        except orjson.JSONDecodeError:
+            return content
+
+
 def encoded(document: Any) -> bytes:
     """Return a document as JSON; NaN and the like become null, as a server would never send."""
     return orjson.dumps(document)

@@ -50,6 +50,7 @@ _HUB = (
     ),
     Served("v1", "services", "Service", has_status=True),
 )
+_CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 _WORKS = "/apis/work.karmada.io/v1alpha1/namespaces/{}/works"
 
 
@@ -68,8 +69,9 @@ class Field:
     async def neighbour_lives(self) -> None:
         """Change a Work of the neighbour; host and status must follow. Raises SufferedError."""
         self._probes += 1
-        value = str(self._probes)
-        probe = objects.work(objects.config_map("probe", "shop", value), vc=NEIGHBOUR, name="probe")
+        number = self._probes
+        data = objects.config_map("probe", "shop", str(number))
+        probe = objects.work(data, vc=NEIGHBOUR, name="probe")
         self.hub.seed(probe)
         generation = self.hub.live(f"{_WORKS.format('karmada-es-branch-b')}/probe")["metadata"]
         path = "/api/v1/namespaces/shop-v-branch-b/configmaps/probe"
@@ -79,7 +81,8 @@ class Field:
             work = self.hub.live(f"{_WORKS.format('karmada-es-branch-b')}/probe")
             applied = applied_of(work.get("status"))
             is_told = applied is not None and applied["status"] == "True"
-            return dig(live, "data", "value") == value and is_told
+            # A later probe may have come in between.
+            return int(dig(live, "data", "value") or 0) >= number and is_told
 
         await self.until(is_applied, f"the neighbour's Work {generation['name']} is not applied")
 
@@ -148,7 +151,7 @@ def _furnish(hub: FakeApiServer, host: FakeApiServer) -> None:
 # --- what is told -----------------------------------------------------------------------
 
 Told = tuple[str, Any]
-"""How it is told, and what: work, hub or host line, hub or host object, answer."""
+"""How it is told, and what: work, hub or host line, hub or host object, list, answer."""
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,51 @@ def _discovery(rng: random.Random) -> Told:
     return f"answer {root}", hostile.torn(rng, spoiled) if rng.random() < 0.3 else spoiled
 
 
+_LISTS: tuple[tuple[str, str, Callable[[], Sequence[Object]]], ...] = (
+    ("hub", _WORKS.format(karmada.execution_namespace(TENANT)), samples.works),
+    ("hub", _CLUSTERS, samples.clusters),
+    ("host", "/api/v1/nodes", samples.nodes),
+    ("host", "/api/v1/namespaces", samples.namespaces),
+    ("host", "/api/v1/pods", samples.pods),
+    ("host", "/api/v1/configmaps", samples.host_objects),
+)
+
+
+def _list(rng: random.Random) -> Told:
+    """Return the seed of what is done to the next list of a collection."""
+    side, path, _ = rng.choice(_LISTS)
+    return f"{side} list {path}", rng.randrange(2**63)
+
+
+def spoiled_list(listed: Object, path: str, of_seed: int) -> bytes:
+    """Spoil the true answer to a list, but tell no lie about the neighbour.
+
+    Items of the tenant change, others come in between, the page's own fields change, or the
+    bytes are torn so that they are no JSON at all.
+    """
+    rng = random.Random(of_seed)  # noqa: S311 - no secret
+    (made,) = [made for _, each, made in _LISTS if each == path]
+    items = [
+        item if b"branch-b" in orjson.dumps(item) else hostile.mutated(rng, item)
+        for item in listed["items"]
+    ]
+    for _ in range(rng.randrange(3)):
+        stranger = hostile.mutated(rng, rng.choice(made()))
+        if b"branch-b" not in orjson.dumps(stranger):
+            items.insert(rng.randrange(len(items) + 1), stranger)
+    listed = {**listed, "items": items}
+    match rng.randrange(8):
+        case 0:
+            listed["metadata"] = hostile.mutated(rng, listed["metadata"])
+        case 1:
+            listed["kind"] = hostile.value(rng)
+        case 2:
+            listed["items"] = rng.choice(("x", 7, True, {"a": 1}))
+        case 3:
+            return hostile.unreadable(rng, hostile.encoded(listed))
+    return hostile.encoded(listed)
+
+
 _TENANTS = "edge-v-branch-a"
 _MANIFESTS = samples.manifests()
 _LIVE = [
@@ -278,6 +326,7 @@ SERVED_WAYS: dict[str, ServedWay] = {
         ServedWay("served-edited-objects", _edited),
         ServedWay("served-leases", _lease),
         ServedWay("served-discovery", _discovery),
+        ServedWay("served-lists", _list),
     )
 }
 """The ways in that take a running service, by name."""
@@ -295,6 +344,7 @@ async def endure(batch: Sequence[Told]) -> None:
 async def tell(here: Field, batch: Sequence[Told]) -> None:
     """Tell all of a batch, and look who suffers. Raises SufferedError."""
     works: list[str] = []
+    lists: dict[tuple[FakeApiServer, str], list[int]] = {}
     for number, (how, what) in enumerate(batch):
         side, _, where = how.partition(" ")
         server = here.host if side == "host" else here.hub
@@ -308,9 +358,16 @@ async def tell(here: Field, batch: Sequence[Told]) -> None:
             here.hub.seed(objects.work(unknown, name=f"unknown-{number}"))
         elif where == "object":
             server.seed(what)
+        elif where.startswith("list "):
+            lists.setdefault((server, where.removeprefix("list ")), []).append(what)
         else:
             here.say(server, where, what)
     await here.neighbour_lives()
+    # A spoiled Cluster may end the tenant, and nobody lists its Works then.
+    of_clusters = lists.pop((here.hub, _CLUSTERS), [])
+    told = [_tell_lists(here, server, where, seeds) for (server, where), seeds in lists.items()]
+    await asyncio.gather(*told)
+    await _tell_lists(here, here.hub, _CLUSTERS, of_clusters)
     path = _WORKS.format(karmada.execution_namespace(TENANT))
 
     def silent() -> list[str]:
@@ -322,6 +379,21 @@ async def tell(here: Field, batch: Sequence[Told]) -> None:
         here.hub.remove(f"{path}/{name}")
     here.heal()
     await here.neighbour_lives()
+
+
+async def _tell_lists(here: Field, server: FakeApiServer, path: str, seeds: Sequence[int]) -> None:
+    """Let a collection be listed again, spoiled each time, and look who suffers."""
+    for of_seed in seeds:
+        told = asyncio.Event()
+
+        def spoil(listed: Object, told: asyncio.Event = told, of_seed: int = of_seed) -> bytes:
+            told.set()
+            return spoiled_list(listed, path, of_seed)
+
+        server.spoil_list(path, spoil)
+        server.watch_error(410, "Expired")
+        await here.until(told.is_set, f"{path} is not listed again")
+        await here.neighbour_lives()
 
 
 async def culprit(batch: Sequence[Told], run: Callable[[Sequence[Told]], Awaitable[None]]) -> Told:
