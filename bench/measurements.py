@@ -60,6 +60,10 @@ class Bench:
         """Create the namespace on the hub; Karmada's own Works bring it to the hosts."""
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": works.NAMESPACE}}
         await self._hub.create("/api/v1/namespaces", namespace)
+        await self.wait_namespace(clusters)
+
+    async def wait_namespace(self, clusters: Iterable[str]) -> None:
+        """Wait until the namespace is on the hosts of these clusters."""
         for cluster in clusters:
             while not await self._has_namespace(cluster):  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(0.2)

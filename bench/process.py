@@ -48,6 +48,10 @@ class AgentProcess:
         pss = sum(_field(Path(f"/proc/{pid}/smaps_rollup"), "Pss") for pid in pids)
         return Memory(rss, pss)
 
+    def peak_rss_kb(self) -> int:
+        """Return the most that was ever held, in kB."""
+        return sum(_field(Path(f"/proc/{pid}/status"), "VmHWM") for pid in self._pids())
+
     def _pids(self) -> list[int]:
         self.check()
         found = [self._process.pid]

@@ -67,6 +67,32 @@ def table(results: Results) -> str:
     return "\n".join(lines)
 
 
+def neighbours(results: Results) -> str:
+    """Return the Markdown table of what a neighbour feels; ratio = to when all is quiet."""
+    found = results.neighbour
+    quiet = median(found.quiet_ms)
+    lines = [
+        "| a ConfigMap Work of the neighbour -> Applied | p50, ms | p90, ms | ratio | expected |"
+    ]
+    lines.append("|---|---:|---:|---:|---|")
+    for what, times, expected in (
+        ("all is quiet", found.quiet_ms, ""),
+        ("200 Works hang in a silent webhook", found.beside_silent_ms, "<= 2"),
+        ("200 Works of an unknown kind", found.beside_unknown_ms, "<= 2"),
+    ):
+        p50, p90 = median(times), percentile_90(times)
+        lines.append(f"| {what} | {p50:.1f} | {p90:.1f} | {p50 / quiet:.2f} | {expected} |")
+    lines += ["", "| the same agent holds, RSS, MB | |", "|---|---:|"]
+    for what, rss_kb in (
+        ("before 120 Works of 1 MB", found.before_large.rss_kb),
+        ("with them; those over the bound of bytes are refused", found.with_large.rss_kb),
+        ("started again, at rest", found.after_restart.rss_kb),
+        ("started again, at most", found.restart_peak_kb),
+    ):
+        lines.append(f"| {what} | {rss_kb / 1024:.1f} |")
+    return "\n".join(lines)
+
+
 def notes(results: Results) -> str:
     """Return what one must know of machine and versions to read the table."""
     return "\n".join(f"{key}: {value}" for key, value in results.machine.items())

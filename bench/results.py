@@ -64,6 +64,22 @@ class FleetResults:
 
 
 @dataclass(slots=True)
+class NeighbourResults:
+    """Our agent with two virtual clusters, of which one gives trouble; see bench/neighbours.py.
+
+    *_ms: until single Works of the other were applied.
+    """
+
+    quiet_ms: list[float] = field(default_factory=list)
+    beside_silent_ms: list[float] = field(default_factory=list)
+    beside_unknown_ms: list[float] = field(default_factory=list)
+    before_large: Memory = field(default_factory=lambda: Memory(0, 0))
+    with_large: Memory = field(default_factory=lambda: Memory(0, 0))
+    after_restart: Memory = field(default_factory=lambda: Memory(0, 0))
+    restart_peak_kb: int = 0
+
+
+@dataclass(slots=True)
 class Results:
     """A whole run."""
 
@@ -71,6 +87,7 @@ class Results:
     theirs: AgentResults = field(default_factory=AgentResults)
     ours: AgentResults = field(default_factory=AgentResults)
     fleet: FleetResults = field(default_factory=FleetResults)
+    neighbour: NeighbourResults = field(default_factory=NeighbourResults)
 
 
 def median(values: list[float]) -> float:

@@ -1,4 +1,4 @@
-"""One run: both agents with one cluster in turns, then ours with many."""
+"""One run: both agents with one cluster in turns, ours with many, then two as neighbours."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from bench import works
+from bench import neighbours, works
 from bench.lab import Lab
 from bench.measurements import Bench, Contestant, idle_cpu_percent, memory, wait_quiet
 from bench.report import revision
@@ -61,6 +61,8 @@ async def run(lab: Lab, plan: Plan) -> Results:
             ]
             await _one_cluster(plan, bench, contestants)
         await _many_clusters(lab, plan, bench, results)
+        _say("a neighbour that gives trouble")
+        await neighbours.measure(lab, bench, servers.hub, plan.singles, results.neighbour)
         for watch in watches:
             watch.cancel()
     return results
@@ -137,6 +139,11 @@ def _watch(
     for cluster, host, namespace in (
         (THEIR_CLUSTER, servers.host, works.NAMESPACE),
         (OUR_CLUSTER, servers.host2, f"{works.NAMESPACE}-v-{OUR_CLUSTER}"),
+        (
+            neighbours.NEIGHBOUR,
+            servers.host2,
+            f"{works.NAMESPACE}-v-{neighbours.NEIGHBOUR}",
+        ),
     ):
         for resources in ("/api/v1", "configmaps"), ("/apis/apps/v1", "deployments"):
             path = f"{resources[0]}/namespaces/{namespace}/{resources[1]}"

@@ -12,9 +12,20 @@ NAMESPACE = "bench"
 """The namespace of all objects, as the hub knows it."""
 
 
-def config_map(name: str) -> Object:
-    """Return a small ConfigMap."""
-    return _manifest("v1", "ConfigMap", name, data={"key": "value"})
+def config_map(name: str, text: str = "value") -> Object:
+    """Return a ConfigMap; a small one unless told."""
+    return _manifest("v1", "ConfigMap", name, data={"key": text})
+
+
+def service(name: str) -> Object:
+    """Return a Service without an address."""
+    spec = {"clusterIP": "None", "selector": {"app": name}}
+    return _manifest("v1", "Service", name, spec=spec)
+
+
+def widget(name: str) -> Object:
+    """Return an object of a kind that no server serves."""
+    return _manifest("bench.example/v1", "Widget", name)
 
 
 def deployment(name: str) -> Object:
