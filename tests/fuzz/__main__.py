@@ -11,7 +11,13 @@ from tests.fuzz.served_ways import SERVED_WAYS
 from tests.fuzz.ways import WAYS
 
 _ALL = (*WAYS, *SERVED_WAYS)
-_SLOWER = {"settings": 8, "kubeconfig": 8, "host-objects": 4, "served-works": 16, "served-lists": 100}
+_SLOWER = {
+    "settings": 8,
+    "kubeconfig": 8,
+    "host-objects": 4,
+    "served-works": 16,
+    "served-lists": 100,
+}
 """A way that takes so many times as long gets so many times fewer inputs."""
 
 _EXAMPLES = """examples:

@@ -1,4 +1,4 @@
-"""Good inputs of each way in, which the fuzzer then spoils."""
+"""Good inputs of each way in, which the fuzzer then spoils: made ones, and recorded ones."""
 
 import copy
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ import yaml
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
+from tests.fuzz.record import recorded
 from tests.unit.translation.cases import CASES
 
 SETTINGS = Path(__file__).parent / "settings.yaml"
@@ -71,7 +72,7 @@ def host_objects() -> list[Object]:
             metadata["namespace"] = f"{metadata['namespace']}-v-branch-a"
         live["status"] = _status()
         found.append(live)
-    return found
+    return [*found, *recorded("deployments"), *recorded("rolebindings")]
 
 
 def _status() -> Object:
@@ -97,7 +98,7 @@ def nodes() -> list[Object]:
     node = objects.node("node-1", {"branch": "a"})
     node["metadata"] |= {"uid": "uid-1", "resourceVersion": "7", "annotations": {"a": "b"}}
     node["spec"] = {"taints": [{"key": "edge", "value": "true", "effect": "NoExecute"}]}
-    return [node]
+    return [node, *recorded("nodes")[:2]]
 
 
 def pods() -> list[Object]:
@@ -107,7 +108,7 @@ def pods() -> list[Object]:
     running = objects.pod(
         "running", "edge-v-branch-a", "node-1", initContainers=init, overhead={"cpu": "10m"}
     )
-    return [waiting, running]
+    return [waiting, running, *recorded("pods")]
 
 
 def namespaces() -> list[Object]:
@@ -119,7 +120,8 @@ def namespaces() -> list[Object]:
         domain.POD_SECURITY_ANNOTATION: "baseline",
     }
     claimed = objects.claimed(annotations=annotations, uid="uid-1", resourceVersion="7")
-    return [claimed, objects.claimed("branch-b"), objects.namespace("plain")]
+    made = [claimed, objects.claimed("branch-b"), objects.namespace("plain")]
+    return [*made, *recorded("namespaces")]
 
 
 def works() -> list[Object]:
@@ -136,7 +138,8 @@ def works() -> list[Object]:
     }
     many = objects.work(objects.config_map(), objects.deployment(), name="many")
     told = {**objects.work(objects.config_map(), name="told"), "status": status}
-    return [objects.work(objects.namespace_manifest(), name="edge-1"), many, told]
+    one = objects.work(objects.namespace_manifest(), name="edge-1")
+    return [one, many, told, *recorded("works")]
 
 
 def clusters() -> list[Object]:
@@ -155,7 +158,7 @@ def clusters() -> list[Object]:
     enablements = [{"groupVersion": "v1", "resources": [{"name": "pods", "kind": "Pod"}]}]
     cluster["status"] |= {"apiEnablements": enablements, "remedyActions": ["TrafficControl"]}
     cluster["metadata"] |= {"uid": "uid-1", "resourceVersion": "7", "labels": {"a": "b"}}
-    return [cluster]
+    return [cluster, *recorded("clusters")]
 
 
 def leases() -> list[Object]:
