@@ -36,6 +36,7 @@ from karmada_vc_agent.fleet.works import (
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError
+from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, key_of, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status import work_conditions
@@ -355,12 +356,22 @@ class ExecutionController:
         if whole is None or not _is_same(whole, work):
             return None
         whole["metadata"].pop("managedFields", None)
-        kept = dict(whole)
-        self._o.bounds.note(kept)
-        store = self._o.works.store_of_namespace(metadata["namespace"])
-        if store is not None:
-            store.complete(kept)
+        self._keep(dict(whole), Store.complete)
         return whole
+
+    def _keep(self, work: Object, put: Callable[[Store[Object], Object], None]) -> None:
+        """Store what the hub answered of a Work, within the bounds; not of one gone by now."""
+        namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
+        store = self._o.works.store_of_namespace(namespace)
+        if store is None:
+            return
+        self._o.bounds.note(work)  # before it is stored: it may be trimmed
+        put(store, work)
+        stored = store.get(namespace, name)
+        if stored is None:
+            self._o.bounds.gone(work)
+        elif stored is not work:
+            self._o.bounds.note(stored)
 
     async def _refuse(self, vc: VirtualCluster, work: Object, refusal: Refusal) -> None:
         """Say of a Work that is over a bound that it is not carried out; what it made stays."""
@@ -435,10 +446,7 @@ class ExecutionController:
 
     def _observe(self, work: Object) -> None:
         work["metadata"].pop("managedFields", None)
-        self._o.bounds.note(work)
-        store = self._o.works.store_of_namespace(work["metadata"]["namespace"])
-        if store is not None:
-            store.observe(work)
+        self._keep(work, Store.observe)
 
 
 def _is_recreation(result: Applied | Failure) -> bool:

@@ -87,14 +87,32 @@ class WorkBounds:
 
     def gone(self, work: Object) -> None:
         """Forget a Work that is no longer there."""
-        key = cluster, name = key_of_work(work)
+        self._gone(key_of_work(work), uid_of(work))
+
+    def _gone(self, key: WorkKey, uid: str) -> None:
+        cluster, name = key
         line = self._lines.get(cluster)
         if line is None:
             return
-        changed = line.remove(name, uid_of(work))
-        if self._whole.get(key) is not None and uid_of(self._whole[key]) == uid_of(work):
+        changed = line.remove(name, uid)
+        if self._whole.get(key) is not None and uid_of(self._whole[key]) == uid:
             del self._whole[key]
         self._moved(cluster, line, changed)
+
+    def listed(self, works: Iterable[Object], cluster: str = "") -> None:
+        """Take all Works there are, as they are stored, of a virtual cluster or of all.
+
+        What else stands in a line is gone: a list that started over, since it grew too old
+        between two pages, had Works that nobody tells the deletion of.
+        """
+        stored = {(key_of_work(work), uid_of(work)): work for work in works}
+        for each in [cluster] if cluster else list(self._lines):
+            line = self._lines.get(each)
+            for name, uid in line.works() if line is not None else ():
+                if ((each, name), uid) not in stored:
+                    self._gone((each, name), uid)
+        for work in stored.values():
+            self.note(work)
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget the Works of a Cluster that is gone."""

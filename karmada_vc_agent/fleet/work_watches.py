@@ -79,13 +79,13 @@ class WorkWatches:
                         self._bounds.forget_cluster(cluster)
 
     def _start_one(self, group: asyncio.TaskGroup, cluster: str) -> None:
-        store = self._new_store()
+        store = self._new_store(cluster)
         self._stores[cluster] = store
         self._watch(group, cluster, store)
 
     def _start_wide(self, group: asyncio.TaskGroup) -> None:
         if "" not in self._running:
-            self._stores[""] = self._new_store()
+            self._stores[""] = self._new_store("")
             self._watch(group, "", self._stores[""])
 
     def _watch(self, group: asyncio.TaskGroup, cluster: str, store: Store[Object]) -> None:
@@ -94,9 +94,12 @@ class WorkWatches:
         name = f"reflector {path}"
         self._running[cluster] = self._supervisor.start(group, "reflector", reflector.run, name)
 
-    def _new_store(self) -> Store[Object]:
+    def _new_store(self, cluster: str) -> Store[Object]:
         store: Store[Object] = Store(self._codec, {Works.NAMESPACE_INDEX: namespaces_used})
         store.add_handler(self._changed)
+        if self._bounds is not None:
+            bounds = self._bounds
+            store.on_replaced = lambda _: bounds.listed(store, cluster)
         return store
 
     def _changed(self, old: Object | None, new: Object | None) -> None:

@@ -152,6 +152,10 @@ class BoundedWorks:
         """Return how many Works there are, in or not."""
         return len(self._entries)
 
+    def works(self) -> list[tuple[str, str]]:
+        """Return name and uid of each Work, in or not."""
+        return [(name, entry.uid) for name, entry in self._entries.items()]
+
     def measured(self, name: str, uid: str, generation: int) -> Measure | None:
         """Return the measure of a Work, if it is known of just this one."""
         entry = self._entries.get(name)

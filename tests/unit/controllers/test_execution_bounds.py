@@ -1,12 +1,14 @@
 """Works over a bound: refused, told, and carried out when there is room."""
 
+from contextlib import suppress
 from typing import Any
 
+import orjson
 import pytest
 
 from karmada_vc_agent.fleet.work_bounds import WorkBounds, WorkCodec
 from karmada_vc_agent.fleet.works import is_trimmed
-from karmada_vc_agent.kube.errors import ConflictError
+from karmada_vc_agent.kube.errors import ConflictError, KubeError
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
@@ -196,3 +198,34 @@ async def test_work_that_shrank_while_it_was_refused_is_carried_out() -> None:
         assert made.applied("large")[0] == "True"
         assert world.host.find(f"{CONFIG_MAPS}/a") is not None
         assert list(world.execution.refusals()) == []
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_work_that_is_gone_when_the_answer_about_it_comes_takes_no_place(
+    *, is_over: bool
+) -> None:
+    """Be it the answer to its status, or the Work read again, as one that is out is."""
+    async with bounded(works=1) as world:
+        made = Bounded(world)
+        if is_over:
+            seed(world, "oldest", config_map("oldest"), created=0)
+        seed(world, "old", config_map("old"), created=1)
+        made.look()
+        path = f"{WORKS}/old" if is_over else f"{WORKS}/old/status"
+        answer = orjson.dumps(world.hub.live(f"{WORKS}/old"))
+
+        def remove() -> None:
+            world.hub.remove(f"{WORKS}/old")
+            if is_over:
+                world.hub.remove(f"{WORKS}/oldest")
+            made.look()
+
+        world.hub.before("GET" if is_over else "PUT", path, remove)
+        world.hub.answer(answer, path=path)
+        with suppress(KubeError):  # there is nothing left to write to
+            await made.reconcile("old")
+        seed(world, "young", config_map("young"), created=2)
+        made.look()
+        young = world.works.get("branch-a", "young")
+        assert young is not None
+        assert made.bounds.refusal(young) is None

@@ -9,8 +9,9 @@ import orjson
 import pytest
 
 from karmada_vc_agent.fleet.work_bounds import NAMESPACES_KEPT, WorkBounds
-from karmada_vc_agent.fleet.work_watches import WorkWatches
-from karmada_vc_agent.fleet.works import WorkKey, is_trimmed
+from karmada_vc_agent.fleet.work_watches import ALL_WORKS_PATH, WorkWatches
+from karmada_vc_agent.fleet.works import WorkKey, is_trimmed, work_path
+from karmada_vc_agent.kube.listing import FIRST_PAGE
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
@@ -157,3 +158,38 @@ async def test_works_of_odd_shape_are_counted(hub: FakeApiServer, odd: Any) -> N
     hub.seed(made, work("later", config_map("c"), created=60))
     async with watching(hub, works=1) as watched:
         assert len(watched.out()) == 1
+
+
+@pytest.mark.parametrize("cluster_wide", [False, True])
+async def test_what_only_a_list_that_started_over_had_takes_no_place(
+    hub: FakeApiServer, *, cluster_wide: bool
+) -> None:
+    numbers = range(FIRST_PAGE + 10)
+    for n in numbers:
+        hub.seed(work(f"w-{n:02}", config_map("c"), created=n))
+
+    def start_over() -> None:
+        for n in range(20):
+            hub.remove(work_path("karmada-es-branch-a", f"w-{n:02}"))
+        hub.storage.compact()
+
+    path = ALL_WORKS_PATH if cluster_wide else work_path("karmada-es-branch-a")
+    hub.before("GET", path, lambda: hub.before("GET", path, start_over))
+    async with watching(hub, cluster_wide=cluster_wide, works=len(numbers) - 20) as made:
+        assert len(made.watches.works.names("branch-a")) == len(numbers) - 20
+        assert [r for r in hub.asked("GET", path) if "continue" in r.query], "it came in pages"
+        assert made.out() == []
+        assert list(made.bounds.met()) == []
+
+
+async def test_what_is_trimmed_later_is_what_the_store_holds(hub: FakeApiServer) -> None:
+    hub.seed(work("young", config_map("c", MIB), created=9))
+    async with watching(hub, works=1) as made:
+        hub.storage.compact()
+        hub.watch_error(410, "Expired")  # a list decodes it once more, and the store keeps its own
+        await asyncio.sleep(1.0)
+        assert made.bytes_kept() > MIB
+        hub.seed(work("old", config_map("c"), created=1))
+        await asyncio.sleep(1.0)
+        assert made.out() == ["young"]
+        assert made.bytes_kept() < 200_000
