@@ -59,6 +59,6 @@ def test_what_cannot_be_written_has_no_size(levels: int) -> None:
 
 
 def test_many_neighbours_are_not_deep() -> None:
-    value = [{"a": []}] * 500
+    value: list[Any] = [{"a": []}] * 500
     assert may_be_deeper_than(WRITABLE_LEVELS, orjson.dumps(value))
     assert size_of(value, 3) == len(orjson.dumps(value))
