@@ -10,7 +10,7 @@ import asyncio
 import heapq
 import itertools
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
@@ -64,7 +64,7 @@ class WorkQueue(Generic[K]):
         self._delayed: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
         self._numbers = itertools.count()
-        self._wakeup = asyncio.Event()
+        self._takers: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.Handle | None = None
         self._timer_due = 0.0
         self._closed = False
@@ -78,7 +78,8 @@ class WorkQueue(Generic[K]):
     def close(self) -> None:
         """Give out no more keys, so that workers end after the one they are at."""
         self._closed = True
-        self._wakeup.set()
+        while self._takers:
+            self._wake_one()
 
     def __len__(self) -> int:
         """Return how many keys are ready."""
@@ -103,11 +104,13 @@ class WorkQueue(Generic[K]):
         if key in self._working:
             self._again.add(key)
             return
-        keys = self._ready.setdefault(self._group_of(key), OrderedDict())
+        group = self._group_of(key)
+        keys = self._ready.setdefault(group, OrderedDict())
         if key not in keys:
             keys[key] = self._clock()
             self.instrument.added()
-        self._wakeup.set()
+            if self._may_have_another(group):
+                self._wake_one()
 
     def add_after(self, key: K, delay_s: float) -> None:
         """Queue a key later; of several delays of one key the shortest counts."""
@@ -177,21 +180,38 @@ class WorkQueue(Generic[K]):
         """Wait for the next key; `done` must follow. Raises QueueClosedError."""
         while True:
             if self._closed:
-                self._wakeup.set()
                 raise QueueClosedError
             self._promote_due()
             group = self._next_group()
             if group is not None:
                 return self._take_of(group)
-            self._wakeup.clear()
-            await self._wakeup.wait()
+            await self._woken()
+
+    async def _woken(self) -> None:
+        """Wait for what one more taker may have; who comes meanwhile may take that, too."""
+        taker = asyncio.get_running_loop().create_future()
+        self._takers.append(taker)
+        try:
+            await taker
+        except asyncio.CancelledError:
+            if taker.done() and not taker.cancelled():
+                self._wake_one()  # in place of the one that was woken and ends
+            raise
+
+    def _wake_one(self) -> None:
+        """Wake who waits longest: the others would find nothing, and there are many."""
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return
 
     def _next_group(self) -> Hashable | None:
         """Return whose turn it is: who waits longest of those that may have another worker."""
-        if not self.at_once:
-            return next(iter(self._ready), None)
-        working = self._working_of
-        return next((group for group in self._ready if working[group] < self.at_once), None)
+        return next(filter(self._may_have_another, self._ready), None)
+
+    def _may_have_another(self, group: Hashable) -> bool:
+        return not self.at_once or self._working_of[group] < self.at_once
 
     def _take_of(self, group: Hashable) -> K:
         keys = self._ready[group]
@@ -216,7 +236,7 @@ class WorkQueue(Generic[K]):
             if not self._working_of[group]:
                 del self._working_of[group]
             if group in self._ready:
-                self._wakeup.set()  # it may have had all the workers it may have
+                self._wake_one()  # it may have had all the workers it may have
         if key in self._again:
             self._again.discard(key)
             self.add(key)

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -92,6 +93,66 @@ async def test_several_takers_get_a_key_each() -> None:
     for key in ("a", "b", "c"):
         queue.add(key)
     assert sorted(await asyncio.gather(*takers)) == ["a", "b", "c"]
+
+
+async def test_key_wakes_one_taker_and_leaves_the_others_asleep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue = new_queue()
+    takers = [asyncio.ensure_future(queue.take()) for _ in range(5)]
+    await let_others_run()
+    look = Mock(wraps=queue._next_group)
+    monkeypatch.setattr(queue, "_next_group", look)
+    for key in ("a", "a", "b"):
+        queue.add(key)
+    await let_others_run()
+    assert [taker.done() for taker in takers] == [True, True, False, False, False]
+    assert look.call_count == 2
+    queue.close()
+    assert len(await asyncio.gather(*takers, return_exceptions=True)) == 5
+
+
+async def test_taker_that_ends_as_it_is_woken_hands_the_key_to_another() -> None:
+    queue = new_queue()
+    takers = [asyncio.ensure_future(queue.take()) for _ in range(2)]
+    await let_others_run()
+    queue.add("a")
+    takers[0].cancel()
+    assert await takers[1] == "a"
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(0, 2),
+    st.lists(st.tuples(st.sampled_from(("a1", "a2", "a3", "b1", "b2")), st.integers(0, 3))),
+)
+def test_every_key_is_worked_on_however_many_workers_sleep(
+    workers: int, at_once: int, added: list[tuple[str, int]]
+) -> None:
+    async def run() -> set[str]:
+        queue: WorkQueue[str] = WorkQueue(lambda key: key[0], at_once=at_once)
+        worked: set[str] = set()
+
+        async def work() -> None:
+            while True:
+                key = await queue.take()
+                await asyncio.sleep(len(worked) % 3)
+                worked.add(key)
+                queue.done(key)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work()) for _ in range(workers)]
+            for key, pause_s in added:
+                worked.discard(key)
+                queue.add(key)
+                await asyncio.sleep(pause_s)
+            await asyncio.sleep(100.0)
+            for task in tasks:
+                task.cancel()
+        return worked
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        assert runner.run(run()) == {key for key, _ in added}
 
 
 async def test_delayed_key_comes_when_its_time_has_come() -> None:
