@@ -77,12 +77,15 @@ class HubClusters:
     def ours(self, name: str) -> Object | None:
         """Return the Cluster of a virtual cluster, or None where it is absent or another's."""
         cluster = self._of_this_host(name)
-        return None if cluster is None or self.other_agent(name) else cluster
+        return None if cluster is None or self._other_agent(cluster) else cluster
 
     def other_agent(self, name: str) -> str | None:
         """Return the other agent of this host that serves a virtual cluster, if one does."""
-        found = agent_of(self._of_this_host(name))
-        return found if found and self.agent and found != self.agent else None
+        return self._other_agent(self._of_this_host(name))
+
+    def _other_agent(self, cluster: Object | None) -> str | None:
+        found = agent_of(cluster) if self.agent else ""
+        return found if found and found != self.agent else None
 
     def _of_this_host(self, name: str) -> Object | None:
         cluster = self.store.get("", name)

@@ -66,6 +66,8 @@ class WorkBounds:
         One of a virtual cluster that is not served here is trimmed, too: nobody reads it.
         """
         key = cluster, name = key_of_work(work)
+        if self._whole.get(key) is work:
+            return  # taken as it was decoded, and in since
         vc = self._virtual_clusters.get(cluster)
         if vc is None:
             trim(work, Measure(0, 0, (), ()), 0)
