@@ -113,7 +113,7 @@ class ClusterLeaseController:
         self._on_skew(name, ahead_s)
         if ahead_s > SKEW_S:
             _log.warning(
-                "The clock of this machine is behind that of who renewed the Lease before; "
+                "The clock of this machine is behind that of the agent that held the Lease; "
                 "check its time service. The Lease goes on from where it was",
                 extra={"virtual_cluster": name, "behind_s": round(ahead_s, 1)},
             )

@@ -268,7 +268,7 @@ class ClusterStatusController:
         overlaps = self._host.membership.overlaps(name)
         if overlaps:
             node, other = overlaps[0]
-            more = f" (and {len(overlaps) - 1} more nodes)" if len(overlaps) > 1 else ""
+            more = f" (and {len(overlaps) - 1} more)" if len(overlaps) > 1 else ""
             message = f'node "{node}"{more} is also selected by virtual cluster "{other}"'
             return [_node_overlap("True", "NodesShared", message)]
         if find_condition(live.get("conditions"), NODE_OVERLAP):
@@ -341,7 +341,7 @@ _IN_DOUBT = Condition(
     status="False",
     reason="ClusterWentBackInTime",
     message="the API server of the cluster went back in time, as after a restore from a backup; "
-    "everything on it is looked at again",
+    "the agent looks at everything on it again",
 )
 """Damped like an outage: what is known of the host is of another time until then."""
 

@@ -149,7 +149,7 @@ def _reflector(
 
 def _warn_of_missing_right(group: str, resource: str, verbs: tuple[str, ...]) -> None:
     _log.warning(
-        "Going on without what the hub says about interpreting: it may not be read. "
-        "Add the rule to a ClusterRole of the agent on the hub",
+        "Serving without interpreter rules: the agent may not read them on the hub. "
+        "Run karmada-vc-agent join, or add the rule to its ClusterRole there",
         extra={"rule": str(Rule((group,), (resource,), verbs))},
     )

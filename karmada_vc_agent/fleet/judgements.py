@@ -95,7 +95,7 @@ class HubContact:
         name, what, since = late[0]
         reason = self._reasons.get((name, what))
         others = len({cluster for cluster, _, _ in late}) - 1
-        more = f" (and {others} more Clusters)" if others else ""
+        more = f" (and {others} more)" if others else ""
         seconds = round(self._clock() - since)
         because = f": {reason}" if reason else ""
         return f"the hub has accepted no {what} of Cluster {name}{more} for {seconds} s{because}"

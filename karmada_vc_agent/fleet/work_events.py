@@ -42,7 +42,7 @@ class WorkEvents:
 
     def bound_met(self, cluster: Object, text: str) -> None:
         """Say on a Cluster that it has more than it may have; the Works say which are out."""
-        text = f"{text}; what is over that is not applied"
+        text = f"{text}; the agent does not apply what exceeds it"
         self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
 
     def noticed(self, work: Object, notice: Notice) -> None:

@@ -249,7 +249,7 @@ class Service:
             async with asyncio.timeout(timeout_s):
                 await self._works.interpreter_rules.wait_answered()
         except TimeoutError:
-            _log.warning("Going on without the interpreter rules of the hub, which do not come")
+            _log.warning("Serving without the interpreter rules: the hub has not sent them yet")
 
     def _queue_first(self) -> None:
         """Queue what no change of anything would bring up."""

@@ -18,7 +18,7 @@ COMPLETE_API_ENABLEMENTS = "CompleteAPIEnablements"
 class ObservedStatus:
     """What one sync found out; None means that it is not reported.
 
-    conditions: CompleteAPIEnablements and the damped Ready, in this order.
+    conditions: CompleteAPIEnablements, the damped Ready, then our own.
     """
 
     kubernetes_version: str
@@ -131,8 +131,8 @@ def network_isolation(*, is_asked: bool) -> Condition:
             type=NETWORK_ISOLATION, status="False", reason="NotIsolated", message=message
         )
     message = (
-        "every namespace has NetworkPolicy vc-isolation; whether the network of the host enforces "
-        "it cannot be seen, and pods with hostNetwork escape it"
+        "every namespace has NetworkPolicy vc-isolation; the agent cannot see whether the network "
+        "of the host enforces it, and pods with hostNetwork escape it"
     )
     return Condition(
         type=NETWORK_ISOLATION, status="Unknown", reason="PolicyInPlace", message=message

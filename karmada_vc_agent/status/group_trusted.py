@@ -29,7 +29,7 @@ def group_trusted(
         text = f"{labels}, and a node may give itself {_quoted(open_keys)}; {advice}"
         return _trusted("False", "NodesLabelThemselves", f"{text} or {RESTRICTED_PREFIX} labels")
     if node_restriction is None:
-        text = f"{labels}; whether admission plugin NodeRestriction is on cannot be seen from here"
+        text = f"{labels}; the agent cannot see whether admission plugin NodeRestriction is on"
         return _trusted("Unknown", "NodeRestrictionNotKnown", text)
     if not node_restriction:
         text = f"{labels}, and admission plugin NodeRestriction is off; turn it on, or {advice}"

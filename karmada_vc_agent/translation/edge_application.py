@@ -104,11 +104,11 @@ def confine_scope(
             raise RefusedError(
                 Code.NODE_SCOPE_FORBIDDEN,
                 path,
-                f'targetNodeGroups "{name}" is not known',
+                f'targetNodeGroups "{name}" does not exist on the host',
                 str(name),
             )
         if not all(owns_node(node) for node in nodes):
-            detail = f'targetNodeGroups "{name}" reaches nodes outside'
+            detail = f'targetNodeGroups "{name}" has nodes outside the virtual cluster'
             raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail, str(name))
     for index, target in enumerate(_targets(obj, "targetNodeLabels")):
         path = f"{_SCOPE}.targetNodeLabels[{index}].labelSelector.matchLabels"
@@ -130,7 +130,7 @@ def _refuse_kind(manifest: Any, path: str, is_namespaced: IsNamespaced) -> None:
         raise RefusedError(Code.MANIFEST_INVALID, path, f"{path} is no object")
     scope = is_namespaced(gvk)
     if scope is None:
-        detail = f"kind {gvk.kind} is not served by the host, so that its scope is not known"
+        detail = f"the host does not serve kind {gvk.kind}, so nobody knows its scope"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))
     if is_edge_application(gvk) or kind_policy.is_cluster_scoped(gvk) or not scope:
         detail = f"kind {gvk.kind} is not allowed inside an EdgeApplication"

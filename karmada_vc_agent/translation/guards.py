@@ -76,7 +76,7 @@ def _findings(obj: Object, gvk: GroupVersionKind, facts: Facts) -> Iterator[Find
     for check in (*_BY_KIND.get((gvk.group, gvk.kind), ()), *_OF_ALL):
         yield from check(obj, facts)
     if has_rights_of_its_own(gvk.group, gvk.kind):
-        problem = f"kind {gvk.kind} is carried out by a controller with rights of its own"
+        problem = f"a controller with rights of its own carries out kind {gvk.kind}"
         guard = Guard.CONTROLLER_KINDS
         yield Finding(Code.KIND_FORBIDDEN, "kind", problem, guard, NoticeCode.CONTROLLER_RIGHTS)
 
@@ -101,10 +101,10 @@ def _volume(obj: Object, _facts: Facts) -> Iterator[Finding]:
     path = "spec.persistentVolumeReclaimPolicy"
     reclaim = spec.get("persistentVolumeReclaimPolicy")
     if reclaim == "Recycle":
-        problem = f'{path} "Recycle" deletes by a pod that runs on any node; set Retain'
+        problem = f'{path} "Recycle" empties the volume by a pod on any node; set Retain'
         yield Finding(forbidden, path, problem)
     if reclaim == "Delete" and spec.get("hostPath"):
-        problem = f'{path} "Delete" of a hostPath deletes on the machine of the host; set Retain'
+        problem = f'{path} "Delete" of a hostPath deletes files of the control plane; set Retain'
         yield Finding(forbidden, path, problem)
     if not (dig(spec, "claimRef", "name") and dig(spec, "claimRef", "namespace")):
         problem = (
@@ -186,7 +186,7 @@ def _endpoints(obj: Object, facts: Facts) -> Iterator[Finding]:
         for path, address in values_at(obj, where):
             code, guard = Code.ADDRESS_FORBIDDEN, Guard.FOREIGN_ENDPOINTS
             if facts.is_of_host(str(address)):
-                problem = f'{path} "{address}" is that of a node or pod outside'
+                problem = f'{path} "{address}" is of a node, pod or Service of others'
                 yield Finding(code, path, problem, Guard.HOST_ENDPOINTS)
             problem = f'{path} "{address}" is not known to be of the virtual cluster'
             yield Finding(code, path, problem, guard)

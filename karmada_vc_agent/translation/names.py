@@ -175,7 +175,10 @@ class Names:
             return self.claims[virtual]
         host = host_namespace(self.template, virtual, self.cluster)
         if host in self.claims.values():
-            detail = f'the place of namespace "{namespace}" is taken by another namespace'
+            detail = (
+                f'namespace "{namespace}" would lie where another namespace of the virtual '
+                "cluster lies already; give it another name"
+            )
             raise RefusedError(Code.NAMESPACE_CLAIM_CONFLICT, "", detail)
         return host
 

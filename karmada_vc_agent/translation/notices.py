@@ -78,7 +78,7 @@ def rules_cut(obj: Object, gvk: GroupVersionKind, *, is_strict: bool = False) ->
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
         cut = list(rbac_rules.beyond(rule, is_strict=is_strict))
         if cut:
-            detail = f"rules[{index}] may not have {'; '.join(cut)}, which is left out"
+            detail = f"rules[{index}] loses what a virtual cluster may not grant: {'; '.join(cut)}"
             yield Notice(NoticeCode.RULE_CUT, detail)
 
 

@@ -107,7 +107,8 @@ def allowed_rules(
     verbs = _texts(rule, "verbs", path)
     for verb in verbs:
         if verb in _FORBIDDEN_VERBS:
-            raise RefusedError(Code.RULE_FORBIDDEN, f"{path}.verbs", f'verb "{verb}"')
+            detail = f'{path}.verbs has "{verb}", which no role of a virtual cluster may grant'
+            raise RefusedError(Code.RULE_FORBIDDEN, f"{path}.verbs", detail)
     resources = _texts(rule, "resources", path)
     groups = _texts(rule, "apiGroups", path)
     on_namespaces = [each for each in resources if each.split("/")[0] == _NAMESPACES]
@@ -182,7 +183,7 @@ def _known(admin: Iterable[Object], path: str) -> _Known:
         for group in rule["apiGroups"]:
             known[group].update(dict.fromkeys(rule["resources"], rule["verbs"]))
     if not known:
-        detail = f'{path}: "{WILDCARD}" cannot be written out before the host said what it serves'
+        detail = f'{path}: the agent does not know yet what "{WILDCARD}" stands for on the host'
         raise RefusedError(Code.RULE_FORBIDDEN, path, detail)
     return known
 

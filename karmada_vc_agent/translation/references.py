@@ -93,7 +93,7 @@ def _name(way: Rewriter, value: Any, _path: str) -> Any:
 
 def _pattern(way: Rewriter, value: Any, path: str) -> Any:
     if way.direction.to_host and _is_name(value) and any(m in value for m in _GLOB_MARKS):
-        detail = f'{path} is "{value}"; list the namespaces, patterns reach beyond'
+        detail = f'{path} is "{value}"; name each namespace, for a pattern reaches others'
         raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
     return _namespace(way, value, path)
 

@@ -47,7 +47,7 @@ def confine(
     else:
         return
     if dropped:
-        detail = f"labels and annotations {', '.join(dropped)} are left out; {hint}"
+        detail = f"dropped {', '.join(dropped)}; {hint}"
         yield Notice(NoticeCode.METADATA_DROPPED, detail)
 
 

@@ -76,7 +76,7 @@ async def test_lease_that_is_renewed_does_not_hide_a_status_that_is_refused(
     for name in ("branch-a", "branch-b", "branch-c"):
         contact.accepted(name, LEASE)
     contact.accepted("branch-c", STATUS)
-    expected = "the hub has accepted no status of Cluster branch-a (and 1 more Clusters) for 41 s"
+    expected = "the hub has accepted no status of Cluster branch-a (and 1 more) for 41 s"
     assert contact.trouble() == expected
     assert contact.is_accepted("branch-c")
 
