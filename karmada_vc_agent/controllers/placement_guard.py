@@ -38,12 +38,8 @@ from karmada_vc_agent.status.placement_enforced import (
 )
 from karmada_vc_agent.status.rights_confined import rights_confined
 from karmada_vc_agent.translation import admission_policies as policies
-from karmada_vc_agent.translation.admission_guards import (
-    PROBED_NAMESPACE,
-    group_labels,
-    is_about_placement,
-    probe_foreign,
-)
+from karmada_vc_agent.translation.admission_confines import PROBED_NAMESPACE, probe_foreign
+from karmada_vc_agent.translation.admission_guards import group_labels, is_about_placement
 from karmada_vc_agent.translation.admission_objects import (
     GROUP,
     MUTATING,

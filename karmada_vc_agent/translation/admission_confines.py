@@ -1,0 +1,211 @@
+"""What the agent's own account may write: the policy `agent-confines`."""
+
+from karmada_vc_agent.model.domain import (
+    ADOPTED_ANNOTATION,
+    AGENT_LABEL,
+    ALLOW_ADOPTION_ANNOTATION,
+    CLUSTER_LABEL,
+    CREATED_BY_AGENT_ANNOTATION,
+    DOMAIN,
+    MEMBERSHIP_LABEL,
+    NAMESPACE_LABEL,
+    SHARED_LABEL,
+)
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.translation.admission_objects import (
+    PolicyOwner,
+    cel_list,
+    cel_text,
+    metadata_maps,
+    rule,
+)
+from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
+from karmada_vc_agent.translation.names import host_name
+from karmada_vc_agent.translation.rbac import VIRTUAL_CLUSTER_ADMIN
+
+PROBE_LABEL = f"{DOMAIN}/probe"
+PROBED_NAMESPACE = "kube-system"
+
+_RBAC_KEYS = "rbac.authorization.k8s.io/"
+
+
+def probe_foreign() -> Object:
+    """Return a merge patch of PROBED_NAMESPACE that `agent-confines` refuses to the agent."""
+    return {"metadata": {"labels": {PROBE_LABEL: "true"}}}
+
+
+def confines(owner: PolicyOwner) -> Object:
+    """Let the agent write what it owns by its marks, and nothing else.
+
+    Reviews of tokens and rights are questions, though they are asked by POST.
+    """
+    everything = rule("*", ("*/*",), ("*",), "*")
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [everything]},
+        "matchConditions": [
+            {
+                "name": "the-agent",
+                "expression": f"request.userInfo.username == {cel_text(owner.user)}",
+            },
+            {
+                "name": "no-question",
+                "expression": "!(request.resource.group in "
+                "['authentication.k8s.io', 'authorization.k8s.io'])",
+            },
+        ],
+        "variables": [*_request_variables(), *metadata_maps(), *_ownership_variables(owner)],
+        "validations": [
+            _only(owner, expression, may)
+            for expression, may in (
+                ("variables.sub == '' && request.operation != 'CONNECT'", "use no subresources"),
+                (_namespaced(owner), "write only in namespaces with its own claim"),
+                (_namespace(owner), "write only namespaces that it claims or may adopt"),
+                (_node(owner), f"change nothing of a Node but its label {MEMBERSHIP_LABEL}"),
+                (_cluster_scoped(), "write only cluster-scoped objects with its own marks"),
+                (_cluster_role(owner), "write no ClusterRole that reaches beyond namespaces"),
+            )
+        ],
+    }
+
+
+def _only(owner: PolicyOwner, expression: str, may: str) -> Object:
+    return {"expression": expression, "message": f"karmada-vc-agent {owner.agent} may {may}"}
+
+
+def _request_variables() -> list[Object]:
+    """Return variables kind (`<group>/<plural>`), sub, ns, name, dry; texts are never missing."""
+    optional = {"sub": "subResource", "ns": "namespace", "name": "name"}
+    return [
+        {
+            "name": "kind",
+            "expression": "request.resource.group + '/' + request.resource.resource",
+        },
+        *(
+            {"name": name, "expression": f"has(request.{field}) ? request.{field} : ''"}
+            for name, field in optional.items()
+        ),
+        {"name": "dry", "expression": "has(request.dryRun) && request.dryRun"},
+    ]
+
+
+def _ownership_variables(owner: PolicyOwner) -> list[Object]:
+    """Return variables old_claim, new_claim, old_mark, new_mark: whether the agent's are there."""
+    clusters = cel_list(owner.clusters)
+    variables = []
+    for age in ("old", "new"):
+        labels = f"variables.{age}_labels"
+        of_cluster = f"'{CLUSTER_LABEL}' in {labels} && {labels}['{CLUSTER_LABEL}'] in {clusters}"
+        claim = (
+            f"{of_cluster} && '{AGENT_LABEL}' in {labels}"
+            f" && {labels}['{AGENT_LABEL}'] == {cel_text(owner.agent)}"
+        )
+        variables += [
+            {"name": f"{age}_claim", "expression": claim},
+            {"name": f"{age}_mark", "expression": f"{of_cluster} || '{SHARED_LABEL}' in {labels}"},
+        ]
+    return variables
+
+
+def _namespaced(owner: PolicyOwner) -> str:
+    labels = "namespaceObject.metadata.labels"
+    claimed = (
+        f"namespaceObject != null && has({labels})"
+        f" && '{AGENT_LABEL}' in {labels}"
+        f" && {labels}['{AGENT_LABEL}'] == {cel_text(owner.agent)}"
+        f" && '{CLUSTER_LABEL}' in {labels}"
+        f" && {labels}['{CLUSTER_LABEL}'] in {cel_list(owner.clusters)}"
+    )
+    # Pods are tried there, never made: one would run with the agent's own account.
+    at_home = (
+        f"variables.ns == {cel_text(owner.namespace)} && (variables.kind != '/pods'"
+        " || variables.dry)"
+    )
+    single = (
+        "variables.ns + '/' + request.resource.resource + '/' + variables.name in "
+        f"{cel_list(owner.elsewhere)}"
+    )
+    return (
+        "variables.ns == '' || variables.kind == '/namespaces' || "
+        f"({claimed}) || ({at_home}) || ({single})"
+    )
+
+
+def _namespace(owner: PolicyOwner) -> str:
+    old, new = "variables.old_labels", "variables.new_labels"
+    marks = "variables.old_annotations"
+    probe = f"variables.dry && variables.name == {cel_text(owner.namespace)}"
+    deletable = (
+        f"variables.old_claim && '{CREATED_BY_AGENT_ANNOTATION}' in {marks}"
+        f" && !('{ADOPTED_ANNOTATION}' in {marks})"
+    )
+    kept = " && ".join(
+        f"'{key}' in {old} && '{key}' in {new} && {old}['{key}'] == {new}['{key}']"
+        for key in (CLUSTER_LABEL, NAMESPACE_LABEL)
+    )
+    freed = f"!('{CLUSTER_LABEL}' in {new}) && !('{AGENT_LABEL}' in {new})"
+    invited = (
+        f"!('{CLUSTER_LABEL}' in {old}) && '{ALLOW_ADOPTION_ANNOTATION}' in {marks}"
+        f" && variables.new_claim"
+        f" && {marks}['{ALLOW_ADOPTION_ANNOTATION}'] == {new}['{CLUSTER_LABEL}']"
+    )
+    updatable = f"variables.old_claim && (variables.new_claim && {kept} || {freed}) || ({invited})"
+    return (
+        f"variables.kind != '/namespaces' || ({probe}) || "
+        "(request.operation == 'CREATE' ? variables.new_claim : "
+        f"request.operation == 'DELETE' ? ({deletable}) : ({updatable}))"
+    )
+
+
+def _node(owner: PolicyOwner) -> str:
+    old, new, label = "variables.old_labels", "variables.new_labels", f"'{MEMBERSHIP_LABEL}'"
+    same_labels = (
+        f"{new}.all(k, k == {label} || k in {old} && {old}[k] == {new}[k])"
+        f" && {old}.all(k, k == {label} || k in {new})"
+    )
+    same_fields = " && ".join(
+        f"has(object.{path}) == has(oldObject.{path})"
+        f" && (!has(object.{path}) || object.{path} == oldObject.{path})"
+        for path in ("spec", "metadata.finalizers", "metadata.ownerReferences")
+    )
+    return (
+        "variables.kind != '/nodes' || request.operation == 'UPDATE'"
+        f" && variables.new_annotations == variables.old_annotations && {same_labels}"
+        f" && {same_fields} && (!({label} in {new})"
+        f" || {label} in {old} && {old}[{label}] == {new}[{label}]"
+        f" || {new}[{label}] in {cel_list(owner.clusters)})"
+    )
+
+
+def _cluster_scoped() -> str:
+    managed = "'app.kubernetes.io/managed-by' in variables.old_labels"
+    admin_role = (
+        f"variables.kind == '{_RBAC_KEYS}clusterroles' && variables.name == "
+        f"'{VIRTUAL_CLUSTER_ADMIN}' && (request.operation == 'CREATE'"
+        f" || request.operation == 'UPDATE' && {managed})"
+    )
+    return (
+        "variables.ns != '' || variables.kind in ['/namespaces', '/nodes'] || "
+        "(request.operation == 'CREATE' ? variables.new_mark : variables.old_mark)"
+        f" || ({admin_role})"
+    )
+
+
+def _cluster_role(owner: PolicyOwner) -> str:
+    """Nobody but RoleBindings in claimed namespaces can bind what the agent writes.
+
+    Karmada's own role to impersonate is kept bound to nobody (rewriting-rules 5.4).
+    """
+    kept = cel_list(host_name(IMPERSONATOR, cluster) for cluster in owner.clusters)
+    impersonator = f"variables.name in {kept} && r.verbs == ['impersonate']"
+    plain = (
+        "!has(r.nonResourceURLs) && r.verbs.all(v, "
+        "!(v in ['escalate', 'bind', 'impersonate', '*']))"
+        " && (!has(r.resources) || !('serviceaccounts/token' in r.resources))"
+    )
+    return (
+        f"variables.kind != '{_RBAC_KEYS}clusterroles' || request.operation == 'DELETE'"
+        " || !has(object.aggregationRule)"
+        f" && variables.new_labels.all(k, !k.startsWith('{_RBAC_KEYS}'))"
+        f" && (!has(object.rules) || object.rules.all(r, {plain} || {impersonator}))"
+    )

@@ -1,0 +1,237 @@
+"""What tenants may write in claimed namespaces: policies about what no translation sees."""
+
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.translation.admission_objects import (
+    PolicyOwner,
+    cel_list,
+    cel_text,
+    metadata_maps,
+    on,
+    rule,
+)
+from karmada_vc_agent.translation.guards import PROXY_CONFIG
+from karmada_vc_agent.translation.namespace_defaults import APPLY_AS_NAME
+from karmada_vc_agent.translation.references import (
+    OF_ALL_PROXIES,
+    PROXY_DOMAINS,
+    PROXY_REFERENCES,
+)
+
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_NO_ADMINISTRATOR = "!(has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups)"
+_SNIPPETS = ("/snippet", "/snippets", "-snippet", "-snippets")
+_WHOLE_NAME_LENGTH = 20
+"""Host names keep at least so much of a long name (names.py)."""
+
+
+def own_objects(owner: PolicyOwner) -> Object:
+    """Keep quotas, limits, NetworkPolicies and bindings of the agent from whoever has rights there.
+
+    Controllers of Kubernetes remove them with the namespace; an administrator may do all.
+    """
+    # Neither a name that the server makes up nor a deletion of many is in the request.
+    name = (
+        "(has(request.name) && request.name != '' ? request.name"
+        " : oldObject != null ? oldObject.metadata.name"
+        " : has(object.metadata.name) ? object.metadata.name : object.metadata.generateName)"
+    )
+    writes = ("CREATE", "UPDATE", "DELETE")
+    rules = [
+        rule("", ("resourcequotas", "resourcequotas/status", "limitranges"), writes),
+        rule("networking.k8s.io", ("networkpolicies",), writes),
+        rule("rbac.authorization.k8s.io", ("roles", "rolebindings"), writes),
+    ]
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": rules},
+        "matchConditions": [
+            {
+                "name": "an-object-of-the-agent",
+                "expression": f"{name}.startsWith('vc-') || {name} == '{APPLY_AS_NAME}'",
+            },
+            {
+                "name": "somebody-else",
+                "expression": _somebody_else(owner),
+            },
+        ],
+        "validations": [
+            {
+                "expression": "false",
+                "messageExpression": f"{name} + ' belongs to karmada-vc-agent "
+                f"{owner.agent}: it is changed through the settings of the agent'",
+            }
+        ],
+    }
+
+
+def _somebody_else(owner: PolicyOwner) -> str:
+    """Return whether neither the agent asks nor a part of Kubernetes, nor an administrator.
+
+    The API server itself counts what quotas hold.
+    """
+    user = "request.userInfo.username"
+    return (
+        f"{user} != {cel_text(owner.user)}"
+        f" && !{user}.startsWith('system:serviceaccount:kube-system:')"
+        f" && !({user} in ['system:kube-controller-manager', 'system:apiserver'])"
+        f" && {_NO_ADMINISTRATOR}"
+    )
+
+
+def shared_proxies(owner: PolicyOwner) -> Object:
+    """Hold what tenants write themselves to what their Works may; old values may stay."""
+    old, new = "variables.old_annotations", "variables.new_annotations"
+    unchanged = f"k in {old} && {old}[k] == {new}[k]"
+    writes_proxy = " || ".join(
+        (
+            *(f"k.endsWith('{end}')" for end in _SNIPPETS),
+            f"k.startsWith('{PROXY_CONFIG}')",
+        )
+    )
+    names_other = (
+        f"{cel_list(OF_ALL_PROXIES)}.exists(e, k.endsWith(e))"
+        f" || {cel_list(PROXY_DOMAINS)}.exists(d, k.startsWith(d))"
+        f" && {cel_list(PROXY_REFERENCES)}.exists(e, k.endsWith(e))"
+    )
+    own = f"!{new}[k].contains('/') || {new}[k].startsWith(request.namespace + '/')"
+    before = (
+        "oldObject != null && has(oldObject.spec) && has(oldObject.spec.externalIPs)"
+        " ? oldObject.spec.externalIPs : []"
+    )
+    is_service = "request.resource.resource == 'services'"
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                rule("", ("services",), ("CREATE", "UPDATE")),
+                rule("networking.k8s.io", ("ingresses",), ("CREATE", "UPDATE")),
+            ]
+        },
+        "matchConditions": [{"name": "somebody-else", "expression": _somebody_else(owner)}],
+        "variables": [*metadata_maps(), {"name": "before", "expression": before}],
+        "validations": [
+            {
+                "expression": f"!({is_service}) || !has(object.spec.externalIPs)"
+                " || object.spec.externalIPs.all(ip, ip in variables.before)",
+                "message": "spec.externalIPs would take that address from everybody on the host: "
+                "leave it out",
+            },
+            {
+                "expression": f"{is_service} || {new}.all(k, {unchanged} || !({writes_proxy}))",
+                "message": "an annotation writes the configuration of a proxy that all share: "
+                "leave it out",
+            },
+            {
+                "expression": f"{is_service}"
+                f" || {new}.all(k, {unchanged} || !({names_other}) || {own})",
+                "message": "an annotation names an object of another namespace: name one here",
+            },
+        ],
+    }
+
+
+def pod_binding(owner: PolicyOwner) -> Object:
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [rule("", ("pods/binding", "bindings"), ("CREATE",))]
+        },
+        "matchConditions": [_no_scheduler(owner)],
+        "validations": [
+            {
+                "expression": "false",
+                "message": "only a scheduler may bind pods here: "
+                "karmada-vc-agent join --scheduler names another one",
+            }
+        ],
+    }
+
+
+def volume_node(owner: PolicyOwner) -> Object:
+    key = f"'{_SELECTED_NODE}'"
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": on("", "persistentvolumeclaims", "CREATE", "UPDATE"),
+        "matchConditions": [_no_scheduler(owner)],
+        "variables": metadata_maps(),
+        "validations": [
+            {
+                "expression": f"!({key} in variables.new_annotations)"
+                f" || {key} in variables.old_annotations"
+                f" && variables.old_annotations[{key}] == variables.new_annotations[{key}]",
+                "message": f"only a scheduler may set annotation {_SELECTED_NODE}: leave it out",
+            }
+        ],
+    }
+
+
+def _no_scheduler(owner: PolicyOwner) -> Object:
+    return {
+        "name": "no-scheduler",
+        "expression": f"!(request.userInfo.username in {cel_list(owner.schedulers)})"
+        f" && {_NO_ADMINISTRATOR}",
+    }
+
+
+def pod_limits(owner: PolicyOwner) -> Object:
+    """One pod with anti-affinity to pods everywhere kept all others from its nodes."""
+    cluster = f"namespaceObject.metadata.labels['{CLUSTER_LABEL}']"
+    selector = "t.namespaceSelector"
+    selects_own = (
+        f"has({selector}.matchLabels) && '{CLUSTER_LABEL}' in {selector}.matchLabels"
+        f" && {selector}.matchLabels['{CLUSTER_LABEL}'] == variables.cluster"
+    )
+    names_own = f"n == request.namespace || {_is_of_cluster(owner)}"
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": on("", "pods", "CREATE"),
+        "variables": [
+            {"name": "cluster", "expression": cluster},
+            {"name": "terms", "expression": " + ".join(_affinity_terms())},
+        ],
+        "validations": [
+            {
+                "expression": "!has(object.spec.priorityClassName)"
+                " || !object.spec.priorityClassName.startsWith('system-')",
+                "message": "priorities system-* are the host's: "
+                "use another priorityClassName, or none",
+            },
+            {
+                "expression": "variables.terms.all(t,"
+                f" (!has(t.namespaces) || t.namespaces.all(n, {names_own}))"
+                f" && (!has({selector}) || {selects_own}))",
+                "messageExpression": "'pod affinity must stay inside the virtual cluster: leave "
+                f"namespaces and namespaceSelector out, or select the label {CLUSTER_LABEL}=' + "
+                "variables.cluster",
+            },
+        ],
+    }
+
+
+def _is_of_cluster(owner: PolicyOwner) -> str:
+    """Return whether the name `n` is that of a host namespace of the cluster (names.py)."""
+    separator, cluster = cel_text(owner.separator), "variables.cluster"
+    piece = (
+        f"({cluster}.size() > {_WHOLE_NAME_LENGTH}"
+        f" ? {cluster}.substring(0, {_WHOLE_NAME_LENGTH}) : {cluster})"
+    )
+    if owner.cluster_first:
+        whole = f"n.startsWith({cluster} + {separator})"
+        hashed = f"n.startsWith({piece})"
+    else:
+        whole = f"n.endsWith({separator} + {cluster})"
+        hashed = f"n.contains({separator} + {piece})"
+    return f"{whole} || n.contains('--') && {hashed}"
+
+
+def _affinity_terms() -> list[str]:
+    terms = []
+    for kind in ("podAffinity", "podAntiAffinity"):
+        for strength, each in (("required", "t"), ("preferred", "t.podAffinityTerm")):
+            there = "object.spec.affinity"
+            path = f"{there}.{kind}.{strength}DuringSchedulingIgnoredDuringExecution"
+            terms.append(
+                f"(has({there}) && has({there}.{kind}) && has({path}) ? {path}.map(t, {each}) : [])"
+            )
+    return terms
