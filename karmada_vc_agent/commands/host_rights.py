@@ -36,7 +36,6 @@ from karmada_vc_agent.translation.admission_objects import (
     owner_of,
 )
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
-from karmada_vc_agent.translation.names import NamespaceTemplate
 from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules
 
 _POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
@@ -223,7 +222,6 @@ def _owner(
     approvals: Approvals,
     known: PolicyOwner | None,
 ) -> PolicyOwner:
-    template = NamespaceTemplate.parse(config.namespace_template)
     owner = PolicyOwner(
         agent=install.agent,
         namespace=install.namespace,
@@ -233,8 +231,6 @@ def _owner(
             sorted({key for vc in config.virtual_clusters for key in group_labels(vc)})
         ),
         schedulers=approvals.schedulers or (SCHEDULER,),
-        separator=template.separator,
-        cluster_first=template.cluster_first,
         elsewhere=_elsewhere(install, config),
     )
     if known is None:

@@ -50,7 +50,7 @@ def guard_policies(owner: PolicyOwner) -> list[Object]:
         ("group-labels", _group_labels(owner), {}),
         ("own-objects", own_objects(owner), claimed),
         ("pod-binding", pod_binding(owner), claimed),
-        ("pod-limits", pod_limits(owner), claimed),
+        ("pod-limits", pod_limits(), claimed),
         ("shared-proxies", shared_proxies(owner), claimed),
         ("volume-node", volume_node(owner), claimed),
     )

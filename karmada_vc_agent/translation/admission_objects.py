@@ -25,9 +25,8 @@ class PolicyOwner:
     """Whose policies these are, and what they protect.
 
     user: the agent's name on the host. clusters: its virtual clusters. group_labels: keys of
-    Node labels that make its groups. schedulers: who may bind pods. separator: what stands
-    between the names in `namespaceTemplate`. elsewhere: single objects that it writes outside of
-    claimed namespaces and its own, as `<namespace>/<plural>/<name>`.
+    Node labels that make its groups. schedulers: who may bind pods. elsewhere: single objects
+    that it writes outside of claimed namespaces and its own, as `<namespace>/<plural>/<name>`.
     """
 
     agent: str
@@ -36,8 +35,6 @@ class PolicyOwner:
     clusters: tuple[str, ...] = ()
     group_labels: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = (SCHEDULER,)
-    separator: str = "-v-"
-    cluster_first: bool = False
     elsewhere: tuple[str, ...] = ()
 
     def name(self, policy: str) -> str:

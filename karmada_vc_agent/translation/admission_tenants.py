@@ -21,8 +21,6 @@ from karmada_vc_agent.translation.references import (
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _NO_ADMINISTRATOR = "!(has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups)"
 _SNIPPETS = ("/snippet", "/snippets", "-snippet", "-snippets")
-_WHOLE_NAME_LENGTH = 20
-"""Host names keep at least so much of a long name (names.py)."""
 
 
 def own_objects(owner: PolicyOwner) -> Object:
@@ -174,15 +172,17 @@ def _no_scheduler(owner: PolicyOwner) -> Object:
     }
 
 
-def pod_limits(owner: PolicyOwner) -> Object:
-    """One pod with anti-affinity to pods everywhere kept all others from its nodes."""
+def pod_limits() -> Object:
+    """One pod with anti-affinity to pods everywhere kept all others from its nodes.
+
+    Whose a namespace is, only its label says: names are cut and hashed, or adopted.
+    """
     cluster = f"namespaceObject.metadata.labels['{CLUSTER_LABEL}']"
     selector = "t.namespaceSelector"
     selects_own = (
         f"has({selector}.matchLabels) && '{CLUSTER_LABEL}' in {selector}.matchLabels"
         f" && {selector}.matchLabels['{CLUSTER_LABEL}'] == variables.cluster"
     )
-    names_own = f"n == request.namespace || {_is_of_cluster(owner)}"
     return {
         "failurePolicy": "Fail",
         "matchConstraints": on("", "pods", "CREATE"),
@@ -199,7 +199,7 @@ def pod_limits(owner: PolicyOwner) -> Object:
             },
             {
                 "expression": "variables.terms.all(t,"
-                f" (!has(t.namespaces) || t.namespaces.all(n, {names_own}))"
+                " (!has(t.namespaces) || t.namespaces.all(n, n == request.namespace))"
                 f" && (!has({selector}) || {selects_own}))",
                 "messageExpression": "'pod affinity must stay inside the virtual cluster: leave "
                 f"namespaces and namespaceSelector out, or select the label {CLUSTER_LABEL}=' + "
@@ -207,22 +207,6 @@ def pod_limits(owner: PolicyOwner) -> Object:
             },
         ],
     }
-
-
-def _is_of_cluster(owner: PolicyOwner) -> str:
-    """Return whether the name `n` is that of a host namespace of the cluster (names.py)."""
-    separator, cluster = cel_text(owner.separator), "variables.cluster"
-    piece = (
-        f"({cluster}.size() > {_WHOLE_NAME_LENGTH}"
-        f" ? {cluster}.substring(0, {_WHOLE_NAME_LENGTH}) : {cluster})"
-    )
-    if owner.cluster_first:
-        whole = f"n.startsWith({cluster} + {separator})"
-        hashed = f"n.startsWith({piece})"
-    else:
-        whole = f"n.endsWith({separator} + {cluster})"
-        hashed = f"n.contains({separator} + {piece})"
-    return f"{whole} || n.contains('--') && {hashed}"
 
 
 def _affinity_terms() -> list[str]:

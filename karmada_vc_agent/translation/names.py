@@ -26,10 +26,11 @@ ANCHOR_NAMESPACE = VirtualNamespace("vc-system")
 NAMES_ANNOTATION = f"{DOMAIN}/names"
 """JSON map, host name to virtual name, of references that cannot be computed back.
 
-A key can also be the path of a selector that meant ALL_NAMESPACES; no name has a dot and a
-capital letter as these paths do.
+A key can also be the path of a selector that meant ALL_NAMESPACES, or of a list of names that
+stands there no more; no name has a dot and a capital letter as these paths do.
 """
 ALL_NAMESPACES = "*"
+_BETWEEN_NAMES = ","
 
 _ALWAYS_FORBIDDEN = (
     ANCHOR_NAMESPACE,
@@ -258,6 +259,12 @@ class Direction(Protocol):
     def any_selector(self, selector: Object, path: str, /) -> Object | None:
         """Map `{any: true}` of a monitor; None where the selector at the path means less."""
 
+    def note_names(self, names: list[str], path: str, /) -> None:
+        """Note the namespaces that stood at a path."""
+
+    def noted_names(self, path: str, /) -> list[str] | None:
+        """Return the namespaces that stood at a path; None where nothing is noted."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToHost:
@@ -298,6 +305,14 @@ class ToHost:
         self.noted[path] = ALL_NAMESPACES
         return {"matchNames": sorted(self.names.claims.values())}
 
+    def note_names(self, names: list[str], path: str) -> None:
+        """Note the namespaces that stood at a path."""
+        self.noted[path] = _BETWEEN_NAMES.join(names)
+
+    def noted_names(self, _path: str) -> list[str] | None:
+        """Return None: notes are for the way back."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class ToVirtual:
@@ -321,3 +336,11 @@ class ToVirtual:
     def any_selector(self, _selector: Object, path: str) -> Object | None:
         """Give `{any: true}` back where translate() noted it."""
         return {"any": True} if self.names.noted.get(path) == ALL_NAMESPACES else None
+
+    def note_names(self, _names: list[str], _path: str) -> None:
+        """Note nothing: notes are made on the way to the host."""
+
+    def noted_names(self, path: str) -> list[str] | None:
+        """Give back the namespaces that translate() noted for a path."""
+        noted = self.names.noted.get(path)
+        return None if noted is None else noted.split(_BETWEEN_NAMES)

@@ -13,6 +13,7 @@ class Treatment(Enum):
 
     NAMESPACE = "mapped as a namespace"
     SELECTOR = "a selector of namespaces, rewriting-rules 4.2"
+    AFFINITY_TERM = "a term of pod affinity: names of other namespaces become a selector"
     NAME_LIST_SELECTOR = "a selector that lists names or means any, as monitors have it"
     ROUTE_NAMESPACES = "which namespaces may attach routes to a listener of a Gateway"
     DESTINATION = "a destination of Argo CD: mapped where it is the local cluster"
@@ -211,10 +212,8 @@ _POD_AFFINITY_TERMS = tuple(
         "preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm",
     )
 )
-AFFINITY = (  # paths below the pod spec
-    *_namespaces(*(f"{term}.namespaces[]" for term in _POD_AFFINITY_TERMS)),
-    *_selectors(*(f"{term}.namespaceSelector" for term in _POD_AFFINITY_TERMS)),
-)
+AFFINITY = tuple(Reference(term, Treatment.AFFINITY_TERM) for term in _POD_AFFINITY_TERMS)
+"""Paths below the pod spec."""
 IN_POD_SPECS = (
     *AFFINITY,
     Reference("volumes[].csi.volumeAttributes", Treatment.PARAMETERS),

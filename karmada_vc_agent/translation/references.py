@@ -48,11 +48,13 @@ class Rewriter:
     """Rewrites the references of one virtual cluster's objects in one direction.
 
     owns_node: whether a node belongs to the virtual cluster; asked on the way to the host.
+    own_namespace: host namespace of the object; asked on the way to the host.
     """
 
     cluster: str
     direction: Direction
     owns_node: Callable[[str], bool]
+    own_namespace: str = ""
     pod_templates: tuple[PodTemplates, ...] = ()
     namespace_references: tuple[NamespaceReferences, ...] = ()
 
@@ -251,6 +253,54 @@ def _expression(way: Rewriter, expression: Any) -> Any:
     return {**expression, "values": mapped}
 
 
+def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
+    """Map a term of pod affinity, which means its `namespaces` and those that it selects.
+
+    On the host only the own namespace is named: whose another one is, no policy reads from a name
+    (ADR 23). Others are selected by name and by the cluster's label; the names are noted.
+    """
+    if not isinstance(term, dict):
+        return term
+    where = f"{path}.namespaces"
+    selector = _selector(way, term.get("namespaceSelector"), "")
+    mapped = {**term, "namespaceSelector": selector} if selector is not None else dict(term)
+    names = term.get("namespaces")
+    if not way.direction.to_host:
+        return _term_of_names(way, mapped, where)
+    if not isinstance(names, list):
+        return mapped
+    hosts = mapped["namespaces"] = [
+        _namespace(way, name, f"{where}[{i}]") for i, name in enumerate(names)
+    ]
+    if not all(map(_is_name, hosts)) or {*hosts} <= {way.own_namespace}:
+        return mapped
+    whole_cluster = _selector(way, {}, "")
+    if selector not in (None, whole_cluster):
+        detail = (
+            f"{where} names other namespaces beside a namespaceSelector; "
+            "give each a term of its own, or select all of them by labels"
+        )
+        raise RefusedError(Code.REFERENCE_FORBIDDEN, where, detail)
+    way.direction.note_names(names, where)
+    del mapped["namespaces"]
+    listed = {"key": NAMESPACE_NAME_LABEL, "operator": "In", "values": hosts}
+    mapped["namespaceSelector"] = selector or {**whole_cluster, "matchExpressions": [listed]}
+    return mapped
+
+
+def _term_of_names(way: Rewriter, term: Object, where: str) -> Object:
+    """Return a term, mapped otherwise, with the namespaces that it named."""
+    noted = way.direction.noted_names(where)
+    if noted is None:
+        names = term.get("namespaces")
+        if isinstance(names, list):
+            term["namespaces"] = [_namespace(way, name, where) for name in names]
+        return term
+    if term.get("namespaceSelector"):  # it lists them; an empty one was the tenant's
+        del term["namespaceSelector"]
+    return {**term, "namespaces": noted}
+
+
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
@@ -258,6 +308,7 @@ def _is_name(value: Any) -> bool:
 _CHANGES: Mapping[Treatment, _Change] = {
     Treatment.NAMESPACE: _namespace,
     Treatment.SELECTOR: _selector,
+    Treatment.AFFINITY_TERM: _affinity_term,
     Treatment.NAME_LIST_SELECTOR: _name_list_selector,
     Treatment.ROUTE_NAMESPACES: _route_namespaces,
     Treatment.DESTINATION: _destination,

@@ -263,6 +263,7 @@ def _rewrite_references(draft: _Draft) -> None:
         cluster=vc.name,
         direction=draft.direction,
         owns_node=draft.surroundings.owns_node,
+        own_namespace=draft.obj["metadata"].get("namespace", ""),
         pod_templates=settings.pod_templates,
         namespace_references=settings.namespace_references,
     ).rewrite(draft.obj, draft.gvk)

@@ -120,12 +120,21 @@ SELECTORS = st.fixed_dictionaries(
         ),
     },
 )
+TERMS = st.fixed_dictionaries(
+    {"topologyKey": st.just("h")}, optional={"namespaces": st.lists(NAMESPACES, max_size=3)}
+) | st.builds(
+    lambda names, selector: {"namespaces": names, "namespaceSelector": selector},
+    *(st.lists(NAMESPACES, max_size=3), st.just({})),
+)
+"""Of pod affinity; names of others beside a selector that means less are refused."""
+TERMS |= st.builds(lambda selector: {"namespaceSelector": selector}, SELECTORS)
 VALUES: dict[Treatment, st.SearchStrategy[Any]] = {
     Treatment.NAMESPACE: NAMESPACES,
     Treatment.PATTERN: NAMESPACES,
     Treatment.CLUSTER_SCOPED_NAME: WORDS,
     Treatment.NODE: st.sampled_from(sorted(given.OWNED_NODES)),
     Treatment.SELECTOR: SELECTORS,
+    Treatment.AFFINITY_TERM: TERMS,
     Treatment.NAME_LIST_SELECTOR: st.just({"any": True})
     | st.builds(lambda names: {"matchNames": names}, st.lists(NAMESPACES, max_size=3)),
     Treatment.ROUTE_NAMESPACES: st.sampled_from([{"from": "All"}, {"from": "Same"}])
