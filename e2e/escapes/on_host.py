@@ -1,23 +1,20 @@
 """What clients of the host may try: tenants with rights in a namespace, operators, others."""
 
-import copy
 from collections.abc import Callable
 
 from e2e.escapes.attempt import (
     DOMAIN,
-    SELECTOR,
     Attempt,
     Scene,
     all_alike,
     answer,
     refused_by_policy,
     refused_by_rbac,
-    unchanged,
 )
-from e2e.escapes.by_work import NAMESPACES, on_node, pod
+from e2e.escapes.by_work import on_node, pod
 from e2e.lab import accounts, objects
-from e2e.lab.api import Api, Object, collection, path_of
-from e2e.lab.lab import AGENT_LABEL, NODES
+from e2e.lab.api import Object, collection, path_of
+from e2e.lab.lab import NODES
 from e2e.lab.wait import eventually
 
 ADVICE = "pod must select the nodes of its virtual cluster: add nodeSelector"
@@ -60,7 +57,15 @@ def _blocks_others(scene: Scene) -> str:
     """Try anti-affinity to all pods of all namespaces: nothing could run beside that pod."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
     foreign = scene.theirs.host_namespace("default")
-    wide: tuple[Object, ...] = ({"namespaceSelector": {}}, {"namespaces": [foreign]})
+    label = f"{DOMAIN}/cluster"
+    wide: tuple[Object, ...] = (
+        {"namespaceSelector": {}},
+        {"namespaceSelector": {"matchLabels": {label: scene.theirs.name}}},
+        {"namespaces": [foreign]},
+        # Such a namespace is another branch's, whose name begins as ours does, or nobody's.
+        {"namespaces": [f"shop-v-{scene.mine.name}nother--0123456789ab"]},
+        {"namespaces": [f"shop-v-{scene.mine.name}"]},
+    )
     return all_alike(
         _pod(
             nodeSelector="{own}",
@@ -239,63 +244,6 @@ def _is_told(scene: Scene, maker: Object) -> None:
     assert not [name for name in pods if name.startswith("operated")]
 
 
-# --- claims -----------------------------------------------------------------------------
-
-
-def _metadata(**metadata: object) -> Callable[[Api, str, Object], object]:
-    return lambda tenant, path, _: tenant.patch(path, {"metadata": metadata})
-
-
-def _through(subresource: str) -> Callable[[Api, str, Object], object]:
-    def act(tenant: Api, path: str, live: Object) -> object:
-        live["metadata"]["labels"][f"{DOMAIN}/cluster"] = "another"
-        return tenant.replace(f"{path}/{subresource}", live)
-
-    return act
-
-
-def _claim(*acts: Callable[[Api, str, Object], object]) -> Callable[[Scene], str]:
-    """Try changes of the tenant's own Namespace: for RBAC it lies in itself."""
-
-    def act(scene: Scene) -> str:
-        path = f"{NAMESPACES}/{scene.home}"
-        live = scene.lab.host.get(path)
-        with unchanged(scene.lab.host, path):
-            return all_alike(
-                answer(refused_by_policy, one, scene.tenant, path, copy.deepcopy(live))
-                for one in acts
-            )
-
-    return act
-
-
-def _looks_claimed(scene: Scene) -> str:
-    """Make a namespace with a claim, by an account that may make namespaces."""
-    name = f"{scene.lab.id}-creator"
-    creator = accounts.service_account(scene.lab.host, scene.home, name, scene.lab.directory)
-    rule = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}
-    role = accounts.cluster_role(name, rule)
-    binding = accounts.cluster_role_binding(name, accounts.subject(scene.home, name))
-    for right in (role, binding):
-        scene.lab.host.create(right)
-    try:
-        eventually(creator.post, f"{NAMESPACES}?dryRun=All", objects.namespace(name))
-        claim = {f"{DOMAIN}/cluster": scene.theirs.name, f"{DOMAIN}/namespace": "x"}
-        return all_alike(
-            answer(refused_by_policy, creator.create, _labelled(name, labels))
-            for labels in (claim, claim | {AGENT_LABEL: scene.lab.id})
-        )
-    finally:
-        for right in (binding, role):
-            scene.lab.host.delete(path_of(right))
-
-
-def _labelled(name: str, labels: dict[str, str]) -> Object:
-    made = objects.namespace(name)
-    made["metadata"]["labels"] = labels
-    return made
-
-
 # --- rights -----------------------------------------------------------------------------
 
 
@@ -351,7 +299,6 @@ def _take_node(scene: Scene) -> object:
 
 
 _BY_PLACEMENT = "refused (422) by `pod-placement`"
-_BY_CLAIMS = "refused (422) by `namespace-claims`"
 _NO_RIGHT = "forbidden (403), no right"
 
 ATTEMPTS = (
@@ -424,41 +371,10 @@ ATTEMPTS = (
         _proxy,
     ),
     Attempt(
-        "Tenant: gives its Namespace to another branch or agent, or drops the labels",
-        _BY_CLAIMS,
-        _claim(
-            _metadata(labels={f"{DOMAIN}/cluster": "another"}),
-            _metadata(labels={AGENT_LABEL: "another"}),
-            _metadata(labels=None),
-        ),
-    ),
-    Attempt(
-        "Tenant: changes or drops the node selector of its Namespace",
-        _BY_CLAIMS,
-        _claim(
-            _metadata(annotations={SELECTOR: "kubernetes.io/os=linux"}),
-            _metadata(annotations={SELECTOR: None}),
-        ),
-    ),
-    Attempt(
-        "Tenant: marks its Namespace as adopted, so that it would be kept",
-        _BY_CLAIMS,
-        _claim(_metadata(annotations={f"{DOMAIN}/adopted": "true"})),
-    ),
-    Attempt(
-        "Tenant: the same through `status` and `finalize`",
-        _BY_CLAIMS,
-        _claim(_through("status"), _through("finalize")),
-    ),
-    Attempt(
-        "Tenant: deletes its Namespace", _BY_CLAIMS, _claim(lambda api, path, _: api.delete(path))
-    ),
-    Attempt(
         "Host: a node labels itself into another branch",
         "refused (422) by `group-labels`",
         _node_labels_itself,
     ),
-    Attempt("Host: makes a namespace that looks claimed", _BY_CLAIMS, _looks_claimed),
     Attempt(
         "Tenant: reads Secrets or pods of another branch",
         _NO_RIGHT,

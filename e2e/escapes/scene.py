@@ -33,8 +33,7 @@ def set_up(lab: Lab, tenancy: str) -> Scene:
     tenant = accounts.service_account(lab.host, home, "tenant", lab.directory)
     subject = accounts.subject(home, "tenant")
     lab.host.create(accounts.role_binding(home, "cluster-admin", subject))
-    annotation = {"metadata": {"annotations": {f"{lab.id}/owner": "tenant"}}}
-    eventually(tenant.patch, f"/api/v1/namespaces/{home}", annotation)
+    eventually(tenant.patch, f"/api/v1/namespaces/{home}", {"metadata": {}})  # changes nothing
     return Scene(lab, mine, theirs, home, tenant, tenancy)
 
 

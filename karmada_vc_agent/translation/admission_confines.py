@@ -18,6 +18,7 @@ from karmada_vc_agent.translation.admission_objects import (
     cel_text,
     metadata_maps,
     rule,
+    same_field,
 )
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
 from karmada_vc_agent.translation.names import host_name
@@ -164,9 +165,7 @@ def _node(owner: PolicyOwner) -> str:
         f" && {old}.all(k, k == {label} || k in {new})"
     )
     same_fields = " && ".join(
-        f"has(object.{path}) == has(oldObject.{path})"
-        f" && (!has(object.{path}) || object.{path} == oldObject.{path})"
-        for path in ("spec", "metadata.finalizers", "metadata.ownerReferences")
+        same_field(path) for path in ("spec", "metadata.finalizers", "metadata.ownerReferences")
     )
     return (
         "variables.kind != '/nodes' || request.operation == 'UPDATE'"

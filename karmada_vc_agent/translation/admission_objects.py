@@ -129,6 +129,14 @@ def metadata_maps() -> list[Object]:
     ]
 
 
+def same_field(path: str) -> str:
+    """Return whether an update leaves a field as it is, or leaves it out."""
+    return (
+        f"has(object.{path}) == has(oldObject.{path})"
+        f" && (!has(object.{path}) || object.{path} == oldObject.{path})"
+    )
+
+
 def claimed_selector(owner: PolicyOwner) -> Object:
     """Return the selector of the namespaces that the agent claims."""
     return {

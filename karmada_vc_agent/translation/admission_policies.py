@@ -5,7 +5,8 @@ its bindings; a policy without a binding does nothing:
 
     pod-placement        ValidatingAdmissionPolicy   refuses pods that do not select the nodes
     pod-node-selector    MutatingAdmissionPolicy     adds what pods do not select themselves
-    namespace-claims     ValidatingAdmissionPolicy   refuses changes of claims by anybody else
+    namespace-claims     ValidatingAdmissionPolicy   refuses changes of claims by anybody else, and
+                         of what else claimed namespaces carry by tenants
 
 The required selector is read from an annotation of the namespace, so nothing here depends on a
 virtual cluster. The two about pods have a second binding for one name in the agent's own
@@ -34,6 +35,7 @@ from karmada_vc_agent.translation.admission_objects import (
     on,
     policy_object,
     quoted,
+    same_field,
 )
 
 UNPLACED_LABEL = f"{DOMAIN}/unplaced"
@@ -187,6 +189,11 @@ def _claims(owner: PolicyOwner) -> Object:
     The subresources are in it as well: metadata can be changed through `status` and `finalize`.
     No selector picks the namespaces: for an update a server asks it of the new labels only, and
     whoever takes the labels off would not be seen.
+
+    Labels and annotations decide for the host (Pod Security, policy engines, meshes), finalizers
+    and owners when the namespace ends. Who may write all namespaces may change them: a tenant has
+    rights in its own, and RBAC asks those of a Namespace, too. Kubernetes itself writes only the
+    conditions and `spec.finalizers` of a namespace that goes.
     """
     kept = ("labels", "annotations")
     ours = (
@@ -199,6 +206,16 @@ def _claims(owner: PolicyOwner) -> Object:
         f" || k in variables.old_{field} && variables.old_{field}[k] == variables.new_{field}[k])"
         f" && variables.old_{field}.all(k, !({_is_ours('k')}) || k in variables.new_{field})"
         for field in kept
+    )
+    same_metadata = " && ".join(
+        (
+            *(f"variables.old_{field} == variables.new_{field}" for field in kept),
+            *(same_field(f"metadata.{field}") for field in ("finalizers", "ownerReferences")),
+        )
+    )
+    is_hosts = " || ".join(
+        f"authorizer.group('').resource('namespaces').check('{verb}').allowed()"
+        for verb in ("update", "patch")
     )
     message = (
         f"'the claim on namespace ' + request.name + ' belongs to karmada-vc-agent {owner.agent}: "
@@ -217,12 +234,23 @@ def _claims(owner: PolicyOwner) -> Object:
                 f" || request.name == '{owner.namespace}'",
             }
         ],
-        "variables": [*metadata_maps(), {"name": "claimed", "expression": claimed}],
+        "variables": [
+            *metadata_maps(),
+            {"name": "claimed", "expression": claimed},
+            {"name": "same_metadata", "expression": same_metadata},
+            {"name": "is_hosts", "expression": is_hosts},
+        ],
         "validations": [
             {
                 "expression": f"!variables.claimed || request.operation != 'DELETE' && {same}",
                 "messageExpression": message,
-            }
+            },
+            {
+                "expression": "!variables.claimed || request.operation != 'UPDATE'"
+                " || variables.same_metadata || variables.is_hosts",
+                "message": "labels, annotations, finalizers and owners of a claimed namespace are "
+                "for who may update all namespaces: write them in the Namespace on the hub",
+            },
         ],
     }
 

@@ -100,6 +100,24 @@ def test_subresources_of_a_namespace_are_no_way_around_its_claim() -> None:
     assert rule["operations"] == ["CREATE", "UPDATE", "DELETE"]
 
 
+def test_metadata_of_a_claimed_namespace_is_for_who_may_update_all_namespaces() -> None:
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.claims_policy]
+    _, metadata = spec["validations"]
+    variables = {each["name"]: each["expression"] for each in spec["variables"]}
+    assert metadata["expression"] == (
+        "!variables.claimed || request.operation != 'UPDATE' || variables.same_metadata"
+        " || variables.is_hosts"
+    )
+    for verb in ("update", "patch"):  # of no namespace by name, so that no RoleBinding counts
+        asked = f"authorizer.group('').resource('namespaces').check('{verb}').allowed()"
+        assert asked in variables["is_hosts"]
+    for field in ("labels", "annotations"):
+        assert f"variables.old_{field} == variables.new_{field}" in variables["same_metadata"]
+    for field in ("finalizers", "ownerReferences"):
+        same = f"object.metadata.{field} == oldObject.metadata.{field}"
+        assert same in variables["same_metadata"]
+
+
 def test_no_selector_hides_a_namespace_whose_labels_are_taken_off() -> None:
     for (kind, name), spec in named(everything()).items():
         if kind.startswith("Validating") and name == OWNER.claims_policy:
