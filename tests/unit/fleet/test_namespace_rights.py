@@ -145,6 +145,77 @@ async def test_binding_that_was_deleted_comes_back(setting: Setting) -> None:
     assert set(setting.bound()) == {OWN, KINDS}
 
 
+SOMEBODY = {"kind": "ServiceAccount", "name": "somebody", "namespace": "home"}
+VIEW = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+
+
+@pytest.mark.parametrize("name", [OWN, KINDS])
+@pytest.mark.parametrize("change", [{"subjects": [SOMEBODY]}, {"subjects": []}, {"roleRef": VIEW}])
+async def test_binding_that_says_something_else_is_put_right(
+    setting: Setting, name: str, change: Object
+) -> None:
+    may(setting.host, allowed=False, times=1)
+    may(setting.host, allowed=True)
+    await setting.ensure()
+    before = _content(setting.host.live(f"{BOUND}/{name}"))
+    setting.host.seed({**setting.host.live(f"{BOUND}/{name}"), **change})
+    setting.watched()
+    await setting.ensure()
+    assert _content(setting.host.live(f"{BOUND}/{name}")) == before
+
+
+async def test_binding_that_says_the_same_is_left_alone(setting: Setting) -> None:
+    """What others put on it, and what a server fills in, is not compared."""
+    may(setting.host, allowed=False, times=1)
+    may(setting.host, allowed=True)
+    await setting.ensure()
+    live = setting.host.live(f"{BOUND}/{OWN}")
+    live["metadata"]["labels"]["team"] = "x"
+    setting.host.seed(live)
+    setting.watched()
+    asked = len(setting.host.requests)
+    await setting.ensure()
+    assert len(setting.host.requests) == asked
+
+
+async def test_bindings_of_which_nothing_is_known_yet_are_believed(setting: Setting) -> None:
+    may(setting.host, allowed=False, times=1)
+    may(setting.host, allowed=True)
+    await setting.ensure()
+    setting.host.remove(f"{BOUND}/{OWN}")
+    await setting.ensure()  # the watch has not listed yet
+    assert set(setting.bound()) == {KINDS}
+
+
+async def test_after_a_start_own_bindings_are_known_and_kept(setting: Setting) -> None:
+    may(setting.host, allowed=False, times=1)
+    may(setting.host, allowed=True)
+    await setting.ensure()
+    setting.watched()
+    setting.rights = setting.new(follows_kinds=True)
+    await setting.ensure()
+    setting.host.change(f"{BOUND}/{OWN}", subjects=[SOMEBODY])
+    setting.watched()
+    await setting.ensure()
+    assert setting.host.live(f"{BOUND}/{OWN}")["subjects"] != [SOMEBODY]
+
+
+async def test_an_administrator_leaves_bindings_of_another_account_alone(setting: Setting) -> None:
+    may(setting.host, allowed=False, times=1)
+    may(setting.host, allowed=True)
+    await setting.ensure()
+    setting.host.change(f"{BOUND}/{OWN}", subjects=[SOMEBODY])
+    setting.watched()
+    setting.rights = setting.new(follows_kinds=True)
+    for _ in range(2):
+        await setting.ensure()
+        assert setting.host.live(f"{BOUND}/{OWN}")["subjects"] == [SOMEBODY]
+
+
+def _content(binding: Object) -> Object:
+    return {part: binding[part] for part in ("roleRef", "subjects")}
+
+
 async def test_namespace_made_anew_gets_its_own(setting: Setting) -> None:
     for uid in ("u1", "u2"):
         may(setting.host, allowed=False, times=1)
