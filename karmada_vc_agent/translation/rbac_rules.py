@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.translation import controller_kinds
 from karmada_vc_agent.translation.names import Direction
@@ -44,7 +45,6 @@ _TRANSLATED = frozenset(
         ("", "endpoints"),  # addresses of the host and of others
         ("discovery.k8s.io", "endpointslices"),
         ("apps.kubeedge.io", "edgeapplications"),  # carried out with the rights of a controller
-        ("reliablesyncs.kubeedge.io", "objectsyncs"),  # what CloudCore sends to which node
         ("devices.kubeedge.io", "devices"),  # names any node
         ("rules.kubeedge.io", "rules"),
         ("rules.kubeedge.io", "ruleendpoints"),
@@ -53,6 +53,13 @@ _TRANSLATED = frozenset(
 ) | {("", "services/status"), ("", "pods/status")}
 """Tenants only read: by their own hand they could reach what their Works are refused."""
 _READ_ONLY = _FOR_NOBODY | _TRANSLATED
+_HOSTS_GROUPS = frozenset(
+    {
+        "reliablesyncs.kubeedge.io",  # what CloudCore sends to which node
+        DOMAIN,  # ours: would define virtual clusters of the host
+    }
+)
+"""Works bring no kind of them (kind_policy.py), so tenants only read, whatever is served."""
 
 _Known = Mapping[str, Mapping[str, Sequence[str]]]
 """group -> resource -> verbs."""
@@ -163,8 +170,10 @@ def rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
 
 
 def _verbs_on(group: str, resource: str, *, is_strict: bool) -> tuple[str, ...]:
-    read_only = (group, resource) in _READ_ONLY or (
-        is_strict and controller_kinds.is_resource_of_one(group, resource)
+    read_only = (
+        (group, resource) in _READ_ONLY
+        or group in _HOSTS_GROUPS
+        or (is_strict and controller_kinds.is_resource_of_one(group, resource))
     )
     return _READING if read_only else VERBS
 

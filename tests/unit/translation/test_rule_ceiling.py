@@ -1,5 +1,7 @@
 """Rules of Roles are cut to what a virtual cluster may do, also where they name it."""
 
+from dataclasses import replace
+
 import pytest
 
 from karmada_vc_agent.model.objects import Object
@@ -58,6 +60,9 @@ UNTRANSLATED = [
     ("discovery.k8s.io", "endpointslices"),
     ("apps.kubeedge.io", "edgeapplications"),
     ("reliablesyncs.kubeedge.io", "objectsyncs"),
+    ("reliablesyncs.kubeedge.io", "objectsyncs/status"),
+    ("reliablesyncs.kubeedge.io", "reliablesyncs"),
+    ("virtualcluster.kubeedge.io", "virtualclusters"),
     ("devices.kubeedge.io", "devices"),
     ("rules.kubeedge.io", "rules"),
     ("rules.kubeedge.io", "ruleendpoints"),
@@ -103,6 +108,22 @@ def held(rules: tuple[Object, ...]) -> set[tuple[str, str, str]]:
 def test_kinds_of_controllers_are_only_read_between_tenants(tenancy: str, verbs: list[str]) -> None:
     rules, _ = cut(HELM_RELEASES[1], ALL, HELM_RELEASES[0], tenancy)
     assert granted(rules, HELM_RELEASES[1]) == verbs
+
+
+def test_groups_that_are_the_hosts_are_only_read_by_wildcards_too() -> None:
+    served = [*given.SERVED, ("reliablesyncs.kubeedge.io", "reliablesyncs")]
+    around = replace(given.surroundings(), admin_rules=rbac_rules.admin_rules(served))
+    for groups in (["*"], ["reliablesyncs.kubeedge.io"]):
+        for resources in (["*"], ["reliablesyncs"]):
+            rule = {"apiGroups": groups, "resources": resources, "verbs": ["*"]}
+            role: Object = {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "Role",
+                "metadata": {"name": "r", "namespace": "edge"},
+                "rules": [rule],
+            }
+            rules = given.host_object(role, around)["rules"]
+            assert granted(rules, "reliablesyncs") == ["get", "list", "watch"]
 
 
 def test_every_group_holds_no_more() -> None:
