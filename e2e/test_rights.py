@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from e2e.lab.access import Kubeconfigs
-from e2e.lab.api import Api, ApiError, Object, collection_of
+from e2e.lab.api import Api, ApiError, Object, collection_of, path_of
 from e2e.lab.lab import FAST, Lab
 from e2e.lab.wait import eventually
 from e2e.lab.works import condition
@@ -147,6 +147,8 @@ HOST = (
     Ask(True, "bind", RBAC, "clusterroles", name="view"),
     Ask(False, "escalate bind", RBAC, "roles", "kube-system"),
     Ask(False, "escalate bind", RBAC, "roles", CLAIMED),
+    Ask(False, "escalate bind", RBAC, "roles", CLAIMED, ANY),
+    Ask(False, "bind", RBAC, "clusterroles", CLAIMED, ANY),
     Ask(False, "create update patch delete", ADMISSION, "validatingadmissionpolicies"),
     Ask(False, "create update patch delete", ADMISSION, "validatingadmissionpolicybindings"),
     Ask(False, ALL_VERBS, ADMISSION, "validatingwebhookconfigurations"),
@@ -211,8 +213,8 @@ def _object(kind: str, api_version: str, name: str, namespace: str = "", **more:
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **more}
 
 
-def _bound_role(namespace: str, role: str) -> Object:
-    ref = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
+def _bound_role(namespace: str, role: str, kind: str = "ClusterRole") -> Object:
+    ref = {"apiGroup": RBAC, "kind": kind, "name": role}
     return _object("RoleBinding", f"{RBAC}/v1", "{agent}-x", namespace, roleRef=ref, subjects=[])
 
 
@@ -225,6 +227,8 @@ NS = "/api/v1/namespaces"
 NAMESPACE_ROLE = "vc-agent:{agent}:namespace"
 STORAGE_CLASS = _object("StorageClass", f"{STORAGE}/v1", "{agent}-x", provisioner="example.org/x")
 CLUSTER_ROLE = _object("ClusterRole", f"{RBAC}/v1", "{agent}-x-v-{own}", rules=[])
+STRONG_ROLE, STRONG_CLUSTER_ROLE = "{agent}-strong", "{agent}-strong-v-{own}"
+MINTING = {"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]}
 GET_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 ESCALATING = {"apiGroups": [RBAC], "resources": ["clusterroles"], "verbs": ["escalate"]}
 AGGREGATED = "rbac.authorization.k8s.io/aggregate-to-view"
@@ -256,6 +260,26 @@ WRITES = (
     Write("its rights in a claimed namespace", None, _create(_bound_role(CLAIMED, NAMESPACE_ROLE))),
     Write(
         "cluster-admin in a claimed namespace", "", _create(_bound_role(CLAIMED, "cluster-admin"))
+    ),
+    Write(
+        "a Role of the host that holds more than it does, in a claimed namespace",
+        "",
+        _create(_bound_role(CLAIMED, STRONG_ROLE, "Role")),
+    ),
+    Write(
+        "a ClusterRole named as its cluster's that holds more than it does",
+        "",
+        _create(_bound_role(CLAIMED, STRONG_CLUSTER_ROLE)),
+    ),
+    Write(
+        "an empty Role in a claimed namespace",
+        None,
+        _create(_object("Role", f"{RBAC}/v1", "x", CLAIMED, rules=[])),
+    ),
+    Write(
+        "a Role in a claimed namespace that holds more than it does",
+        "",
+        _create(_object("Role", f"{RBAC}/v1", "x", CLAIMED, rules=[MINTING])),
     ),
     Write(
         "kube-system claimed",
@@ -453,13 +477,25 @@ def test_what_the_agent_may_write_is_what_it_owns(lab: Lab) -> None:
     names |= {"node": mine.nodes[0], "away": f"{lab.id}-away"}
     for group in (mine, theirs):
         eventually(lab.host.get, f"{NS}/{group.host_namespace('default')}")
-    lab.host.create(_object("Namespace", "v1", names["away"]))
+    made = [
+        _object("Namespace", "v1", names["away"]),
+        *(
+            _filled(_object(kind, f"{RBAC}/v1", name, namespace, rules=[MINTING]), names)
+            for kind, name, namespace in (
+                ("Role", STRONG_ROLE, CLAIMED),
+                ("ClusterRole", STRONG_CLUSTER_ROLE, ""),
+            )
+        ),
+    ]
+    for obj in made:
+        lab.host.create(obj)
     eventually(_assert_confined, lab, mine.name)
     account = Api(agent.host_kubeconfig)
     try:
         wrong = [line for write in WRITES if (line := _outcome(account, write, names))]
     finally:
-        lab.host.delete(f"{NS}/{names['away']}")
+        for obj in made:
+            lab.host.delete(path_of(obj))
     assert not wrong, "\n".join(wrong)
 
 

@@ -106,6 +106,35 @@ def _role_that_escalates(scene: Scene) -> str:
     return by_work(scene, *roles)
 
 
+def _role_of_the_host(scene: Scene) -> str:
+    """Bind roles that an administrator made: one that the agent may not bind, one that it could."""
+    rules = {
+        "tokens": {"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]},
+        "quotas": {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": ["delete"]},
+        "nobody": {"apiGroups": ["nobody.example.org"], "resources": ["x"], "verbs": ["create"]},
+    }
+    head = {"kind": "ServiceAccount", "name": "bot", "namespace": scene.namespace}
+    for name, rule in rules.items():
+        wide = f"{scene.lab.id}-{name}"
+        roles = [
+            _object(RBAC, "Role", name, scene.home) | {"rules": [rule]},
+            _object(RBAC, "ClusterRole", f"{wide}-v-{scene.mine.name}") | {"rules": [rule]},
+        ]
+        for role in roles:
+            scene.lab.host.create(role)
+        try:
+            for kind, target in (("Role", name), ("ClusterRole", wide)):
+                ref = {"apiGroup": RBAC.partition("/")[0], "kind": kind, "name": target}
+                binding = _object(RBAC, "RoleBinding", f"{name}-{kind.lower()}", scene.namespace)
+                said = by_work(scene, binding | {"subjects": [head], "roleRef": ref})
+                assert "not currently held" in said or "no virtual cluster may" in said, said
+                assert scene.lab.host.find(scene.lab.host_path(binding, scene.mine)) is None
+        finally:
+            for role in roles:
+                scene.lab.host.delete(path_of(role))
+    return "not bound; the Work says so"
+
+
 def _same_name(scene: Scene) -> str:
     theirs = objects.config_map(scene.namespace, "common", of="theirs")
     scene.lab.wait_applied(scene.lab.create_work(scene.theirs, "common", theirs))
@@ -213,6 +242,11 @@ ATTEMPTS = (
         "Work: Role with `escalate`, `bind` or `impersonate`",
         "refused, `RuleForbidden`",
         _role_that_escalates,
+    ),
+    Attempt(
+        "Work: RoleBinding to a Role or ClusterRole of the host that holds more than tenants may",
+        "not bound; the Work says so",
+        _role_of_the_host,
     ),
     Attempt(
         "Work: an object named as another branch's", "each branch has its own object", _same_name

@@ -7,7 +7,9 @@ that an event about an object that is as we left it costs no write.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from karmada_vc_agent.fleet.bound_roles import BoundRoles
 from karmada_vc_agent.fleet.hub_clusters import digest
 from karmada_vc_agent.fleet.live_objects import LiveObjects, StoreOf
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
@@ -78,7 +80,8 @@ class RecreationError(Exception):
 class HostObjects:
     """Reads and writes host objects.
 
-    store_of: the informer store of a resource, or None where it has none.
+    store_of: the informer store of a resource, or None where it has none. is_strict: whether the
+    profile is Strict.
     """
 
     def __init__(
@@ -86,9 +89,12 @@ class HostObjects:
         host: ApiClient,
         store_of: StoreOf,
         interpreter: Interpreter = BUILT_IN,
+        *,
+        is_strict: bool = False,
     ) -> None:
         self._host = host
         self._objects = LiveObjects(host, store_of)
+        self._bound_roles = BoundRoles(host, is_strict=is_strict)
         self._interpreter = interpreter
         self._memory: dict[ObjectKey, _Memory] = {}
 
@@ -106,7 +112,7 @@ class HostObjects:
         """Make the live object what the manifest wants.
 
         desired: the rewritten manifest. as_user: with whose rights; empty = the agent's. Raises
-        KubeError, RecreationError, InterpretationError, and whatever `check` raises.
+        KubeError, RetryError, RecreationError, InterpretationError, and whatever `check` raises.
         """
         key = key_of(desired)
         live = await self._objects.known(resource, key.namespace, key.name)
@@ -212,16 +218,19 @@ class HostObjects:
         namespace = desired["metadata"].get("namespace") or ""
         match await plan_apply(desired, live, self._retain):
             case Create(obj):
+                wanted = check(obj, None)
                 path = resource.path(namespace)
-                answer = await self._host.create(path, check(obj, None), as_user)
+                write = partial(self._host.create, path, wanted, as_user)
             case Replace(obj):
+                wanted = check(obj, live)
                 path = resource.path(namespace, desired["metadata"]["name"])
-                answer = await self._host.replace(path, check(obj, live), as_user)
+                write = partial(self._host.replace, path, wanted, as_user)
             case Foreign() as foreign:
                 return foreign
             case Keep():
                 assert live is not None  # noqa: S101 - only a live object can be kept
                 return Applied(live, was_written=False)
+        answer = await self._bound_roles.writing(wanted, as_user, write)
         self._objects.observe(resource, answer)
         return Applied(answer, was_written=True)
 

@@ -144,7 +144,12 @@ class WorkParts:
             self.shared_objects.follow,
             supervisor=common.supervisor,
         )
-        self._host_objects = host_objects = HostObjects(clients.host, self.store_of, interpreter)
+        self._host_objects = host_objects = HostObjects(
+            clients.host,
+            self.store_of,
+            interpreter,
+            is_strict=common.config.tenancy == tenancy.STRICT,
+        )
         self.shared_names = SharedNames(
             NameHolders(self.informers, common.discoveries.host),
             triggers.enqueue_id,

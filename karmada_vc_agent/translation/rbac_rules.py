@@ -159,6 +159,16 @@ def beyond(rule: Any, *, is_strict: bool = False) -> Iterator[str]:
             yield f"{', '.join(cut)} {resource}"
 
 
+def excess(rule: Any, *, is_strict: bool = False) -> Iterator[str]:
+    """Yield what a rule on the host allows and no Work could have brought; none has a `*`."""
+    yield from beyond(rule, is_strict=is_strict)
+    fields = ("verbs", "resources", "apiGroups")
+    verbs, resources, groups = ([str(e) for e in dig(rule, field) or ()] for field in fields)
+    forbidden = _FORBIDDEN_VERBS & set(verbs)
+    if forbidden or WILDCARD in (*verbs, *groups) or any(WILDCARD in each for each in resources):
+        yield f"{', '.join(sorted(forbidden) or verbs)} {', '.join(resources)}"
+
+
 def rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
     """Map, in place, the resourceNames of a rule that is about namespaces."""
     resources, names = dig(rule, "resources"), dig(rule, "resourceNames")

@@ -54,6 +54,7 @@ HOST = (
         namespaced=False,
     ),
     Served("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding"),
+    Served("rbac.authorization.k8s.io/v1", "roles", "Role"),
     Served("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False),
     Served(
         "apiextensions.k8s.io/v1",
