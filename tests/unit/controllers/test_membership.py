@@ -82,6 +82,8 @@ async def test_node_that_goes_meanwhile_is_fine() -> None:
         world.look()
         world.host.remove("/api/v1/nodes/n1")
         await controller(world).reconcile("n1")
+        assert world.host.find("/api/v1/nodes/n1") is None
+        assert [request.method for request in world.host.writes()] == ["PATCH"]
 
 
 async def test_other_labels_of_the_node_stay() -> None:

@@ -39,6 +39,8 @@ async def test_namespace_that_another_replica_makes_meanwhile_is_fine(
 ) -> None:
     host.before("POST", "/api/v1/namespaces", lambda: host.seed(objects.namespace("agents")))
     await AgentState(client, "agents", "agent").ensure_namespace()
+    assert [request.method for request in host.writes()] == ["POST"]
+    assert host.live("/api/v1/namespaces/agents")
 
 
 async def test_record_is_there_after_a_restart(client: ApiClient, state: AgentState) -> None:

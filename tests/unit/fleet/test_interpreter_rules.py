@@ -139,6 +139,8 @@ async def test_a_missing_right_is_said_with_the_rule_to_add_and_holds_up_nothing
 
 async def test_services_are_read_only_when_a_webhook_names_one(hub: FakeApiServer) -> None:
     async with watching(hub, []):
+        await asyncio.sleep(1.0)
+        assert not hub.asked("GET", SERVICES)
         hub.seed(configuration({"service": {"namespace": "ops", "name": "hook"}}))
         await until(lambda: hub.asked("GET", SERVICES))
 

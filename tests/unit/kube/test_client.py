@@ -341,9 +341,10 @@ async def test_pages_take_no_slots_of_other_requests(host: FakeApiServer) -> Non
     released = host.hold("GET", NAMESPACES, times=9)
     pages = [asyncio.ensure_future(client.read_page(NAMESPACES, {})) for _ in range(9)]
     await let_others_run()
-    await client.get(f"{NAMESPACES}/edge")
+    assert (await client.get(f"{NAMESPACES}/edge"))["metadata"]["name"] == "edge"
+    assert not any(page.done() for page in pages)
     released.set()
-    await asyncio.gather(*pages)
+    assert len(await asyncio.gather(*pages)) == 9
 
 
 async def test_request_that_fails_beside_one_that_is_answered_is_no_outage(

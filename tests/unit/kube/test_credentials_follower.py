@@ -153,5 +153,7 @@ async def test_server_that_does_not_know_us_has_the_files_read_soon(followed: Fo
 
 
 async def test_without_a_file_there_is_nothing_to_follow() -> None:
-    follower = CredentialsFollower("hub", Credentials("https://h", None, "a Pod"), print)
+    used: list[Credentials] = []
+    follower = CredentialsFollower("hub", Credentials("https://h", None, "a Pod"), used.append)
     follower.look()
+    assert used == []
