@@ -13,12 +13,11 @@ from karmada_vc_agent.commands.bootstrap import check_hash, parse_token
 from karmada_vc_agent.commands.errors import one_line_errors
 from karmada_vc_agent.commands.host_rights import Approvals
 from karmada_vc_agent.commands.join_run import HubOptions, JoinPlan, Output, run_join
-from karmada_vc_agent.config.checks import DNS_LABEL
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
+from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
 from karmada_vc_agent.translation.admission_objects import SCHEDULER
 
 IMAGE = "karmada-vc-agent:0.1.0"
@@ -209,12 +208,8 @@ def _check_output(options: dict[str, Any]) -> None:
 
 def _check_names(names: tuple[str, ...]) -> None:
     for name in names:
-        if len(name) > CLUSTER_NAME_MAX_LENGTH or not DNS_LABEL.fullmatch(name):
-            raise _wrong(
-                "--name",
-                f'"{name}" is no Cluster name: at most {CLUSTER_NAME_MAX_LENGTH} characters, '
-                'lower-case letters, digits and "-", beginning and ending with a letter or digit',
-            )
+        if problem := cluster_name_problem(name):
+            raise _wrong("--name", problem)
 
 
 def _controllers(text: str) -> tuple[str, ...]:

@@ -1,11 +1,9 @@
 """What the type of a setting does not say: ranges, names, and what goes together."""
 
 import ipaddress
-import re
 
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.settings import DURATIONS, AgentConfig, camel
-from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.switches import enabled_controllers, feature_gates
 from karmada_vc_agent.model.virtual_cluster import (
     NAMESPACES_ALWAYS,
@@ -13,10 +11,14 @@ from karmada_vc_agent.model.virtual_cluster import (
     SERVICE_NAMES_FIRST,
     VirtualCluster,
 )
-from karmada_vc_agent.model.virtual_cluster_problems import overlap_for_certain, problems_of
+from karmada_vc_agent.model.virtual_cluster_problems import (
+    DNS_LABEL,
+    DNS_LABEL_RULE,
+    cluster_name_problem,
+    overlap_for_certain,
+    problems_of,
+)
 
-DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_DNS_LABEL_RULE = 'lower-case letters, digits and "-", beginning and ending with a letter or digit'
 _MAY_BE_ZERO = frozenset(
     ("cluster_success_threshold", "cluster_failure_threshold", "resync_period")
 )
@@ -33,7 +35,7 @@ def check(config: AgentConfig, source: str) -> None:
             raise ConfigError(
                 source,
                 camel(name),
-                f'"{getattr(config, name)}" is no DNS label ({_DNS_LABEL_RULE})',
+                f'"{getattr(config, name)}" is no DNS label ({DNS_LABEL_RULE})',
             )
     seen: dict[str, int] = {}
     for index, vc in enumerate(config.virtual_clusters):
@@ -97,13 +99,8 @@ def _check_addresses(config: AgentConfig, source: str) -> None:
 
 
 def _check_virtual_cluster(vc: VirtualCluster, source: str, path: str) -> None:
-    if len(vc.name) > CLUSTER_NAME_MAX_LENGTH or not DNS_LABEL.fullmatch(vc.name):
-        raise ConfigError(
-            source,
-            f"{path}.name",
-            f'"{vc.name}" is no Cluster name: at most {CLUSTER_NAME_MAX_LENGTH} characters, '
-            f"{_DNS_LABEL_RULE}",
-        )
+    if problem := cluster_name_problem(vc.name):
+        raise ConfigError(source, f"{path}.name", problem)
     if not vc.node_selector and not vc.node_names:
         raise ConfigError(
             source,

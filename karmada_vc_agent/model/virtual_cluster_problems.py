@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import quantity
+from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.kind_patterns import pattern_problem
 from karmada_vc_agent.model.selectors import label_key_problem, label_value_problem
 from karmada_vc_agent.model.tenancy import allowance_problem
@@ -15,7 +16,8 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualCluster,
 )
 
-_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+DNS_LABEL_RULE = 'lower-case letters, digits and "-", beginning and ending with a letter or digit'
 _LIMIT_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
 _LIMIT_FIELDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
@@ -26,6 +28,14 @@ def problems_of(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     yield from _taint_problems(vc)
     yield from _model_problems(vc)
     yield from _tenancy_problems(vc)
+
+
+def cluster_name_problem(name: str) -> str | None:
+    """Say what is wrong with the name of a virtual cluster, or None."""
+    if len(name) <= CLUSTER_NAME_MAX_LENGTH and DNS_LABEL.fullmatch(name):
+        return None
+    most = f"at most {CLUSTER_NAME_MAX_LENGTH} characters"
+    return f'"{name}" is no Cluster name: {most}, {DNS_LABEL_RULE}'
 
 
 def _label_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
@@ -96,7 +106,7 @@ def _tenancy_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
             yield f"{where}[{index}]", problem_with(entry)
     if vc.apply_as is not None:
         for where, value in (("namespace", vc.apply_as.namespace), ("name", vc.apply_as.name)):
-            if not all(_DNS_LABEL.fullmatch(part) for part in value.split(".")):
+            if not all(DNS_LABEL.fullmatch(part) for part in value.split(".")):
                 yield f"applyAs.{where}", f'"{value}" is no DNS name'
 
 
