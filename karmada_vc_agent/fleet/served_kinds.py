@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import orjson
 
+from karmada_vc_agent.kube.aggregated import DEFINITIONS_PATH
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError
 
 _log = logging.getLogger(__name__)
 
-PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LOOKS_AFTER_S = (0.0, 0.1, 0.4, 1.5)
 PAUSE_S = 1.0
 PAUSE_WITHOUT_RIGHT_S = 300.0
@@ -59,7 +59,9 @@ class ServedKinds:
 
     async def _watch_once(self) -> None:
         """Follow one watch to its end. What changed before it is found by a look."""
-        content = await self._host.request("GET", PATH, query={"limit": "1"}, accept=METADATA_ONLY)
+        content = await self._host.request(
+            "GET", DEFINITIONS_PATH, query={"limit": "1"}, accept=METADATA_ONLY
+        )
         version = (orjson.loads(content).get("metadata") or {}).get("resourceVersion") or ""
         self._changed.set()
         query = {
@@ -67,7 +69,7 @@ class ServedKinds:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(WATCH_S),
         }
-        async for line in self._host.watch(PATH, query):
+        async for line in self._host.watch(DEFINITIONS_PATH, query):
             # Which one it is does not matter, what is served does; an error ends the watch.
             if not line.startswith(_BOOKMARK):
                 self._changed.set()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from karmada_vc_agent.kube.aggregated import is_aggregated
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
@@ -85,8 +86,9 @@ class InformerSet:
 
     async def _follow(self, resource: Resource, store: Store[Object]) -> None:
         if self._scope is None or await self._scope.is_whole(resource):
+            foreign = partial(is_aggregated, self._client, resource)
             path = resource.path()
-            await Reflector(self._client, path, RawCodec(), store, self._query).run()
+            await Reflector(self._client, path, RawCodec(), store, self._query, foreign).run()
         else:
             await NamespacedWatches(
                 self._client, resource, store, self._query, self._scope, self._supervisor

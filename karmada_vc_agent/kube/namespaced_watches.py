@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from karmada_vc_agent.kube.access_review import may
+from karmada_vc_agent.kube.aggregated import is_aggregated
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
@@ -110,7 +111,8 @@ class NamespacedWatches:
         part.add_handler(self._take_over)
         part.on_replaced = partial(self._replaced, namespace, part)
         path = self._resource.path(namespace)
-        reflector = Reflector(self._client, path, RawCodec(), part, self._query)
+        foreign = partial(is_aggregated, self._client, self._resource)
+        reflector = Reflector(self._client, path, RawCodec(), part, self._query, foreign)
         name = f"reflector {path}"
         task = self._supervisor.start(group, "reflector", reflector.run, name)
         self._running[namespace] = (task, part)

@@ -4,7 +4,8 @@ The list comes in pages (listing.py) and goes on after an outage with the page i
 watch resumes where it was after a lost connection and
 starts over with a list only where the server has forgotten that version (410), or where its time
 went back (history.py). Watches from a version that is yet to come are silent, so after a watch
-that told nothing, and after a lost connection, one small request asks where the server is.
+that told nothing, and after a lost connection, one small request asks where the server is. What a
+server behind the API server has (aggregated.py) is listed again for itself: it counts by itself.
 
 An object that cannot be read is named and costs its neighbours nothing; what was known of
 it stays. A fault of our own is logged, and the resource listed again after a pause.
@@ -13,13 +14,14 @@ it stays. A fault of our own is logged, and the resource listed again after a pa
 import asyncio
 import logging
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 import orjson
 
+from karmada_vc_agent.kube import aggregated
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
 from karmada_vc_agent.kube.errors import (
@@ -49,7 +51,10 @@ BACKOFF_S = (0.2, 10.0)
 
 
 class Reflector(Generic[T]):
-    """Keeps `store` equal to what the server has under `path`."""
+    """Keeps `store` equal to what the server has under `path`.
+
+    is_aggregated: whether that is of a server behind the API server; may raise KubeError.
+    """
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class Reflector(Generic[T]):
         codec: Codec[T],
         store: Store[T],
         query: Mapping[str, str] | None = None,
+        is_aggregated: Callable[[], Awaitable[bool]] = aggregated.never,
     ) -> None:
         self.path = path
         self.store = store
@@ -66,7 +72,10 @@ class Reflector(Generic[T]):
         self._query = dict(query or {})
         self._synced = asyncio.Event()
         self._answered = asyncio.Event()
+        self._is_aggregated = is_aggregated
         self._version: str | None = None
+        self._seen = ""
+        self._is_back = False
         self._complaint = ""
         self._source = f"{path}?{urlencode(self._query)}"
         self._named: dict[str, str] = {}
@@ -97,7 +106,7 @@ class Reflector(Generic[T]):
                     failures = 0
                     continue
             except KubeError as error:
-                self._refused(error)
+                await self._refused(error)
             except Exception as error:  # noqa: BLE001 - a resource must not cost the others
                 self._version = None
                 self._client.instrument.failed(self.path, "watch")
@@ -113,18 +122,26 @@ class Reflector(Generic[T]):
         """Whether the server went back in time since the last list."""
         return self._epoch != self._client.history.epoch
 
-    def _refused(self, error: KubeError) -> None:
+    async def _refused(self, error: KubeError) -> None:
         """Take note of why the server did not answer as asked."""
+        history = self._client.history
         is_barred = isinstance(error, ForbiddenError) and not isinstance(error, UnauthorizedError)
-        if isinstance(error, NotFoundError) or (is_barred and not len(self.store)):
+        is_nothing = isinstance(error, NotFoundError) or (is_barred and not len(self.store))
+        if is_nothing or (history.is_in_doubt and await self._tells_of_another_server()):
             # There is nothing else to see here, at whatever time the server is.
-            self._client.history.looked(self, self._client.history.epoch)
+            history.looked(self, history.epoch)
         if is_barred:
             self._answered.set()
         if isinstance(error, (ExpiredError, NotFoundError, UnreadableError)):
             self._version = None  # start over with a list
         if not isinstance(error, ExpiredError):
             self._complain(error)
+
+    async def _tells_of_another_server(self) -> bool:
+        try:
+            return await self._is_aggregated()
+        except KubeError:
+            return False
 
     @property
     def is_synced(self) -> bool:
@@ -169,7 +186,19 @@ class Reflector(Generic[T]):
         except orjson.JSONDecodeError:
             self._version = None  # a list takes what can be read of it
             return
-        self._client.history.check(self._version or "", found, self.path, self._epoch)
+        if is_lower(found, self._version or ""):
+            await self._went_back(f"{self.path} was at version {self._version} and is at {found}")
+            self._is_back = True
+            self._version = None  # a list says what there is now
+
+    async def _went_back(self, evidence: str) -> None:
+        """Say that time went back, if it is that of the API server. Raises KubeError."""
+        try:
+            is_its_own = not await self._is_aggregated()
+        except ForbiddenError:
+            return  # who may not read definitions goes by what is built in
+        if is_its_own and self._epoch == self._client.history.epoch:
+            self._client.history.notice(evidence)
 
     async def _list(self) -> None:
         """List all there is; after an outage from the page on where it began."""
@@ -194,7 +223,7 @@ class Reflector(Generic[T]):
             self._listing = None
             raise
         self._listing = None
-        self._accept(listing.objects, listing.unreadable, page, epoch)
+        await self._accept(listing.objects, listing.unreadable, page, epoch)
 
     async def _read_page(self, token: str) -> Page[T]:
         query = {**self._query, "limit": str(self._page_size.limit)}
@@ -216,26 +245,34 @@ class Reflector(Generic[T]):
             # Takes a tenth of a second for each megabyte: others must not wait for it.
             return await asyncio.to_thread(self._codec.page_by_items, content)
 
-    def _accept(
+    async def _accept(
         self, objects: list[T], unreadable: list[Unreadable], page: Page[T], epoch: int
     ) -> None:
         history = self._client.history
-        if self._epoch == epoch == history.epoch:
-            known = self._version or self.store.listed_version
-            if history.check(known, page.resource_version, self.path, epoch):
-                epoch = history.epoch  # this list is the first look of it
-            elif self.store.is_ahead_of(objects, page.resource_version):
-                history.notice(f"{self.path} has objects at older versions")
-                epoch = history.epoch
-        is_back = epoch != self._epoch
+        is_back = self._is_back or epoch != self._epoch
+        if not is_back and epoch == history.epoch:
+            evidence = self._evidence(objects, page.resource_version)
+            if evidence:
+                await self._went_back(evidence)
+                is_back = True
+                epoch = min(history.epoch, epoch + 1)  # this list is the first look of it
         self.store.replace_all(objects, page.resource_version, unreadable, is_back=is_back)
         self._epoch = epoch
         history.looked(self, epoch)
         self._name_unreadable()
-        self._version = page.resource_version
+        self._is_back = False
+        self._version = self._seen = page.resource_version
         self._complaint = ""
         self._synced.set()
         self._answered.set()
+
+    def _evidence(self, objects: list[T], version: str) -> str:
+        """Say why a list is of an earlier time than what is known; "" where it is not."""
+        known = self._seen or self.store.listed_version
+        if is_lower(version, known):
+            return f"{self.path} was at version {known} and is at {version}"
+        is_ahead = self.store.is_ahead_of(objects, version)
+        return f"{self.path} has objects at older versions" if is_ahead else ""
 
     async def _watch_until_in_doubt(self) -> bool:
         """Follow a watch to its end, or until the server is seen to have gone back in time.
@@ -271,7 +308,7 @@ class Reflector(Generic[T]):
                 return False
             self._take(event)
             if event.resource_version:
-                self._version = event.resource_version
+                self._version = self._seen = event.resource_version
         return has_told
 
     def _take(self, event: WatchEvent[T]) -> None:
