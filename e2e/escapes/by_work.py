@@ -114,10 +114,11 @@ def _role_of_the_host(scene: Scene) -> str:
         "nobody": {"apiGroups": ["nobody.example.org"], "resources": ["x"], "verbs": ["create"]},
     }
     head = {"kind": "ServiceAccount", "name": "bot", "namespace": scene.namespace}
+    home = scene.mine.host_namespace(scene.namespace)
     for name, rule in rules.items():
         wide = f"{scene.lab.id}-{name}"
         roles = [
-            _object(RBAC, "Role", name, scene.home) | {"rules": [rule]},
+            _object(RBAC, "Role", name, home) | {"rules": [rule]},
             _object(RBAC, "ClusterRole", f"{wide}-v-{scene.mine.name}") | {"rules": [rule]},
         ]
         for role in roles:

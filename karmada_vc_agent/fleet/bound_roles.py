@@ -66,6 +66,7 @@ class BoundRoles:
         role = _stand_in(obj)
         path = f"{collection}/{role['metadata']['name']}"
         user = as_user if role["kind"] == "Role" else ""
+        is_reserved = role["metadata"]["name"].startswith(_RESERVED)
         made: list[Object] = []
         try:
             for _ in range(ATTEMPTS):
@@ -73,7 +74,7 @@ class BoundRoles:
                 try:
                     return await write()
                 except NotFoundError as error:
-                    if made or not _may_be_about(role, error):
+                    if made or is_reserved or not _may_be_about(role, error):
                         raise
                     missing = error
                 if is_there:
@@ -117,8 +118,8 @@ def _collection(obj: Object) -> str:
     kind, name = dig(obj, "roleRef", "kind"), dig(obj, "roleRef", "name")
     if (gvk.group, gvk.kind) != (_GROUP, "RoleBinding") or not isinstance(name, str):
         return ""
-    if not name or "/" in name or name.startswith(_RESERVED):
-        return ""
+    if not name or "/" in name:
+        return ""  # the server knows none of such a name
     if kind == "ClusterRole":
         return "" if name in _OF_THE_HOST else f"/apis/{_GROUP}/v1/clusterroles"
     return f"/apis/{_GROUP}/v1/namespaces/{obj['metadata']['namespace']}/roles"

@@ -138,6 +138,15 @@ async def test_role_of_the_host_that_holds_more_stays_unbound(
     assert host.listed(BINDINGS) == []
 
 
+async def test_names_that_no_work_may_bring_are_judged_as_well(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(role("Role", "vc-strong", *QUOTAS))
+    with pytest.raises(RetryError):
+        await apply(client, binding("Role", "vc-strong"))
+    assert host.listed(BINDINGS) == []
+
+
 async def test_refusal_says_which_role_holds_what(host: FakeApiServer, client: ApiClient) -> None:
     host.seed(role("Role", "reader", *READS, *QUOTAS))
     text = 'Role "reader" of the host is not bound: it allows update resourcequotas, which'
