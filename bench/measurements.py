@@ -123,10 +123,10 @@ class Bench:
         burst = Burst(count, round(end - begin, 3), round(posting_s, 3), round(cpu_s, 2))
         contestant.results.bursts.append(burst)
 
-    async def create_all(self, jobs: Iterable[tuple[str, Object]]) -> float:
+    async def create_all(self, jobs: Iterable[tuple[str, Object]], writers: int = WRITERS) -> float:
         """Create Works, several at once; return the seconds until the last was answered."""
         begin = time.monotonic()
-        await _in_turns(self._create(cluster, manifest) for cluster, manifest in jobs)
+        await _in_turns((self._create(cluster, manifest) for cluster, manifest in jobs), writers)
         return time.monotonic() - begin
 
     async def one_work_each(self, clusters: list[str]) -> float:
@@ -143,7 +143,7 @@ class Bench:
         listed = (await self._hub.get(path))["items"]
         names = [item["metadata"]["name"] for item in listed]
         ours = [name for name in names if name.startswith(("single-", "burst-"))]
-        await _in_turns(self._hub.delete(f"{path}/{name}") for name in ours)
+        await _in_turns((self._hub.delete(f"{path}/{name}") for name in ours), WRITERS)
         await self._watcher.wait([(cluster, name) for name in ours], Milestone.GONE)
 
     async def _create(self, cluster: str, manifest: Object) -> None:
@@ -156,8 +156,8 @@ class Bench:
         return f"{prefix}-{next(self._numbers)}"
 
 
-async def _in_turns(calls: Iterable[Coroutine[Any, Any, object]]) -> None:
-    """Await calls, WRITERS at once: a request that waits for a connection could time out."""
+async def _in_turns(calls: Iterable[Coroutine[Any, Any, object]], writers: int) -> None:
+    """Await calls, so many at once: a request that waits for a connection could time out."""
     rest = iter(calls)
 
     async def work() -> None:
@@ -165,7 +165,7 @@ async def _in_turns(calls: Iterable[Coroutine[Any, Any, object]]) -> None:
             await call
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(WRITERS):
+        for _ in range(writers):
             group.create_task(work())
 
 
