@@ -30,7 +30,7 @@ from tests.fakes.served import Served
 from tests.fuzz import hostile, samples
 
 TENANT, NEIGHBOUR = "branch-a", "branch-b"
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 _CONFIG = "config.karmada.io/v1alpha1"
 _HUB = (
     *served.HUB,
