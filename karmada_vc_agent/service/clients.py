@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypedDict
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube import open_files
@@ -93,60 +95,40 @@ def _share_out_files(clusters: int) -> Shares:
     return open_files.share_out(files, lease_lanes(clusters))
 
 
+class _Options(TypedDict):
+    """What all clients of one server have in common."""
+
+    credentials: Credentials
+    outage: Outage
+
+
 def connect(
     config: AgentConfig, hub: Credentials, host: Credentials, may_write: Callable[[], bool]
 ) -> Clients:
     """Return the clients; may_write: whether this process leads."""
     shares = _share_out_files(len(config.virtual_clusters))
-    turns = WatchTurns(shares.watches)
-    of_hub, of_host = Outage(), Outage()
+    bulk = partial(
+        ApiClient,
+        connections=shares.requests,
+        list_connections=shares.lists,
+        turns=WatchTurns(shares.watches),
+        may_write=may_write,
+    )
+    urgent = partial(ApiClient, timeouts=URGENT)
+    to_hub: _Options = {"credentials": hub, "outage": Outage()}
+    to_host: _Options = {"credentials": host, "outage": Outage()}
+    hub_qps, hub_burst = config.kube_api_qps, config.kube_api_burst
+    host_qps, host_burst = config.cluster_api_qps, config.cluster_api_burst
     return Clients(
-        hub=ApiClient(
-            "hub",
-            hub,
-            qps=config.kube_api_qps,
-            burst=config.kube_api_burst,
-            connections=shares.requests,
-            list_connections=shares.lists,
-            turns=turns,
-            may_write=may_write,
-            outage=of_hub,
-        ),
-        hub_urgent=ApiClient(
-            "hub (urgent)", hub, connections=shares.urgent, timeouts=URGENT, outage=of_hub
-        ),
-        hub_leases=ApiClient(
-            "hub (leases)", hub, connections=shares.leases, timeouts=URGENT, outage=of_hub
-        ),
+        hub=bulk("hub", qps=hub_qps, burst=hub_burst, **to_hub),
+        hub_urgent=urgent("hub (urgent)", connections=shares.urgent, **to_hub),
+        hub_leases=urgent("hub (leases)", connections=shares.leases, **to_hub),
         hub_events=ApiClient(
-            "hub (events)",
-            hub,
-            qps=EVENTS_QPS,
-            burst=EVENTS_BURST,
-            connections=1,
-            outage=of_hub,
+            "hub (events)", qps=EVENTS_QPS, burst=EVENTS_BURST, connections=1, **to_hub
         ),
-        host=ApiClient(
-            "host",
-            host,
-            qps=config.cluster_api_qps,
-            burst=config.cluster_api_burst,
-            connections=shares.requests,
-            list_connections=shares.lists,
-            turns=turns,
-            may_write=may_write,
-            outage=of_host,
-        ),
-        host_urgent=ApiClient(
-            "host (urgent)", host, connections=shares.urgent, timeouts=URGENT, outage=of_host
-        ),
-        host_reviews=ApiClient(
-            "host (reviews)",
-            host,
-            qps=REVIEWS_QPS,
-            burst=REVIEWS_BURST,
-            connections=2,
-            timeouts=URGENT,
-            outage=of_host,
+        host=bulk("host", qps=host_qps, burst=host_burst, **to_host),
+        host_urgent=urgent("host (urgent)", connections=shares.urgent, **to_host),
+        host_reviews=urgent(
+            "host (reviews)", qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, **to_host
         ),
     )
