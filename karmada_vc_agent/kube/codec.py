@@ -13,7 +13,7 @@ import orjson
 from karmada_vc_agent.kube import salvage
 from karmada_vc_agent.kube.errors import UnreadableError
 from karmada_vc_agent.model.core import Meta
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import Object, dig, is_map_of_texts
 
 T = TypeVar("T")
 Key = tuple[str, str]
@@ -26,10 +26,6 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_map_of_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
-
-
 def _is_list_of(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and all(isinstance(v, kind) for v in value)
 
@@ -40,8 +36,8 @@ _METADATA: tuple[tuple[str, Callable[[Any], bool]], ...] = (
     ("resourceVersion", _is_text),
     ("creationTimestamp", _is_text),
     ("deletionTimestamp", _is_text),
-    ("labels", _is_map_of_texts),
-    ("annotations", _is_map_of_texts),
+    ("labels", is_map_of_texts),
+    ("annotations", is_map_of_texts),
     ("finalizers", _is_list_of(str)),
     ("ownerReferences", _is_list_of(dict)),
 )

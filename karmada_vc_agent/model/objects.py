@@ -99,6 +99,11 @@ def _text_in(obj: Object, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def is_map_of_texts(value: Any) -> bool:
+    """Whether a value is what labels and annotations must be."""
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
 def metadata_map(obj: Object, name: str) -> Object:
     """Return metadata.labels or .annotations for writing, made if missing."""
     metadata = obj["metadata"]

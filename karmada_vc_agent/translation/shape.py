@@ -3,7 +3,7 @@
 from typing import Any
 
 from karmada_vc_agent.model.depth import size_of
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, is_map_of_texts
 
 MAX_LEVELS = 200
 """Maps and lists in one another; a Work of it, and what is made of it, still can be written."""
@@ -36,7 +36,7 @@ def _odd_metadata(metadata: Any) -> str | None:
             return f"metadata.{field} {_shown(metadata[field])} is no name"
     for field in ("labels", "annotations"):
         pairs = metadata.get(field)
-        if pairs is not None and not _is_text_map(pairs):
+        if pairs is not None and not is_map_of_texts(pairs):
             return f"metadata.{field} is no map of texts"
     return None
 
@@ -63,7 +63,3 @@ def _is_path_segment(name: Any) -> bool:
         and not any(mark in name for mark in _PATH_BREAKERS)
         and name.isprintable()
     )
-
-
-def _is_text_map(pairs: Any) -> bool:
-    return isinstance(pairs, dict) and all(isinstance(value, str) for value in pairs.values())
