@@ -10,13 +10,13 @@ of one of its objects on the host, a retry. So each Work has one writer and one 
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from karmada_vc_agent.fleet.bugs import Bugs
 from karmada_vc_agent.fleet.causes import READY, Cause
-from karmada_vc_agent.fleet.grounds import Ground, Rest
+from karmada_vc_agent.fleet.grounds import Ground
 from karmada_vc_agent.fleet.host_objects import Applied
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
 from karmada_vc_agent.fleet.manifests import Failure, Manifests, refused
@@ -24,10 +24,12 @@ from karmada_vc_agent.fleet.work_bounds import WorkBounds
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.fleet.work_memory import WorkMemory
+from karmada_vc_agent.fleet.work_outcome import WorkOutcome, is_recreation
 from karmada_vc_agent.fleet.work_statuses import put_status
 from karmada_vc_agent.fleet.works import (
     WorkKey,
     Works,
+    id_of_work,
     is_suspended,
     is_trimmed,
     manifests_of,
@@ -37,7 +39,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.objects import Object, key_of, uid_of
+from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status import work_conditions
 from karmada_vc_agent.status.conditions import Condition
@@ -48,7 +50,6 @@ from karmada_vc_agent.status.work_status import (
     compose_work_status,
     dispatching_of,
 )
-from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.surroundings import Surroundings
 
@@ -89,54 +90,6 @@ class Collaborators:
     bounds: WorkBounds = field(default_factory=lambda: WorkBounds({}))
     measure: Callable[[str, float], None] = lambda *_: None
     """Told how each Work ended, success or error, and how many seconds it took."""
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """What became of the manifests of one Work; absorbed ones have no result."""
-
-    results: list[tuple[Object, Applied | Failure]] = field(default_factory=list)
-    entries: list[ManifestStatus] = field(default_factory=list)
-    unreadable: str = ""
-    unreadable_for: set[Hashable | None] = field(default_factory=set)
-    notices: list[Notice] = field(default_factory=list)
-
-    @property
-    def failures(self) -> list[Failure]:
-        return [result for _, result in self.results if isinstance(result, Failure)]
-
-    @property
-    def errors(self) -> list[str]:
-        return [failure.text for failure in self.failures]
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        return tuple(str(failure.code) for failure in self.failures if failure.code is not None)
-
-    @property
-    def rests_on(self) -> list[Rest]:
-        return [rest for failure in self.failures for rest in failure.rests_on]
-
-    @property
-    def is_final(self) -> bool:
-        """Whether no time helps: all that failed was refused by a rule."""
-        return all(failure.is_final for failure in self.failures)
-
-    @property
-    def blamed(self) -> list[Hashable | None]:
-        """For what it is tried again: causes, None for what is about this Work alone."""
-        failed = [failure.cause for failure in self.failures if not failure.is_final]
-        return [*dict.fromkeys(failed), *self.unreadable_for]
-
-    def retry(self, text: str) -> RetryError:
-        """Return the error with which the Work backs off."""
-        shared = [cause for cause in self.blamed if cause is not None]
-        return RetryError(text, shared, is_own=None in self.blamed)
-
-    @property
-    def was_recreated(self) -> bool:
-        """Whether an object was made again that somebody deleted, or would have been."""
-        return any(_is_recreation(result) for _, result in self.results)
 
 
 class ExecutionController:
@@ -210,17 +163,7 @@ class ExecutionController:
     # --- apply --------------------------------------------------------------------------
 
     async def _carry_out(self, vc: VirtualCluster, work: Object) -> None:
-        outcome = _Outcome()
-        started = time.monotonic()
-        for manifest in manifests_of(work):
-            result = await self._apply(vc, work, manifest)
-            if result is None:
-                continue
-            outcome.results.append((manifest, result))
-            live = await self._left_by(vc, work, manifest, result)
-            if live is not None:
-                await self._reflect(vc, work, manifest, live, outcome)
-        self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
+        outcome = await self._apply_all(vc, work)
         is_new = self._memory.is_new(work)
         before = applied_of(work.get("status"))
         conditions = [
@@ -239,27 +182,38 @@ class ExecutionController:
         elif is_new or outcome.errors or before is None or before["status"] != "True":
             self._tell(vc, work, outcome)
         await self._write_status(work, conditions, outcome.entries)
-        is_refused = bool(outcome.errors) and outcome.is_final
-        rests_on = outcome.rests_on if is_refused else ()
-        self._memory.note(work, outcome.codes, rests_on, is_refused=is_refused)
-        if outcome.errors and not is_refused:
+        rests_on = outcome.rests_on if outcome.is_refused else ()
+        self._memory.note(work, outcome.codes, rests_on, is_refused=outcome.is_refused)
+        if outcome.errors and not outcome.is_refused:
             raise outcome.retry(work_conditions.aggregate(outcome.errors))
-        if outcome.unreadable and not is_refused:
+        if outcome.unreadable and not outcome.is_refused:
             raise outcome.retry(outcome.unreadable)
+
+    async def _apply_all(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
+        """Apply each manifest, and read what became of it."""
+        outcome = WorkOutcome()
+        started = time.monotonic()
+        for manifest in manifests_of(work):
+            result = await self._apply(vc, work, manifest)
+            if result is None:
+                continue
+            outcome.results.append((manifest, result))
+            live = await self._left_by(vc, work, manifest, result)
+            if live is not None:
+                await self._reflect(vc, work, manifest, live, outcome)
+        self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
+        return outcome
 
     async def _apply(
         self, vc: VirtualCluster, work: Object, manifest: Object
     ) -> Applied | Failure | None:
         """Apply one manifest; a fault of ours at it is its failure, and the others go on."""
-        try:
+        with self._bugs.guard(id_of_work(work), manifest) as guard:
             refusal = self._o.bounds.refusal_of(vc.name, manifest)
             if refusal is not None:
                 return refused(vc, manifest, refusal)
-            return await self._o.manifests.apply(vc, manifest, _work_id(work))
-        except (KubeError, RetryError):
-            raise
-        except Exception as error:  # noqa: BLE001 - one manifest must not cost the others
-            return Failure(self._bugs.note(f"{_work_id(work)} {key_of(manifest)}", error))
+            return await self._o.manifests.apply(vc, manifest, id_of_work(work))
+        return Failure(guard.problem)
 
     async def _left_by(
         self, vc: VirtualCluster, work: Object, manifest: Object, result: Applied | Failure
@@ -271,36 +225,26 @@ class ExecutionController:
 
     async def _cached(self, vc: VirtualCluster, work: Object, manifest: Object) -> Object | None:
         """Return what is known of the object of a manifest; None where a fault hides it."""
-        try:
-            return await self._o.manifests.cached(vc, manifest, _work_id(work))
-        except (KubeError, RetryError):
-            raise
-        except Exception as error:  # noqa: BLE001 - one manifest must not cost the others
-            self._bugs.note(f"{_work_id(work)} {key_of(manifest)}", error)
-            return None
+        with self._bugs.guard(id_of_work(work), manifest):
+            return await self._o.manifests.cached(vc, manifest, id_of_work(work))
+        return None
 
     async def _reflect(
-        self, vc: VirtualCluster, work: Object, manifest: Object, live: Object, outcome: _Outcome
+        self, vc: VirtualCluster, work: Object, manifest: Object, live: Object, outcome: WorkOutcome
     ) -> None:
         if self._o.work_status is None:
             return
-        around = self._o.manifests.around(vc, _work_id(work))
+        around = self._o.manifests.around(vc, id_of_work(work))
         ordinal = first_ordinal(manifests_of(work), manifest)
-        try:
-            reflection = await self._o.work_status.reflect(work, ordinal, manifest, live, around)
-        except (KubeError, RetryError):
-            raise
-        except Exception as error:  # noqa: BLE001 - one manifest must not cost the others
-            problem = self._bugs.note(f"{_work_id(work)} {key_of(manifest)}", error)
-            self._o.events.reflected(work, manifest, problem)
-            reflection = Reflection(None, problem)
-        if reflection.problem:
-            outcome.unreadable = reflection.problem
-            outcome.unreadable_for.add(reflection.cause)
-        if reflection.entry is not None:
-            outcome.entries.append(reflection.entry)
+        with self._bugs.guard(id_of_work(work), manifest) as guard:
+            outcome.reflected(
+                await self._o.work_status.reflect(work, ordinal, manifest, live, around)
+            )
+        if guard.problem:
+            self._o.events.reflected(work, manifest, guard.problem)
+            outcome.reflected(Reflection(None, guard.problem))
 
-    def _tell(self, vc: VirtualCluster, work: Object, outcome: _Outcome) -> None:
+    def _tell(self, vc: VirtualCluster, work: Object, outcome: WorkOutcome) -> None:
         """Say how the Work and each of its manifests fared, also those that succeeded."""
         for manifest, result in outcome.results:
             if isinstance(result, Applied):
@@ -317,10 +261,10 @@ class ExecutionController:
         else:
             self._o.events.synced(work, vc.name)
 
-    def _tell_recreation(self, vc: VirtualCluster, outcome: _Outcome) -> None:
+    def _tell_recreation(self, vc: VirtualCluster, outcome: WorkOutcome) -> None:
         """Tell the templates alone, as Karmada does: the Work did not change."""
         for manifest, result in outcome.results:
-            if _is_recreation(result):
+            if is_recreation(result):
                 error = result.text if isinstance(result, Failure) else None
                 self._o.events.recreated(manifest, vc.name, error)
 
@@ -331,7 +275,7 @@ class ExecutionController:
 
     async def _tell_of_bug(self, vc: VirtualCluster, work: Object, error: Exception) -> None:
         """Say that a Work is not carried out: the hub must not go on saying that it is."""
-        text = self._bugs.note(_work_id(work), error)
+        text = self._bugs.note(id_of_work(work), error)
         try:
             self._o.events.sync_failed(work, vc.name, text)
             if not self._o.finalizer.is_due(vc.name, work) and not is_suspended(work):
@@ -340,7 +284,7 @@ class ExecutionController:
                 if whole is not None:
                     await self._write_status(whole, [condition], [])
         except Exception:  # noqa: BLE001 - the first fault is the one to tell
-            _log.debug("Failing to tell", exc_info=True, extra={"work": _work_id(work)})
+            _log.debug("Failing to tell", exc_info=True, extra={"work": id_of_work(work)})
 
     # --- bounds -------------------------------------------------------------------------
 
@@ -395,7 +339,7 @@ class ExecutionController:
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but go on reporting what is there (contract 5.3, 6.2)."""
         self._memory.forget_predecessor(work)
-        outcome = _Outcome()
+        outcome = WorkOutcome()
         for manifest in manifests_of(work):
             live = await self._cached(vc, work, manifest)
             if live is not None:
@@ -449,15 +393,7 @@ class ExecutionController:
         self._keep(work, Store.observe)
 
 
-def _is_recreation(result: Applied | Failure) -> bool:
-    return result.is_recreation if isinstance(result, Failure) else result.was_recreated
-
-
 def _is_same(fresh: Object, work: Object) -> bool:
     """Whether what was done for a Work is to be said of what it is now: the same, still wanted."""
     marks = [bool(each["metadata"].get("deletionTimestamp")) for each in (fresh, work)]
     return uid_of(fresh) == uid_of(work) and marks[0] == marks[1]
-
-
-def _work_id(work: Object) -> str:
-    return f"{work['metadata']['namespace']}/{work['metadata']['name']}"

@@ -21,6 +21,7 @@ from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.works import (
     WorkKey,
     Works,
+    id_of_work,
     is_preserved,
     key_of_work,
     manifests_of,
@@ -28,9 +29,9 @@ from karmada_vc_agent.fleet.works import (
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
-from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError, UnreachableError
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
-from karmada_vc_agent.model.objects import Object, gvk_of, key_of, text_at, uid_of
+from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.endpoint_slice_work import is_report
 
@@ -152,16 +153,12 @@ class WorkFinalizer:
 
     async def _let_go(self, vc: VirtualCluster, work: Object, manifest: Object) -> str:
         """Let go of one manifest; return what to tell of a fault of ours, "" where all is well."""
-        work_id = f"{work['metadata']['namespace']}/{work['metadata']['name']}"
-        try:
+        work_id = id_of_work(work)
+        with self._bugs.guard(work_id, manifest) as guard:
             if not is_preserved(work):
                 self._wait_for_users(vc, work, manifest)
             await self._manifests.let_go(vc, manifest, work_id, preserve=is_preserved(work))
-        except (KubeError, RetryError):
-            raise
-        except Exception as error:  # noqa: BLE001 - one manifest must not cost the others
-            return self._bugs.note(f"{work_id} {key_of(manifest)}", error)
-        return ""
+        return guard.problem
 
     def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:
         """Raise RetryError while another Work needs the Namespace that is to be deleted."""

@@ -40,6 +40,11 @@ def key_of_work(work: Object) -> WorkKey:
     return cluster_of_execution_namespace(metadata["namespace"]) or "", metadata["name"]
 
 
+def id_of_work(work: Object) -> str:
+    """Return `<execution namespace>/<name>`."""
+    return f"{work['metadata']['namespace']}/{work['metadata']['name']}"
+
+
 def manifests_of(work: Object) -> list[Object]:
     """Return the manifests of a Work as the hub has them; an empty map for what is none."""
     found = dig(work, "spec", "workload", "manifests")
