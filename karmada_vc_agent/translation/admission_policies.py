@@ -193,7 +193,8 @@ def _claims(owner: PolicyOwner) -> Object:
     Labels and annotations decide for the host (Pod Security, policy engines, meshes), finalizers
     and owners when the namespace ends. Who may write all namespaces may change them: a tenant has
     rights in its own, and RBAC asks those of a Namespace, too. Kubernetes itself writes only the
-    conditions and `spec.finalizers` of a namespace that goes.
+    conditions and `spec.finalizers` of a namespace that goes: the latter are for who finalizes
+    all, for without them a namespace would go before the objects in it.
     """
     kept = ("labels", "annotations")
     ours = (
@@ -213,10 +214,11 @@ def _claims(owner: PolicyOwner) -> Object:
             *(same_field(f"metadata.{field}") for field in ("finalizers", "ownerReferences")),
         )
     )
+    all_namespaces = "authorizer.group('').resource('namespaces')"
     is_hosts = " || ".join(
-        f"authorizer.group('').resource('namespaces').check('{verb}').allowed()"
-        for verb in ("update", "patch")
+        f"{all_namespaces}.check('{verb}').allowed()" for verb in ("update", "patch")
     )
+    finalizes = f"{all_namespaces}.subresource('finalize').check('update').allowed()"
     message = (
         f"'the claim on namespace ' + request.name + ' belongs to karmada-vc-agent {owner.agent}: "
         "delete the namespace on the hub, run karmada-vc-agent leave, or first remove "
@@ -239,6 +241,7 @@ def _claims(owner: PolicyOwner) -> Object:
             {"name": "claimed", "expression": claimed},
             {"name": "same_metadata", "expression": same_metadata},
             {"name": "is_hosts", "expression": is_hosts},
+            {"name": "finalizes", "expression": finalizes},
         ],
         "validations": [
             {
@@ -250,6 +253,12 @@ def _claims(owner: PolicyOwner) -> Object:
                 " || variables.same_metadata || variables.is_hosts",
                 "message": "labels, annotations, finalizers and owners of a claimed namespace are "
                 "for who may update all namespaces: write them in the Namespace on the hub",
+            },
+            {
+                "expression": "!variables.claimed || request.operation != 'UPDATE'"
+                f" || {same_field('spec')} || variables.finalizes",
+                "message": "spec.finalizers of a claimed namespace are for who finalizes all "
+                "namespaces, as Kubernetes does",
             },
         ],
     }

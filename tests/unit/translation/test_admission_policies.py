@@ -102,7 +102,7 @@ def test_subresources_of_a_namespace_are_no_way_around_its_claim() -> None:
 
 def test_metadata_of_a_claimed_namespace_is_for_who_may_update_all_namespaces() -> None:
     spec = named(everything())["ValidatingAdmissionPolicy", OWNER.claims_policy]
-    _, metadata = spec["validations"]
+    _, metadata, finalizers = spec["validations"]
     variables = {each["name"]: each["expression"] for each in spec["variables"]}
     assert metadata["expression"] == (
         "!variables.claimed || request.operation != 'UPDATE' || variables.same_metadata"
@@ -111,6 +111,11 @@ def test_metadata_of_a_claimed_namespace_is_for_who_may_update_all_namespaces() 
     for verb in ("update", "patch"):  # of no namespace by name, so that no RoleBinding counts
         asked = f"authorizer.group('').resource('namespaces').check('{verb}').allowed()"
         assert asked in variables["is_hosts"]
+    assert finalizers["expression"].endswith(
+        "object.spec == oldObject.spec) || variables.finalizes"
+    )
+    asked = "authorizer.group('').resource('namespaces').subresource('finalize').check('update')"
+    assert variables["finalizes"] == f"{asked}.allowed()"
     for field in ("labels", "annotations"):
         assert f"variables.old_{field} == variables.new_{field}" in variables["same_metadata"]
     for field in ("finalizers", "ownerReferences"):
