@@ -1,10 +1,14 @@
-"""Reflectors started on demand, one for each resource somebody asks about."""
+"""Reflectors started on demand, one for each resource somebody asks about.
+
+Where the set allows it they are ended again: kinds are brought by tenants, and come without end.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from karmada_vc_agent.kube.aggregated import is_aggregated
+from karmada_vc_agent.kube.built_in_groups import is_built_in
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
@@ -16,6 +20,10 @@ from karmada_vc_agent.model.objects import Object
 
 Indexes = Mapping[str, Callable[[Object], Iterable[str]]]
 
+IDLE_S = 600.0
+"""Longer than anybody works with a store once it was asked for, and than Works wait to try again:
+who comes back now and then costs no new list."""
+_LOOKS = 10
 _WATCHABLE = frozenset(("list", "watch"))
 
 
@@ -25,7 +33,9 @@ class InformerSet:
     on_change: told of every change in any of them, except of what its own writer has
     observed already: that is as it was left, and to look at it again would find nothing.
     indexes: those of each store. supervisor: keeps their reflectors running. scope: where a
-    resource may be watched; None = everywhere.
+    resource may be watched; None = everywhere. idle_s: after how long a resource is followed no
+    more that nobody asked for and that has no objects; 0 = never, for who is to be told of
+    objects that are yet to come. Those of Kubernetes itself are few: they stay.
     """
 
     def __init__(
@@ -36,6 +46,7 @@ class InformerSet:
         indexes: Indexes | None = None,
         supervisor: Supervisor = ALONE,
         scope: WatchScope | None = None,
+        idle_s: float = 0.0,
     ) -> None:
         self._client = client
         self._query = query
@@ -44,7 +55,10 @@ class InformerSet:
         self._supervisor = supervisor
         self._stores: dict[str, Store[Object]] = {}
         self._scope = scope
-        self._resources: list[tuple[Resource, Store[Object]]] = []
+        self._idle_s = idle_s
+        self._resources: dict[str, Resource] = {}
+        self._asked_at: dict[str, float] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
         self._asked_for = asyncio.Event()
 
     def store(self, resource: Resource) -> Store[Object] | None:
@@ -52,16 +66,17 @@ class InformerSet:
         if not resource.verbs >= _WATCHABLE:
             return None
         path = resource.path()
+        self._asked_at[path] = asyncio.get_running_loop().time()
         if path not in self._stores:
             store = Store(RawCodec(), self._indexes)
             store.add_handler(self._changed)
             self._stores[path] = store
-            self._resources.append((resource, store))
+            self._resources[path] = resource
             self._asked_for.set()
         return self._stores[path]
 
     def stores(self) -> list[Store[Object]]:
-        """Return the stores of all resources asked for so far."""
+        """Return the stores of all resources that are followed."""
         return list(self._stores.values())
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
@@ -73,16 +88,36 @@ class InformerSet:
 
     async def run(self) -> None:
         """Follow the resources asked for, until cancelled."""
-        running = 0
+        self._running.clear()
         async with asyncio.TaskGroup() as group:
+            if self._idle_s:
+                group.create_task(self._end_idle(), name="end of idle informers")
             while True:
                 self._asked_for.clear()
-                for resource, store in self._resources[running:]:
-                    follow = partial(self._follow, resource, store)
-                    name = f"reflector {resource.path()}"
-                    self._supervisor.start(group, "reflector", follow, name)
-                running = len(self._resources)
+                for path, resource in self._resources.items():
+                    if path not in self._running:
+                        follow = partial(self._follow, resource, self._stores[path])
+                        name = f"reflector {path}"
+                        task = self._supervisor.start(group, "reflector", follow, name)
+                        self._running[path] = task
                 await self._asked_for.wait()
+
+    async def _end_idle(self) -> None:
+        while True:
+            await asyncio.sleep(self._idle_s / _LOOKS)
+            for path in [path for path in self._running if self._is_idle(path)]:
+                # Whoever asks from here on gets a new store, and with it a reflector of its own.
+                self._running.pop(path).cancel()
+                del self._stores[path], self._resources[path], self._asked_at[path]
+
+    def _is_idle(self, path: str) -> bool:
+        """Whether nobody asks for a resource, and it is known that none of it is there."""
+        store = self._stores[path]
+        if is_built_in(self._resources[path].gvk.group):
+            return False
+        if len(store) or store.unreadable or not store.is_synced:
+            return False
+        return asyncio.get_running_loop().time() - self._asked_at[path] >= self._idle_s
 
     async def _follow(self, resource: Resource, store: Store[Object]) -> None:
         if self._scope is None or await self._scope.is_whole(resource):

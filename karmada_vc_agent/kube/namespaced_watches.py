@@ -5,7 +5,8 @@ kinds that came after `join` likewise. One watch for each namespace, all into on
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
 from karmada_vc_agent.kube.access_review import may
@@ -54,11 +55,20 @@ class WatchScope:
         for follower in self._followers:
             follower.set()
 
-    def follower(self) -> asyncio.Event:
-        """Return an event that is set when something may have changed."""
+    @contextmanager
+    def follower(self) -> Iterator[asyncio.Event]:
+        """Yield an event that is set when something may have changed."""
         event = asyncio.Event()
         self._followers.append(event)
-        return event
+        try:
+            yield event
+        finally:
+            self._followers.remove(event)
+
+    @property
+    def follower_count(self) -> int:
+        """How many follow now."""
+        return len(self._followers)
 
 
 class NamespacedWatches:
@@ -83,12 +93,12 @@ class NamespacedWatches:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        changed = self._scope.follower()
-        async with asyncio.TaskGroup() as group:
-            while True:
-                self._set_right(group)
-                await changed.wait()
-                changed.clear()
+        with self._scope.follower() as changed:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._set_right(group)
+                    await changed.wait()
+                    changed.clear()
 
     def _set_right(self, group: asyncio.TaskGroup) -> None:
         """Begin and end watches."""

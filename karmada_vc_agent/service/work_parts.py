@@ -26,7 +26,7 @@ from karmada_vc_agent.fleet.work_watches import WorkWatches
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
-from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.informers import IDLE_S, InformerSet
 from karmada_vc_agent.kube.namespaced_watches import WatchScope
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import tenancy
@@ -96,6 +96,7 @@ class WorkParts:
             {**HOST_OBJECT_INDEXES, NAME_INDEX: index_keys},
             common.supervisor,
             self.scope,
+            IDLE_S,
         )
         self.group_informers = InformerSet(
             host, {}, triggers.group_changed, supervisor=common.supervisor
