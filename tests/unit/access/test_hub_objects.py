@@ -28,6 +28,7 @@ def all_rules(access: HubAccess) -> list[Object]:
 
 @pytest.mark.parametrize("access", [ACCESS, HubAccess("e", ("a",), works_cluster_wide=True)])
 def test_no_rule_has_a_wildcard_or_reaches_secrets_or_roles(access: HubAccess) -> None:
+    assert len(all_rules(access)) > 5
     for rule in all_rules(access):
         for values in rule.values():
             assert "*" not in values
@@ -41,6 +42,7 @@ def test_every_right_has_a_reason() -> None:
 
 def test_what_has_a_name_is_granted_by_name() -> None:
     unnamed = [rule for rule in all_rules(ACCESS) if "resourceNames" not in rule]
+    assert {"cluster.karmada.io"} in [set(rule["apiGroups"]) for rule in unnamed]
     for rule in unnamed:
         if rule["apiGroups"] == ["cluster.karmada.io"]:
             assert set(rule["verbs"]) == {"create", "list", "watch"}

@@ -81,6 +81,7 @@ def test_the_probe_concerns_one_name_in_the_namespace_of_the_agent() -> None:
 
 
 def test_only_validating_bindings_say_what_to_do() -> None:
+    assert len({obj["kind"] for obj in everything()}) == 4
     for obj in everything():
         actions = obj["spec"].get("validationActions")
         wanted = ["Deny"] if obj["kind"] == "ValidatingAdmissionPolicyBinding" else None
