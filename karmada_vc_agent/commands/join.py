@@ -95,7 +95,7 @@ Run it again after adding a virtual cluster to the file: it changes only what di
     is_flag=True,
     help="Do without the hash: whoever has the token may then play the hub.",
 )
-@click.option("--kubeconfig", default="", help="Kubeconfig of the host. Default: the usual rules.")
+@click.option("--kubeconfig", default="", help="Kubeconfig of the host. Default: as for run.")
 @click.option(
     "--controllers",
     default="*",

@@ -58,7 +58,7 @@ that it left and does not register it; karmada-vc-agent join lets it come back.
     help="Kubeconfig of an administrator of the hub.",
 )
 @click.option("--karmada-context", default="", help="Context in it. Default: its current context.")
-@click.option("--kubeconfig", default="", help="Kubeconfig of the host. Default: the usual rules.")
+@click.option("--kubeconfig", default="", help="Kubeconfig of the host. Default: as for run.")
 @click.option(
     "--preserve-resources", is_flag=True, help="Leave the host objects, without our marks."
 )

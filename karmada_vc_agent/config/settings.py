@@ -36,11 +36,15 @@ class AgentConfig:
     """All settings of one agent. Durations are seconds here, `40s` or `2m` outside."""
 
     karmada_kubeconfig: str = _setting(
-        "", "Kubeconfig of the Karmada control plane (the hub). Default: the usual rules."
+        "",
+        "Kubeconfig of the Karmada control plane (the hub). "
+        "Default: KUBECONFIG, then ~/.kube/config, then the Pod's account.",
     )
     karmada_context: str = _setting("", "Context in it. Default: its current context.")
     kubeconfig: str = _setting(
-        "", "Kubeconfig of the host cluster. Default: the Pod's account, then the usual rules."
+        "",
+        "Kubeconfig of the host cluster. "
+        "Default: the Pod's account, then KUBECONFIG, then ~/.kube/config.",
     )
     agent_name: str = _setting(
         "karmada-vc-agent",
@@ -70,7 +74,7 @@ class AgentConfig:
         "CustomizedClusterResourceModeling (default true): modelings of resourceModels.",
     )
     cert_rotation_checking_interval: float = _setting(
-        300.0, "How often certRotation looks whether the hub credential must be renewed."
+        300.0, "How often certRotation looks whether it must renew the hub credential."
     )
     cert_rotation_remaining_time_threshold: float = _setting(
         0.2, "Part of the life of the hub credential at which certRotation renews it."
@@ -89,11 +93,11 @@ class AgentConfig:
         "", "Zones of the Clusters that name none themselves, separated by commas."
     )
     cluster_status_update_frequency: float = _setting(
-        10.0, "How often the status of each Cluster is computed and, if changed, written."
+        10.0, "How often the agent computes the status of each Cluster and, if changed, writes it."
     )
     cluster_lease_duration: float = _setting(40.0, "How long the Lease of a Cluster holds.")
     cluster_lease_renew_interval_fraction: float = _setting(
-        0.25, "Part of the Lease duration after which the Lease is renewed."
+        0.25, "Part of the Lease duration after which the agent renews the Lease."
     )
     cluster_success_threshold: float = _setting(
         30.0, "How long the host must be healthy before a Cluster turns Ready again."
@@ -129,7 +133,7 @@ class AgentConfig:
         120.0, "How long the first lists may take before the agent says which are missing."
     )
     resync_period: float = _setting(
-        0.0, "How often every Work is looked at though nothing changed; 0 = never."
+        0.0, "How often the agent looks at every Work though nothing changed; 0 = never."
     )
     concurrent_cluster_syncs: int = _setting(
         8, "Clusters whose status is computed at once, all virtual clusters together."
@@ -141,12 +145,18 @@ class AgentConfig:
         False, "Watch the Works of all Clusters with one watch; needs the right to read them all."
     )
     leader_elect: bool = _setting(True, "Let one of several replicas lead, by a Lease on the host.")
-    leader_elect_lease_duration: float = _setting(15.0, "How long the lead holds unrenewed.")
-    leader_elect_renew_deadline: float = _setting(
-        10.0, "How long the leader writes without having renewed its lead."
+    leader_elect_lease_duration: float = _setting(
+        15.0, "How long the leader's Lease holds without renewal."
     )
-    leader_elect_retry_period: float = _setting(2.0, "Pause between tries to take or renew it.")
-    rate_limiter_base_delay: float = _setting(0.005, "First pause of a Work that failed; doubles.")
+    leader_elect_renew_deadline: float = _setting(
+        10.0, "How long the leader writes without having renewed its Lease."
+    )
+    leader_elect_retry_period: float = _setting(
+        2.0, "Pause between tries to take or renew that Lease."
+    )
+    rate_limiter_base_delay: float = _setting(
+        0.005, "First pause of a Work that failed; each failure doubles it."
+    )
     rate_limiter_max_delay: float = _setting(1000.0, "Longest pause of a Work that keeps failing.")
     rate_limiter_qps: float = _setting(
         10.0, "Retries of Works a second, for each virtual cluster; 0 = no limit."

@@ -228,7 +228,10 @@ class NamespaceController:
         name = live["metadata"]["name"]
         allowed = annotations_of(live).get(ALLOW_ADOPTION_ANNOTATION) == vc.name
         if not allowed and name not in vc.adopt_namespaces:
-            detail = "the host namespace exists and is not claimed"
+            detail = (
+                "its host namespace exists and belongs to no virtual cluster; an administrator "
+                "lets this one have it by adoptNamespaces"
+            )
             raise _refused(Code.NAMESPACE_NOT_OWNED, detail, name)
         _log.info("Adopting namespace", extra={"virtual_cluster": vc.name, "namespace": name})
         annotations = {

@@ -394,7 +394,7 @@ def _is_refused_by(policy: str, answer: str) -> bool:
 def _not_in_effect(kind: str, name: str, answer: Object | str | None) -> tuple[str, Trouble]:
     said = f"refused for another reason: {answer}" if isinstance(answer, str) else "let through"
     text = (
-        f"{kind} {name} is not in effect (a probe was {said}): see that the kube-apiserver does "
-        "not disable the admission plugin of that name"
+        f"{kind} {name} is not in effect (a probe was {said}): see that the kube-apiserver has "
+        f"admission plugin {kind} on"
     )
     return name, Trouble("PoliciesNotInEffect", text)

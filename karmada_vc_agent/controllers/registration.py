@@ -31,7 +31,7 @@ _LEFT = (
     "karmada-vc-agent join, or start with --reregister"
 )
 _DELETED = (
-    "Leaving a Cluster deleted that was deleted on the hub; to register it again "
+    "Not registering again a Cluster that was deleted on the hub; to have it back "
     "change its settings or start with --reregister"
 )
 

@@ -172,8 +172,8 @@ class SharedObjects:
         owners = ",".join(sorted(owners_of(wanted)))
         if await self._has_objects(live, f"{CLUSTER_LABEL} notin ({owners})"):
             detail = (
-                f"differs at {path} from the object on the host, of which others have objects; "
-                "it is changed when they bring the same definition, or have none"
+                f"differs at {path} from the definition on the host, and others have objects of "
+                "it; the agent applies it once they bring the same definition or have no objects"
             )
             kind = f"{dig(live, 'spec', 'group')}/{dig(live, 'spec', 'names', 'kind')}"
             raise RefusedError(Code.SHARED_OBJECT_CONFLICT, path, detail, kind)

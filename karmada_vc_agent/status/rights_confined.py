@@ -21,7 +21,7 @@ def rights_confined(troubles: Sequence[Trouble], *, is_confined: bool) -> Condit
             message="the agent and tenants with rights of their own are held by admission policies",
         )
     begin = (
-        "some guards of admission policies are missing"
+        "admission policies are missing, changed or not in effect"
         if is_confined
         else "the agent's account is held by its roles alone, which let it reach every namespace"
     )

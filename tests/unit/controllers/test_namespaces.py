@@ -212,7 +212,7 @@ async def test_default_is_not_made_on_demand() -> None:
 async def test_default_that_may_not_be_claimed_is_retried(world: World) -> None:
     world.register()
     given(world, objects.namespace("default-v-branch-a"))
-    with pytest.raises(RetryError, match="not claimed"):
+    with pytest.raises(RetryError, match="belongs to no virtual cluster"):
         await world.namespaces.reconcile(("branch-a", DEFAULT))
 
 

@@ -239,7 +239,7 @@ async def test_cluster_deleted_on_the_hub_stays_deleted_over_restarts(
     for _ in range(2):
         assert await register(world) is None
     assert world.hub.find(CLUSTER) is None
-    assert any("Leaving a Cluster deleted" in message for message in caplog.messages)
+    assert any("Not registering again a Cluster" in message for message in caplog.messages)
 
 
 async def test_cluster_deleted_on_the_hub_comes_back_with_new_settings(world: World) -> None:
