@@ -24,10 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.fakes.authority import Authority
 
 OBJECT = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m","resourceVersion":"7"}}'
 LIST = b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}'
@@ -206,26 +203,12 @@ EVILS = (*BYTES, *ACTS)
 
 
 def server_context() -> ssl.SSLContext:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hostile")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    encoding = serialization.Encoding.PEM
-    key_format, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    pem = certificate.public_bytes(encoding) + key.private_bytes(encoding, key_format, plain)
+    start = datetime.now(UTC) - timedelta(days=1)
+    pair = Authority().pair(start=start, lifetime=timedelta(days=2))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "server.pem")
-        path.write_bytes(pem)
+        path.write_bytes(b"".join(pair))
         context.load_cert_chain(path)
     return context
 

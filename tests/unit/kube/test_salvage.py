@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.kube import salvage
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.text('ab[]{}",\\\n'),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text('ab"[{'), inner, max_size=4)
-    ),
-    max_leaves=20,
-)
+from tests.fakes.any_json import JSON
 
 
 def nested(levels: int) -> bytes:
