@@ -110,9 +110,8 @@ def _ours_serving(lab: Lab, lane: Lane) -> Iterator[None]:
         "nodeSelector": {"matchLabels": lane.selector},
         "resourceModels": DEFAULT_MODELS,
     }
-    # With all rights, as karmada-agent has them: what least rights change is another story.
     flags = (*FAST, "--rate-limiter-max-delay", "5s")
-    agent = lab.serve(entry, flags=flags, is_admin=True)
+    agent = lab.serve(entry, flags=flags)
     yield
     assert agent.is_running(), agent.log_tail()
 

@@ -23,6 +23,8 @@ from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
 LIFETIME_S = 3600
 SHORTEST_LIFETIME_S = 600
 """The API server signs nothing shorter."""
+APPROVED = ("{}.example.com", "{}-o.differential.example")
+"""API groups whose kinds come after `join`: those of stories, and of the comparison."""
 HUB_FILE, HOST_FILE = "agent-hub.kubeconfig", "agent-host.kubeconfig"
 
 
@@ -68,7 +70,7 @@ def join(
             accounts = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as]
             made = tuple((each.namespace, each.name) for each in accounts if each.is_default)
             install = HostInstall(name, namespace, image="", accounts=made)
-            approvals = Approvals(api_groups=(f"{name}.example.com",))
+            approvals = Approvals(api_groups=tuple(group.format(name) for group in APPROVED))
             rights = host_rights(install, config, clusters, served, approvals, known_owner)
             await grant_on_host(host, rights, served)
             token = await _account_token(host, namespace, name)
