@@ -16,10 +16,11 @@ from typing import Protocol
 
 from karmada_vc_agent.fleet.bugs import Bugs
 from karmada_vc_agent.fleet.causes import READY, Cause
+from karmada_vc_agent.fleet.failure import Failure, refused
 from karmada_vc_agent.fleet.grounds import Ground
 from karmada_vc_agent.fleet.host_objects import Applied
 from karmada_vc_agent.fleet.hub_clusters import HubClusters
-from karmada_vc_agent.fleet.manifests import Failure, Manifests, refused
+from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.work_bounds import WorkBounds
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer

@@ -4,12 +4,12 @@ Translation decides what it becomes or why it is refused; namespaces are claimed
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from karmada_vc_agent.fleet import causes
 from karmada_vc_agent.fleet.causes import Cause
-from karmada_vc_agent.fleet.grounds import Rest, resting_on
+from karmada_vc_agent.fleet.failure import Failure, conflict, refused
 from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects, RecreationError
 from karmada_vc_agent.fleet.shared_names import SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
@@ -25,12 +25,10 @@ from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
     gvk_of,
-    key_of,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.planning import node_ports
 from karmada_vc_agent.planning.apply_plan import Foreign
-from karmada_vc_agent.planning.ownership import conflict_text
 from karmada_vc_agent.translation import services
 from karmada_vc_agent.translation.denial import explain_denial
 from karmada_vc_agent.translation.immutable import explain_immutable
@@ -70,26 +68,6 @@ class NamespaceKeeper(Protocol):
 
 _FAILURES = (ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError)
 """What costs one manifest; no answer at all is an outage and costs no condition."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A manifest that could not be applied; code where a rule refused it.
-
-    is_recreation: its object was there and was deleted by somebody. cause: what others fail for
-    as well, None where it is about this manifest. rests_on: what heals a refusal.
-    """
-
-    text: str
-    code: Code | None = None
-    is_recreation: bool = False
-    cause: Cause | None = None
-    rests_on: tuple[Rest, ...] = ()
-
-    @property
-    def is_final(self) -> bool:
-        """Whether no time helps."""
-        return self.code is not None and self.cause is None
 
 
 class Manifests:
@@ -250,7 +228,7 @@ class Manifests:
             self._resting_on_claims.add(work)
         applied = await self._apply_object(vc, resource, translated, surroundings)
         if isinstance(applied, Foreign):
-            return _conflict(vc, manifest)
+            return conflict(vc, manifest)
         if applied is None:
             return None
         return replace(applied, notices=(*translated.notices, *applied.notices))
@@ -356,7 +334,7 @@ class Manifests:
             rights = _rights(vc, translated)
             applied = await self._host_objects.apply(resource, translated.obj, check, rights)
             if isinstance(applied, Foreign):
-                return _conflict(vc, manifest)
+                return conflict(vc, manifest)
             was_written |= applied.was_written
             was_recreated |= applied.was_recreated
         return Applied(manifest, was_written, was_recreated)
@@ -385,13 +363,6 @@ class Manifests:
             raise RefusedError(Code.NODE_OVERLAP, "", detail)
 
 
-def _conflict(vc: VirtualCluster, manifest: Object) -> Failure:
-    """Say in Karmada's words that somebody else has the object (contract 5.5)."""
-    metadata = manifest["metadata"]
-    namespace = metadata.get("namespace") or ""
-    return Failure(conflict_text(manifest["kind"], namespace, metadata["name"], vc.name))
-
-
 def _rights(vc: VirtualCluster, translated: HostObject) -> str:
     """Return the user with whose rights an object is written; empty = the agent itself."""
     account = vc.apply_as
@@ -400,20 +371,6 @@ def _rights(vc: VirtualCluster, translated: HostObject) -> str:
     if account.is_default and not translated.host_key.namespace:
         return ""
     return account.user
-
-
-def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
-    """Say with virtual names that a rule refused a manifest."""
-    key = key_of(manifest)
-    code, cause = refusal.code, None
-    if code is Code.SHARED_OBJECT_CONFLICT and refusal.about:
-        cause = Cause(vc.name, causes.OBJECTS, refusal.about)  # of objects nobody tells for sure
-    return Failure(
-        refusal.text(vc.name, key.gvk.kind, key.namespace, key.name),
-        code,
-        cause=cause,
-        rests_on=tuple(resting_on(code, vc.name, refusal.about)),
-    )
 
 
 def _bare(manifest: Object) -> Object:

@@ -3,9 +3,9 @@
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from karmada_vc_agent.fleet.failure import Failure
 from karmada_vc_agent.fleet.grounds import Rest
 from karmada_vc_agent.fleet.host_objects import Applied
-from karmada_vc_agent.fleet.manifests import Failure
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.status.manifest_status import ManifestStatus, Reflection

@@ -10,7 +10,7 @@ import pytest
 
 from karmada_vc_agent.fleet import causes
 from karmada_vc_agent.fleet.causes import HOOK, KIND, OBJECTS, READY, RIGHT, Cause
-from karmada_vc_agent.fleet.manifests import refused
+from karmada_vc_agent.fleet.failure import refused
 from karmada_vc_agent.interpretation.errors import OverrunError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, Operation

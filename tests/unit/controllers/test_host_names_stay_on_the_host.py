@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.controllers.work_status import WorkStatus
+from karmada_vc_agent.fleet.failure import Failure
 from karmada_vc_agent.fleet.host_objects import Applied, HostObjects
-from karmada_vc_agent.fleet.manifests import Failure, Manifests
+from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.fleet.shared_names import SharedNames
 from karmada_vc_agent.fleet.shared_objects import SharedObjects
 from karmada_vc_agent.fleet.work_events import WorkEvents
