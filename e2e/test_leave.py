@@ -26,7 +26,7 @@ def test_a_running_agent_cleans_and_the_other_virtual_cluster_stays(lab: Lab) ->
     done = leave(lab, leaving.name)
     assert done.returncode == 1
     assert f"resourcebinding {template['metadata']['namespace']}/" in done.stdout
-    assert "without --yes" in done.stderr
+    assert "give --yes" in done.stderr
     lab.wait_ready(leaving.name)
 
     done = leave(lab, leaving.name, "--yes")
