@@ -172,7 +172,7 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed(
         "*",
         "events.execution-controller SyncFailed Work/*",
-        "warnings of one reason beyond a burst are folded into one a second",
+        "warnings of one reason that Works repeat beyond a burst are folded into one a second",
         "docs/adr/0021-workers-causes-bounds.md",
         sometimes=True,
     ),

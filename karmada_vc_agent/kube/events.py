@@ -3,8 +3,9 @@
 Equal events of one object are counted in one Event; a source may write a burst about one
 object and then one every five minutes, as Kubernetes' own recorder does. Those whose turn it is
 (for us: virtual clusters) share the queue: who has many events waits for the others, and has
-half of it at most. Warnings of one reason are many where many objects fail for one cause: after a
-burst there is one a second, which says how many it stands for.
+half of it at most. Warnings of one reason are many where many objects fail for one cause: those
+that an object repeats are one a second after a burst, which says how many it stands for. The first
+one of each object is written, now or when it comes again, but for objects that come without end.
 """
 
 import asyncio
@@ -28,6 +29,11 @@ QUEUE_OF_ONE = QUEUE_LENGTH // 2
 WARNING = "Warning"
 BURST_PER_REASON = 500
 QPS_PER_REASON = 1.0
+FIRSTS_PER_REASON = QUEUE_OF_ONE
+QPS_OF_FIRSTS = 10.0
+"""A fifth of what the agent writes at most: objects may come and go faster than anybody reads."""
+FIRSTS_REMEMBERED = 16384
+"""Works of a virtual cluster may be thousands; of each only a number is kept."""
 REMEMBERED = 4096
 BURST_PER_OBJECT = 25
 QPS_PER_OBJECT = 1 / 300
@@ -58,6 +64,7 @@ class _Reason:
     """Warnings of one reason in one turn; left_out: how many since the last one written."""
 
     budget: TokenBucket
+    firsts: TokenBucket
     left_out: int = 0
 
 
@@ -117,6 +124,7 @@ class EventRecorder:
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._queue = _Turns()
+        self._told: OrderedDict[int, None] = OrderedDict()
         self._reasons: OrderedDict[tuple[Hashable, ...], _Reason] = OrderedDict()
         self._written: OrderedDict[EventRecord, _Written] = OrderedDict()
         self._budgets: OrderedDict[tuple[str, ...], TokenBucket] = OrderedDict()
@@ -143,7 +151,10 @@ class EventRecorder:
             self.dropped += 1
             return
         turn = turn or metadata.get("namespace") or metadata["name"]
-        left_out = self._left_out((turn, source, kind, reason)) if kind == WARNING else 0
+        told = hash((source, involved, reason))
+        left_out: int | None = 0
+        if kind == WARNING:
+            left_out = self._left_out((turn, source, kind, reason), is_first=told not in self._told)
         if left_out is None:
             self.dropped += 1
             return
@@ -151,16 +162,28 @@ class EventRecorder:
         text = message[: MESSAGE_MAX_LENGTH - len(more)] + more
         if not self._queue.try_add(turn, EventRecord(source, involved, kind, reason, text)):
             self.dropped += 1
+        elif kind == WARNING:
+            self._remember(told)
 
-    def _left_out(self, key: tuple[Hashable, ...]) -> int | None:
+    def _remember(self, told: int) -> None:
+        """Note that an object has told a reason, as one of those that did so last."""
+        self._told[told] = None
+        self._told.move_to_end(told)
+        if len(self._told) > FIRSTS_REMEMBERED:
+            self._told.popitem(last=False)
+
+    def _left_out(self, key: tuple[Hashable, ...], *, is_first: bool) -> int | None:
         """Return for how many an event of a reason stands beside itself; None to leave it out."""
         found = self._reasons.pop(key, None)
         if found is None:
-            found = _Reason(TokenBucket(QPS_PER_REASON, BURST_PER_REASON, self._monotonic))
+            found = _Reason(
+                TokenBucket(QPS_PER_REASON, BURST_PER_REASON, self._monotonic),
+                TokenBucket(QPS_OF_FIRSTS, FIRSTS_PER_REASON, self._monotonic),
+            )
         self._reasons[key] = found
         if len(self._reasons) > REMEMBERED:
             self._reasons.popitem(last=False)
-        if not found.budget.try_take():
+        if not (found.firsts if is_first else found.budget).try_take():
             found.left_out += 1
             return None
         left_out, found.left_out = found.left_out, 0

@@ -11,6 +11,8 @@ from karmada_vc_agent.kube import events as module
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.events import (
     BURST_PER_REASON,
+    FIRSTS_PER_REASON,
+    QPS_OF_FIRSTS,
     QUEUE_LENGTH,
     QUEUE_OF_ONE,
     EventRecorder,
@@ -214,21 +216,68 @@ async def test_no_one_fills_the_queue(hub: FakeApiServer) -> None:
     assert recorder.dropped == QUEUE_LENGTH - QUEUE_OF_ONE
 
 
-async def test_warnings_of_one_reason_are_folded_after_a_burst(hub: FakeApiServer) -> None:
+async def test_first_warning_of_each_object_is_written(hub: FakeApiServer) -> None:
+    recorder = neighbours(hub, monotonic=Clock())
+    for number in range(QUEUE_OF_ONE):
+        recorder.record("x", about(f"w-{number}", "noisy"), "Warning", "SyncFailed", "no kind")
+    await recorder.drain(60.0)
+    assert len(hub.listed("/api/v1/events")) == QUEUE_OF_ONE
+    assert recorder.dropped == 0
+
+
+async def test_warnings_repeated_of_one_reason_are_folded_after_a_burst(
+    hub: FakeApiServer,
+) -> None:
     clock = Clock()
     recorder = neighbours(hub, monotonic=clock)
-    for number in range(BURST_PER_REASON + 80):
-        recorder.record("x", about(f"w-{number}", "noisy"), "Warning", "SyncFailed", "no kind")
-    recorder.record("x", about("w", "noisy"), "Warning", "Other", "text")
+    for attempt in ("first", "second"):
+        for number in range(BURST_PER_REASON + 80):
+            name = f"w-{number}"
+            recorder.record("x", about(name, "noisy"), "Warning", "SyncFailed", f"no {attempt}")
+    assert recorder.dropped == 80
+    recorder.record("x", about("w-1", "noisy"), "Warning", "Other", "text")
+    recorder.record("x", about("new", "noisy"), "Warning", "SyncFailed", "text")
     recorder.record("x", about("w", "quiet"), "Warning", "SyncFailed", "text")
     clock.advance(1.0)
-    recorder.record("x", about("last", "noisy"), "Warning", "SyncFailed", "no kind")
-    await recorder.drain(30.0)
+    recorder.record("x", about("w-7", "noisy"), "Warning", "SyncFailed", "no third")
+    await recorder.drain(60.0)
     found = hub.listed("/api/v1/events")
-    assert len(found) == BURST_PER_REASON + 3
-    texts = {e["involvedObject"]["name"]: e["message"] for e in found}
-    assert texts["last"] == "no kind (and 80 more of this reason, which were left out)"
+    assert len(found) == 2 * BURST_PER_REASON + 80 + 4
+    (of_new,) = [e["message"] for e in found if e["involvedObject"]["name"] == "new"]
+    assert of_new == "text (and 80 more of this reason, which were left out)"
+    assert "no third" in {e["message"] for e in found}
     assert recorder.dropped == 80
+
+
+async def test_first_warning_that_found_no_place_is_written_the_next_time(
+    hub: FakeApiServer,
+) -> None:
+    clock = Clock()
+    recorder = neighbours(hub, monotonic=clock)
+    names = [f"w-{number}" for number in range(QUEUE_OF_ONE + BURST_PER_REASON)]
+    for name in names:
+        recorder.record("x", about(name, "noisy"), "Warning", "SyncFailed", "no kind")
+    assert recorder.dropped == BURST_PER_REASON
+    await recorder.drain(60.0)
+    clock.advance(60.0)
+    for name in names:
+        recorder.record("x", about(name, "noisy"), "Warning", "SyncFailed", "no kind")
+    await recorder.drain(60.0)
+    involved = {e["involvedObject"]["name"] for e in hub.listed("/api/v1/events")}
+    assert involved == set(names)
+
+
+async def test_new_objects_that_fail_without_end_are_bounded(hub: FakeApiServer) -> None:
+    clock = Clock()
+    recorder = neighbours(hub, monotonic=clock)
+    for minute in range(10):
+        for number in range(1500):
+            name = f"w-{minute}-{number}"
+            recorder.record("x", about(name, "noisy"), "Warning", "SyncFailed", "no kind")
+        await recorder.drain(60.0)
+        clock.advance(60.0)
+    told = len(hub.listed("/api/v1/events"))
+    assert told <= FIRSTS_PER_REASON + 10 * 60 * QPS_OF_FIRSTS + 10
 
 
 def about(name: str, namespace: str) -> Object:
