@@ -270,7 +270,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
 
 async def _take_all_rights(hub: ApiClient, access: HubAccess, say: Say) -> None:
     """Remove the roles of an agent whose last virtual cluster left."""
-    say(f"hub: agent {access.agent} has no virtual cluster any more; so it loses all its rights")
+    say(f"hub: agent {access.agent} has no virtual cluster any more and loses all its rights")
     local = f"{_RBAC_PATH}/namespaces/{LEASE_NAMESPACE}"
     for path in (
         f"{_RBAC_PATH}/clusterrolebindings/{access.role}",

@@ -71,7 +71,7 @@ async def give_up_policies(
         return
     with suppress(NotFoundError):
         await host.delete(f"/apis/{RBAC_GROUP}/v1/clusterrolebindings/vc-agent:{agent}")
-        say(f"host: agent {agent} has no virtual cluster any more; so it loses all its rights")
+        say(f"host: agent {agent} has no virtual cluster any more and loses all its rights")
     served = await Discovery(host).refresh()
     for policy in await remove_policies(host, served, agent):
         say(f"host: removed {policy}")
