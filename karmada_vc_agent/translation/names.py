@@ -53,6 +53,11 @@ _NAME_MAX_LENGTH = 253
 _NAME_PIECE_LENGTH = 180
 
 
+def is_path(noted: str) -> bool:
+    """Return whether a key of the annotation is a path, and no name."""
+    return "." in noted and noted != noted.lower()
+
+
 @dataclass(frozen=True, slots=True)
 class NamespaceTemplate:
     """How host namespaces are named; made by parse()."""

@@ -26,7 +26,7 @@ from karmada_vc_agent.translation import (
     references,
     services,
 )
-from karmada_vc_agent.translation.names import ALL_NAMESPACES, Names, ToVirtual
+from karmada_vc_agent.translation.names import Names, ToVirtual, is_path
 from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.surroundings import Surroundings
 
@@ -94,8 +94,7 @@ def restore_texts(value: Any, names: Names) -> Any:
 
 
 def _text_restorer(names: Names) -> Callable[[str], str]:
-    # A path noted for a selector that meant all namespaces is no name.
-    known = {host: virtual for host, virtual in names.noted.items() if virtual != ALL_NAMESPACES}
+    known = {host: virtual for host, virtual in names.noted.items() if not is_path(host)}
     known |= {host: virtual for virtual, host in names.claims.items()}
 
     def restored(match: re.Match[str]) -> str:

@@ -27,7 +27,7 @@ from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, copy_object
-from karmada_vc_agent.translation.names import ALL_NAMESPACES, NAMES_ANNOTATION
+from karmada_vc_agent.translation.names import NAMES_ANNOTATION, is_path
 from karmada_vc_agent.translation.surroundings import Surroundings
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.unit.translation import given as facts
@@ -122,7 +122,7 @@ def _host_names(host: Object, around: Surroundings) -> set[str]:
     names = around.names()
     claimed = dict(around.claims)
     noted = json.loads(annotations_of(host).get(NAMES_ANNOTATION, "{}"))
-    noted = {name: virtual for name, virtual in noted.items() if virtual != ALL_NAMESPACES}
+    noted = {name: virtual for name, virtual in noted.items() if not is_path(name)}
     computed = {names.host_namespace("later"), names.host_name("reader")}
     virtual = {*claimed, *noted.values()}
     return {*claimed.values(), *noted, *computed} - virtual
