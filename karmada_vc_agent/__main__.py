@@ -14,7 +14,10 @@ def main() -> None:
     if sys.argv[1:2] == ["run"]:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _end)
-    from karmada_vc_agent import cli  # noqa: PLC0415 - takes time
+    try:
+        from karmada_vc_agent import cli  # noqa: PLC0415 - takes time
+    except KeyboardInterrupt:
+        sys.exit("\nAborted!")  # with code 1, as click ends a command
 
     cli.main(prog_name="karmada-vc-agent")
 

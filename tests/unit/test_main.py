@@ -25,6 +25,28 @@ def test_nothing_slow_is_loaded_before_signals_are_handled() -> None:
     assert not set(SLOW_TO_LOAD) & set(done.stdout.decode().split())
 
 
+_INTERRUPTED = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "karmada_vc_agent.cli":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["karmada-vc-agent", "join", "--help"]
+from karmada_vc_agent.__main__ import main
+
+main()
+"""
+
+
+def test_command_that_is_interrupted_while_it_loads_ends_with_a_word() -> None:
+    command = [sys.executable, "-c", _INTERRUPTED]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stderr.strip()) == (1, b"Aborted!")
+
+
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
     """Return what runs an agent whose hub and host never answer."""
