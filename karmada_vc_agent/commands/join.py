@@ -1,6 +1,7 @@
 """`karmada-vc-agent join`: its options, and what is wrong with them."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.kubeconfig import is_http_url
 from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
 from karmada_vc_agent.translation.admission_objects import SCHEDULER
 
@@ -170,6 +172,7 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
     config = load_config(file, given) if file else None
     clusters = tuple(vc.name for vc in config.virtual_clusters) if config else options["names"]
     _check_names(clusters)
+    _check_texts(options)
     agent = (config.agent_name if config else options["agent_name"]) or AGENT_NAME
     access = HubAccess(
         agent,
@@ -210,6 +213,31 @@ def _check_names(names: tuple[str, ...]) -> None:
     for name in names:
         if problem := cluster_name_problem(name):
             raise _wrong("--name", problem)
+
+
+def _check_texts(options: dict[str, Any]) -> None:
+    """Refuse what would be written down and hold nobody, or keep the agent from running."""
+    for option, key, pattern, what in _TEXTS:
+        given = options[key]
+        for text in (given,) if isinstance(given, str) else given:
+            if not pattern.fullmatch(text):
+                raise _wrong(option, f'"{text}" is {what}')
+    server = options["karmada_server"]
+    if server and not is_http_url(server):
+        raise _wrong("--karmada-server", f'"{server}" is no http(s) URL')
+
+
+_TEXTS = (
+    ("--scheduler", "schedulers", re.compile(r"\S+"), "no user name, as system:kube-scheduler"),
+    (
+        "--approve-api-group",
+        "api_groups",
+        re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"),
+        "no API group, as apps.example.com",
+    ),
+    ("--image", "image", re.compile(r"\S+"), "no image, as registry.example/karmada-vc-agent:1"),
+)
+"""Option, its key, what each of its values must be, and the words where it is not."""
 
 
 def _controllers(text: str) -> tuple[str, ...]:

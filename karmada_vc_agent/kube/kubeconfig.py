@@ -227,10 +227,10 @@ def _credentials(
     path: Path, cluster: dict[str, Any], user: dict[str, Any], source: str
 ) -> Credentials:
     server = (_text(path, cluster, "server") or "").rstrip("/")
-    if not _is_http_url(server):
+    if not is_http_url(server):
         raise KubeconfigError(f'{path}: server "{server}" is no http(s) URL')
     proxy = _text(path, cluster, "proxy-url")
-    if proxy and not _is_http_url(proxy):
+    if proxy and not is_http_url(proxy):
         raise KubeconfigError(f'{path}: proxy-url "{proxy}" is no http(s) URL')
     try:
         ssl_context = _ssl_context(path, cluster, user) if server.startswith("https") else None
@@ -267,7 +267,8 @@ def _is_line(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable()
 
 
-def _is_http_url(text: str) -> bool:
+def is_http_url(text: str) -> bool:
+    """Whether a text is the address of a server."""
     try:
         url = URL(text)
     except ValueError:

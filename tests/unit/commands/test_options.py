@@ -58,6 +58,10 @@ def test_help_shows_examples(command: str) -> None:
         ((*NAME, *PRINT, "--karmada-kubeconfig", "/nowhere"), "/nowhere: No such file"),
         ((*NAME, *PRINT, "--controllers", "*,-typo"), '"typo" is none of those that need rights'),
         (("--config", "/nowhere", *PRINT), "/nowhere: No such file"),
+        ((*NAME, *PRINT, "--scheduler", ""), '--scheduler: "" is no user name'),
+        ((*NAME, *PRINT, "--approve-api-group", "A B"), '"A B" is no API group'),
+        ((*NAME, *PRINT, "--image", "a b"), '"a b" is no image'),
+        ((*NAME, *PRINT, "--karmada-server", "hub"), '"hub" is no http(s) URL'),
     ],
 )
 def test_mistakes_of_join_are_told_in_one_line(arguments: tuple[str, ...], told: str) -> None:
