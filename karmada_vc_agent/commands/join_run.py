@@ -154,7 +154,7 @@ async def _apply(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: 
         back = await leaving.forget_left(
             host, plan.namespace, plan.access.agent, plan.access.clusters
         )
-        changes += [f"host: {name} may be registered again" for name in back]
+        changes += [f"host: {name} is registered again when the agent starts next" for name in back]
     for change in changes:
         _say(plan, change)
     _say(plan, "Joined" if changes else "Nothing to change")

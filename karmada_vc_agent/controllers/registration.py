@@ -28,7 +28,7 @@ REFUSED_RETRY = Requeue(30.0)
 
 _LEFT = (
     "Not registering a virtual cluster that has left; to have it again run "
-    "karmada-vc-agent join, or start with --reregister"
+    "karmada-vc-agent join and restart the agent, or start it with --reregister"
 )
 _DELETED = (
     "Not registering again a Cluster that was deleted on the hub; to have it back "

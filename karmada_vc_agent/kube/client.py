@@ -28,6 +28,7 @@ from karmada_vc_agent.kube.errors import (
     UnauthorizedError,
     UnreachableError,
     UnreadableError,
+    cause_of,
     error_from_answer,
 )
 from karmada_vc_agent.kube.history import History
@@ -401,7 +402,7 @@ class ApiClient:
 
         may_break: whether an answer that broke off says nothing about the server.
         """
-        cause = str(error) or type(error).__name__
+        cause = cause_of(error)
         # Another request was answered while this one waited: it is this one that has a problem.
         is_answering = self.answered_at is not None and self.answered_at > started
         if not is_answering and not (is_begun and may_break):
@@ -413,6 +414,7 @@ class ApiClient:
     def _explained(self, error: ApiError, need: Need | None) -> ApiError:
         """Say of a missing permission which rule it takes, and remember it for a while."""
         if isinstance(error, UnauthorizedError):
+            error.asked = f"{self.name} {self.credentials.server}, with {self.credentials.source}"
             for listener in self._unknown_listeners:
                 listener()
         if not isinstance(error, ForbiddenError):

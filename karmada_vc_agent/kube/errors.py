@@ -23,6 +23,7 @@ import msgspec
 
 from karmada_vc_agent.kube.permissions import Need
 
+_TLS_OF_AIOHTTP = re.compile(r" ssl:(<[^>]*>|\w+)")
 _RBAC_REFUSAL = re.compile(r'User ".*" cannot \w+ resource')
 """How the authorizer says no; admission (quota, policies) answers 403 in other words."""
 
@@ -91,7 +92,13 @@ class ForbiddenError(ApiError):
 
 
 class UnauthorizedError(ForbiddenError):
-    """The server does not know the credential: it ran out, or was taken back."""
+    """The server does not know the credential: it ran out, or was taken back.
+
+    asked: the server and where the credential is from, for who gave it; not part of `str()`,
+    which reaches Works.
+    """
+
+    asked: str = ""
 
 
 class InvalidError(ApiError):
@@ -127,6 +134,11 @@ MAX_RETRY_AFTER_S = 30.0
 _WORDS_FOR_PLAIN_ANSWERS = {404: "the server could not find the requested resource"}
 """What Kubernetes' own clients say of an answer that is no Status, e.g. for an unknown kind."""
 _BODY_SHOWN = 200
+
+
+def cause_of(error: Exception) -> str:
+    """Say why an exchange failed, without what only a programmer of the client understands."""
+    return _TLS_OF_AIOHTTP.sub("", str(error)) or type(error).__name__
 
 
 def error_from_answer(status: int, body: bytes, retry_after: str | None = None) -> ApiError:

@@ -20,6 +20,7 @@ from karmada_vc_agent.kube.errors import (
     TooManyRequestsError,
     UnauthorizedError,
     UnreachableError,
+    cause_of,
     error_from_answer,
 )
 from karmada_vc_agent.kube.outage import Outage
@@ -99,6 +100,16 @@ def test_answer_that_is_no_status_is_cut_and_kept_as_message() -> None:
 
 def test_answer_without_a_body_still_has_a_message() -> None:
     assert str(error_from_answer(500, b"")) == "the server answered 500 without a message"
+
+
+@pytest.mark.parametrize("tls", ["default", "True", "<ssl.SSLContext object at 0x7faeb85409e0>"])
+def test_cause_of_a_failure_does_not_show_the_tls_of_the_client(tls: str) -> None:
+    error = OSError(f"Cannot connect to host 127.0.0.1:9 ssl:{tls} [Connect call failed]")
+    assert cause_of(error) == "Cannot connect to host 127.0.0.1:9 [Connect call failed]"
+
+
+def test_cause_of_a_failure_without_words_is_its_kind() -> None:
+    assert cause_of(TimeoutError()) == "TimeoutError"
 
 
 def test_refusal_that_is_no_text_is_an_error_all_the_same() -> None:
