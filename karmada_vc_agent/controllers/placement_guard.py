@@ -228,11 +228,15 @@ class PlacementGuard:
             _log.info("Reporting placement", extra=extra)
             self._on_change()
         troubles = frozenset((*about_placement, *about_rights))
-        for trouble in (*about_placement, *about_rights):
-            if trouble not in self._told:
-                extra = {"reason": trouble.reason, "detail": trouble.text}
-                _log.warning("Finding an admission policy wrong", extra=extra)
-                self._on_trouble(trouble)
+        new = [each for each in (*about_placement, *about_rights) if each not in self._told]
+        for trouble in new:
+            self._on_trouble(trouble)
+        for reason in sorted({each.reason for each in new}):
+            first, *others = (each.text for each in new if each.reason == reason)
+            extra = {"reason": reason, "detail": first}
+            if others:
+                extra["others"] = str(len(others))
+            _log.warning("Finding an admission policy wrong", extra=extra)
         self._told = troubles
         self._settled.set()
 

@@ -178,6 +178,19 @@ async def test_nothing_is_told_twice(setting: Setting) -> None:
     assert [trouble.reason for trouble in setting.told] == ["PolicyMissing"]
 
 
+async def test_what_is_wrong_in_the_same_way_is_one_line_of_the_log(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.host.seed(objects.namespace(HOME), objects.claimed())
+    never_joined = Setting(world)
+    await never_joined.settle()
+    missing = [each for each in never_joined.told if each.reason == "PolicyMissing"]
+    assert len(missing) > 10
+    lines = [each for each in caplog.records if getattr(each, "reason", "") == "PolicyMissing"]
+    (others,) = [vars(line)["others"] for line in lines]
+    assert int(others) == len(missing) - 1
+
+
 async def test_a_mutating_policy_counts_in_the_version_that_is_served(setting: Setting) -> None:
     setting.world.host.storage.served += kinds("Mutating", "v1beta1")
     setting.world.host.seed(*mutating_policies(OWNER, "v1beta1"))
