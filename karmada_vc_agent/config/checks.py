@@ -1,6 +1,7 @@
 """What the type of a setting does not say: ranges, names, and what goes together."""
 
 import ipaddress
+import math
 
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.settings import DURATIONS, AgentConfig, camel
@@ -29,6 +30,7 @@ def check(config: AgentConfig, source: str) -> None:
     if not config.virtual_clusters:
         raise ConfigError(source, "virtualClusters", "is empty; name at least one virtual cluster")
     _check_numbers(config, source)
+    _check_rates(config, source)
     for name in ("agent_name", "agent_namespace"):
         is_left_open = name == "agent_namespace" and not config.agent_namespace
         if not is_left_open and not DNS_LABEL.fullmatch(getattr(config, name)):
@@ -83,6 +85,12 @@ def _check_numbers(config: AgentConfig, source: str) -> None:
     for name in ("concurrent_work_syncs", "concurrent_cluster_syncs", "rate_limiter_bucket_size"):
         if getattr(config, name) < 1:
             raise ConfigError(source, camel(name), "must be at least 1")
+
+
+def _check_rates(config: AgentConfig, source: str) -> None:
+    for name in ("cluster_api_qps", "kube_api_qps", "rate_limiter_qps"):
+        if not 0 <= getattr(config, name) < math.inf:
+            raise ConfigError(source, camel(name), "must be 0 (no limit) or more")
 
 
 def _check_addresses(config: AgentConfig, source: str) -> None:

@@ -101,17 +101,50 @@ _FileSchema: Any = msgspec.defstruct(
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The safe loader, in C where the package has it."""
+_NO_FILE = ('in "<byte string>", ', "at ")
+
+
+def load_yaml(text: bytes) -> Any:
+    """Read YAML; a key that is set twice is a mistake, not the last one. Raises YAMLError."""
+    loader = _LOADER(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _refuse_double_keys(node)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _refuse_double_keys(root: yaml.Node) -> None:
+    rest, seen = [root], set()
+    while rest:
+        node = rest.pop()
+        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+            continue
+        seen.add(id(node))
+        if not isinstance(node, yaml.MappingNode):
+            rest += node.value
+            continue
+        keys = set()
+        for key, value in node.value:
+            rest.append(value)
+            if isinstance(key, yaml.ScalarNode) and key.value in keys:
+                problem = f'"{key.value}" is set twice'
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            keys.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
 
 
 def read_file(path: Path) -> dict[str, Any]:
     """Return the settings that the file names, by their names here. Raises ConfigError."""
     try:
-        raw = yaml.load(path.read_bytes(), Loader=_LOADER)  # noqa: S506 - a safe loader
+        raw = load_yaml(path.read_bytes())
     except OSError as error:
         raise ConfigError(str(path), "", error.strerror or str(error)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(
-            str(path), "", f"not valid YAML: {' '.join(str(error).split())}"
+            str(path), "", f"not valid YAML: {' '.join(str(error).split())}".replace(*_NO_FILE)
         ) from error
     if not isinstance(raw, dict):
         raise ConfigError(str(path), "", "empty, or not a mapping of settings")
@@ -119,7 +152,8 @@ def read_file(path: Path) -> dict[str, Any]:
         entry = msgspec.convert(raw, _FileSchema)
     except msgspec.ValidationError as error:
         problem, _, where = str(error).partition(" - at ")
-        raise ConfigError(str(path), where.strip("`").removeprefix("$."), problem) from error
+        where = where.strip("`").removeprefix("$.")
+        raise ConfigError(str(path), where, problem + _advice(problem, where)) from error
     for name, expected in (("apiVersion", CONFIG_API_VERSION), ("kind", "AgentConfig")):
         found = getattr(entry, name)
         if found != expected:
@@ -144,6 +178,15 @@ def read_file(path: Path) -> dict[str, Any]:
         for index, cluster in enumerate(entry.virtualClusters)
     )
     return settings
+
+
+def _advice(problem: str, where: str) -> str:
+    """Say what is meant where people mean it often; empty = nothing that is known."""
+    if where.endswith(".nodeSelector") and "unknown field" in problem:
+        return "; write labels as nodeSelector: {matchLabels: {key: value}}"
+    if "Expected `str`" in problem and problem.endswith(("`bool`", "`int`", "`float`")):
+        return "; write it in quotes"
+    return ""
 
 
 def _group_and_kind(name: str, source: str) -> tuple[str, str]:

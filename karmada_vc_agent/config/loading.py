@@ -33,6 +33,9 @@ def load_config(
             origins[camel(setting.name)] = origin
             settings[setting.name] = value_of(setting, overrides[setting.name], *origin)
     config = AgentConfig(**settings)
+    if path is None and not config.virtual_clusters:
+        problem = "give the file with the settings, which lists the virtual clusters"
+        raise ConfigError("flags", "--config", problem)
     zones = tuple(zone.strip() for zone in config.cluster_zones.split(",") if zone.strip())
     described = tuple(
         replace(

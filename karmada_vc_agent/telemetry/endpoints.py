@@ -9,6 +9,7 @@ from aiohttp import web
 from karmada_vc_agent.telemetry.health import Checks, answer
 
 NOWHERE = ("", "0")
+_LAST_PORT = 65_535
 METRICS_PATH = "/metrics"
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -78,7 +79,7 @@ async def serve(
     if address in NOWHERE:
         return None
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit():
+    if not colon or not port.isdigit() or int(port) > _LAST_PORT:
         raise ValueError(f'"{address}" is no address; write host:port, :port, or 0 for none')
     app = web.Application()
     app.add_routes([web.get(path, handler) for path, handler in routes.items()])

@@ -445,7 +445,7 @@ def test_file_that_is_no_yaml_is_refused_in_one_line(file: File, content: str) -
 
 
 def test_settings_without_a_file_lack_virtual_clusters() -> None:
-    with pytest.raises(ConfigError, match=r"^flags: virtualClusters: is empty"):
+    with pytest.raises(ConfigError, match=r"^flags: --config: give the file with the settings"):
         load_config(None, {})
 
 

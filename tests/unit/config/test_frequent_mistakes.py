@@ -1,0 +1,58 @@
+"""Mistakes that people make often: refused in one line that says what was meant."""
+
+from pathlib import Path
+
+import pytest
+
+from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.loading import load_config
+
+HEAD = "apiVersion: config.virtualcluster.kubeedge.io/v1alpha1\nkind: AgentConfig\n"
+ONE = "virtualClusters: [{name: a, nodeNames: [n]}]\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.yaml"
+
+
+def problem(path: Path, text: str) -> str:
+    path.write_text(HEAD + text)
+    with pytest.raises(ConfigError) as raised:
+        load_config(path, {})
+    return str(raised.value).removeprefix(f"{path}: ")
+
+
+def test_key_that_is_set_twice_is_refused_where_it_stands(path: Path) -> None:
+    told = 'not valid YAML: "virtualClusters" is set twice at line 4, column 1'
+    assert problem(path, ONE + ONE) == told
+
+
+def test_key_that_a_merge_overrides_is_set_once(path: Path) -> None:
+    first = "{name: a, nodeSelector: &s {matchLabels: {k: a}}}"
+    second = "{name: b, nodeSelector: {<<: *s, matchLabels: {k: b}}}"
+    path.write_text(f"{HEAD}virtualClusters: [{first}, {second}]\n")
+    selectors = [vc.node_selector.match_labels for vc in load_config(path, {}).virtual_clusters]
+    assert selectors == [{"k": "a"}, {"k": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("selector", "advice"),
+    [
+        ("{branch: a}", "write labels as nodeSelector: {matchLabels: {key: value}}"),
+        ("{matchLabels: {edge: true}}", "write it in quotes"),
+        ("{matchLabels: {edge: 5}}", "write it in quotes"),
+    ],
+)
+def test_selector_that_is_written_otherwise_says_how(
+    path: Path, selector: str, advice: str
+) -> None:
+    told = problem(path, f"virtualClusters: [{{name: a, nodeSelector: {selector}}}]\n")
+    assert told.startswith("virtualClusters[0].nodeSelector")
+    assert told.endswith(f"; {advice}")
+
+
+@pytest.mark.parametrize("name", ["kubeApiQPS", "clusterApiQPS", "rateLimiterQPS"])
+@pytest.mark.parametrize("value", ["-1", ".nan", ".inf"])
+def test_rate_that_is_none_is_refused(path: Path, name: str, value: str) -> None:
+    assert problem(path, f"{ONE}{name}: {value}\n") == f"{name}: must be 0 (no limit) or more"
