@@ -305,6 +305,10 @@ def _material(path: Path, section: dict[str, Any], field: str) -> bytes | None:
     return Path(path.parent, file).read_bytes() if file else None
 
 
+_TOKEN_KEYS = ("BearerToken", "authorization")
+"""Under which the `kubernetes` package keeps a token: of late, and before."""
+
+
 def _with_plugin(path: Path, context: str, cluster: dict[str, Any], source: str) -> Credentials:
     try:
         from kubernetes import client, config  # noqa: PLC0415 - costs 58 MB, rarely needed
@@ -321,11 +325,14 @@ def _with_plugin(path: Path, context: str, cluster: dict[str, Any], source: str)
         raise KubeconfigError(f"{path}: the user of context {context}: {error}") from error
 
     def token() -> str | None:
-        header = settings.get_api_key_with_prefix("authorization") or ""
-        return header.removeprefix("Bearer ") or None
+        headers = (settings.get_api_key_with_prefix(name) for name in _TOKEN_KEYS)
+        return next((text.removeprefix("Bearer ") for text in headers if text), None)
 
     plain = _credentials(path, cluster, {}, source)
     files = (settings.cert_file, settings.key_file)
+    if not token() and not all(files):
+        problem = "its plugin gave no credential; is it installed, and does it run by hand?"
+        raise KubeconfigError(f"{path}: the user of context {context}: {problem}")
     try:
         material = tuple(Path(file).read_bytes() for file in files if file)
         certificate = (material[0], material[1]) if all(files) else None

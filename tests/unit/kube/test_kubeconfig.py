@@ -366,3 +366,25 @@ def test_token_file_without_a_token_is_no_answer(tmp_path: Path) -> None:
     token = TokenFile(path)
     with pytest.raises(OSError, match="holds no token"):
         token()
+
+
+def plugin(command: str) -> dict[str, Any]:
+    version = "client.authentication.k8s.io/v1"
+    return {"exec": {"apiVersion": version, "command": command, "interactiveMode": "Never"}}
+
+
+def test_plugin_gives_the_token(config: Kubeconfig, tmp_path: Path) -> None:
+    program = tmp_path / "plugin"
+    program.write_text(
+        '#!/bin/sh\necho \'{"apiVersion": "client.authentication.k8s.io/v1", '
+        '"kind": "ExecCredential", "status": {"token": "of-the-plugin"}}\'\n'
+    )
+    program.chmod(0o700)
+    config.user.update(plugin(str(program)))
+    assert config.read().token() == "of-the-plugin"
+
+
+def test_plugin_that_gives_nothing_makes_nobody_anonymous(config: Kubeconfig) -> None:
+    config.user.update(plugin("/nowhere/plugin"))
+    told = "the user of context main: its plugin gave no credential"
+    assert config.problem().startswith(told)
