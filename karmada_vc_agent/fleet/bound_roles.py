@@ -8,6 +8,7 @@ there while the binding is written. Why: docs/adr/0024.
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from urllib.parse import quote
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
@@ -64,7 +65,8 @@ class BoundRoles:
         if not collection:
             return await write()
         role = _stand_in(obj)
-        path = f"{collection}/{role['metadata']['name']}"
+        # The server takes "?" and "#" in the name of a role, and a tenant chooses it.
+        path = f"{collection}/{quote(role['metadata']['name'], safe='')}"
         user = as_user if role["kind"] == "Role" else ""
         is_reserved = role["metadata"]["name"].startswith(_RESERVED)
         made: list[Object] = []

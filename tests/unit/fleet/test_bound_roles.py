@@ -147,6 +147,28 @@ async def test_names_that_no_work_may_bring_are_judged_as_well(
     assert host.listed(BINDINGS) == []
 
 
+@pytest.mark.parametrize("name", ["?watch=true", "reader?watch=true", "reader#x"])
+async def test_name_of_a_role_is_one_segment_of_a_path(
+    host: FakeApiServer, client: ApiClient, name: str
+) -> None:
+    """A watch would hold a connection until it times out, as if the host did not answer."""
+    assert (await apply(client, binding("Role", name))).was_written
+    assert [str(each) for each in host.requests if each.query] == []
+    assert host.asked("GET", f"{ROLES}/{name}")
+    assert host.listed(ROLES) == [], "the stand-in is left"
+
+
+@pytest.mark.parametrize("name", ["reader?x", "reader#x"])
+async def test_role_that_is_judged_is_the_one_that_is_bound(
+    host: FakeApiServer, client: ApiClient, name: str
+) -> None:
+    host.seed(role("Role", "reader", *READS))
+    host.seed(role("Role", name, *QUOTAS))
+    with pytest.raises(RetryError):
+        await apply(client, binding("Role", name))
+    assert host.listed(BINDINGS) == []
+
+
 async def test_refusal_says_which_role_holds_what(host: FakeApiServer, client: ApiClient) -> None:
     host.seed(role("Role", "reader", *READS, *QUOTAS))
     text = 'Role "reader" of the host is not bound: it allows update resourcequotas, which'
