@@ -54,6 +54,7 @@ class WorkQueue(Generic[K]):
         self.at_once = at_once
         self._clock = clock
         self._ready: OrderedDict[Hashable, OrderedDict[K, float]] = OrderedDict()
+        self._queued: set[K] = set()
         self._working: dict[K, tuple[float, Hashable]] = {}
         self._working_of: Counter[Hashable] = Counter()
         self._again: set[K] = set()
@@ -104,13 +105,14 @@ class WorkQueue(Generic[K]):
         if key in self._working:
             self._again.add(key)
             return
+        if key in self._queued:
+            return  # were its group another one by now, two workers would have it
         group = self._group_of(key)
-        keys = self._ready.setdefault(group, OrderedDict())
-        if key not in keys:
-            keys[key] = self._clock()
-            self.instrument.added()
-            if self._may_have_another(group):
-                self._wake_one()
+        self._queued.add(key)
+        self._ready.setdefault(group, OrderedDict())[key] = self._clock()
+        self.instrument.added()
+        if self._may_have_another(group):
+            self._wake_one()
 
     def add_after(self, key: K, delay_s: float) -> None:
         """Queue a key later; of several delays of one key the shortest counts."""
@@ -216,6 +218,7 @@ class WorkQueue(Generic[K]):
     def _take_of(self, group: Hashable) -> K:
         keys = self._ready[group]
         key, since = keys.popitem(last=False)
+        self._queued.discard(key)
         if keys:
             self._ready.move_to_end(group)
         else:

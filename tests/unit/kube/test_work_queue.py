@@ -605,3 +605,16 @@ async def test_key_that_counts_as_of_another_group_by_now_frees_the_place_it_too
     for key in ("b", "a"):
         queue.add(key)
     assert {await asyncio.wait_for(queue.take(), 1) for _ in range(2)} == {"a", "b"}
+
+
+async def test_key_that_counts_as_of_another_group_while_it_waits_is_given_out_once() -> None:
+    groups = {"wanderer": "a", "of a": "a"}
+    queue: WorkQueue[str] = WorkQueue(lambda key: groups[key], at_once=1)
+    queue.add("wanderer")
+    groups["wanderer"] = "b"
+    queue.add("wanderer")
+    assert len(queue) == 1
+    queue.done(await queue.take())
+    queue.add("of a")
+    async with asyncio.timeout(1.0):
+        assert await queue.take() == "of a", "its group has lost a place for good"
