@@ -1,4 +1,9 @@
-"""Texts of others, made fit for a line of ours."""
+"""Texts of others, made fit for a line of ours, and what they may have meant."""
+
+import difflib
+import json
+from collections.abc import Iterable
+from typing import Any
 
 
 def one_line(text: object) -> str:
@@ -9,3 +14,31 @@ def one_line(text: object) -> str:
     return "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in line
     )
+
+
+def either(choices: Iterable[str]) -> str:
+    """Write choices as people do: `a, b or c`; empty ones are left out."""
+    *first, last = [choice for choice in choices if choice]
+    return f"{', '.join(first)} or {last}"
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return `; did you mean "x"?` where a known name is much like this one, else nothing."""
+    plain = {_plain(choice): choice for choice in known}
+    for found in difflib.get_close_matches(_plain(str(name)), plain, n=1):
+        return f'; did you mean "{plain[found]}"?'
+    return ""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+def text_problem(value: Any) -> str | None:
+    """Say that a value of YAML is no text, and how to write it as one; None where it is one."""
+    if isinstance(value, str) or value is None:
+        return None
+    if isinstance(value, (dict, list)):
+        return f"is a {'map' if isinstance(value, dict) else 'list'}, must be a text"
+    shown = json.dumps(value) if isinstance(value, (bool, int, float)) else str(value)
+    return f'is {shown}, must be a text; write it in quotes: "{shown}"'

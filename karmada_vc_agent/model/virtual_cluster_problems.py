@@ -8,7 +8,9 @@ from karmada_vc_agent.model import quantity
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.kind_patterns import pattern_problem
 from karmada_vc_agent.model.selectors import label_key_problem, label_value_problem
+from karmada_vc_agent.model.taint_problems import taint_problems, toleration_problems
 from karmada_vc_agent.model.tenancy import allowance_problem
+from karmada_vc_agent.model.texts import either
 from karmada_vc_agent.model.virtual_cluster import (
     NETWORK_POLICIES,
     POD_SECURITY_LEVELS,
@@ -18,6 +20,8 @@ from karmada_vc_agent.model.virtual_cluster import (
 
 DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 DNS_LABEL_RULE = 'lower-case letters, digits and "-", beginning and ending with a letter or digit'
+_DNS_PART = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_DNS_NAME_MAX_LENGTH = 253
 _LIMIT_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
 _LIMIT_FIELDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
@@ -25,7 +29,9 @@ _LIMIT_FIELDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRati
 def problems_of(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     """Yield each place that was looked at, and the problem there or None."""
     yield from _label_problems(vc)
-    yield from _taint_problems(vc)
+    yield from _node_name_problems(vc)
+    yield from taint_problems(vc.taints)
+    yield from toleration_problems(vc.tolerations)
     yield from _model_problems(vc)
     yield from _tenancy_problems(vc)
 
@@ -54,17 +60,23 @@ def _label_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
         yield "zones", label_value_problem(zone)
 
 
-def _taint_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
-    """Yield where a taint stands, and what is wrong with it, if anything (contract 1.1)."""
-    seen = set()
-    for index, taint in enumerate(vc.taints):
-        where, effect = f"taints[{index}]", taint.get("effect")
-        yield f"{where}.key", label_key_problem(str(taint.get("key") or ""))
-        if effect not in ("NoSchedule", "NoExecute"):
-            yield f"{where}.effect", f'is "{effect}", must be NoSchedule or NoExecute'
-        if (taint.get("key"), effect) in seen:
-            yield where, f"key and effect are used twice: {taint.get('key')}:{effect}"
-        seen.add((taint.get("key"), effect))
+def _node_name_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
+    """Yield names that no node can have, and those that are listed twice."""
+    for index, name in enumerate(vc.node_names):
+        where = f"nodeNames[{index}]"
+        yield where, _node_name_problem(name)
+        if name in vc.node_names[:index]:
+            yield where, f'"{name}" is named twice; name it once'
+
+
+def _node_name_problem(name: str) -> str | None:
+    parts = name.split(".")
+    if len(name) <= _DNS_NAME_MAX_LENGTH and all(_DNS_PART.fullmatch(part) for part in parts):
+        return None
+    return (
+        f'"{name}" is no node name: at most {_DNS_NAME_MAX_LENGTH} characters; lower-case letters, '
+        'digits, "-" and ".", each part beginning and ending with a letter or digit'
+    )
 
 
 def _model_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
@@ -96,7 +108,7 @@ def _tenancy_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
         ("serviceNames", vc.service_names, SERVICE_NAMES),
     ):
         if value not in choices:
-            yield where, f'is "{value}", must be {_either(choices)}'
+            yield where, f'is "{value}", must be {either(choices)}'
     for where, entries, problem_with in (
         ("allowedKinds", vc.allowed_kinds, pattern_problem),
         ("deniedKinds", vc.denied_kinds, pattern_problem),
@@ -112,7 +124,8 @@ def _tenancy_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
 
 def _limit_problems(limit: Mapping[str, Any], where: str) -> Iterator[tuple[str, str | None]]:
     if limit.get("type") not in _LIMIT_TYPES:
-        yield f"{where}.type", f'is "{limit.get("type")}", must be {_either(_LIMIT_TYPES)}'
+        found = f'is "{limit["type"]}"' if limit.get("type") else "is not set"
+        yield f"{where}.type", f"{found}, must be {either(_LIMIT_TYPES)}"
     for key, amounts in limit.items():
         if key == "type":
             continue
@@ -121,11 +134,6 @@ def _limit_problems(limit: Mapping[str, Any], where: str) -> Iterator[tuple[str,
             continue
         for name, amount in amounts.items():
             yield f"{where}.{key}[{name}]", _quantity_problem(amount)
-
-
-def _either(choices: tuple[str, ...]) -> str:
-    *first, last = [choice for choice in choices if choice]
-    return f"{', '.join(first)} or {last}"
 
 
 def _negative_problem(amount: str) -> str | None:
