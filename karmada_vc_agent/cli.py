@@ -104,6 +104,7 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
                 f"{name}/--no-{name[2:]}",
                 setting.name,
                 default=None,
+                type=_Switch(),
                 help=f"{setting.metadata['help']}  [default: {str(default).lower()}]",
             )
         else:
@@ -117,6 +118,16 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
             )
         command = option(command)
     return command
+
+
+class _Switch(click.types.BoolParamType):
+    """True or false; what is neither goes on to config, which says so in one line."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            return value
 
 
 def _metavar(setting: Any) -> str:
@@ -159,8 +170,8 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     KARMADA_VC_AGENT_ and its name. The last one wins: file, environment, flag.
     """
     try:
-        config = load_config(config_path, flags, _variables())
-        check_beyond_config(config, reregister)
+        config = load_config(config_path, flags, _variables(), check_rules)
+        check_reregister(config, reregister)
         namespace = config.agent_namespace or pod_namespace() or config.agent_name
         config = replace(config, agent_namespace=namespace)
         config = with_default_accounts(config, namespace)
@@ -185,14 +196,24 @@ def _variables() -> dict[str, str]:
 
 def check_beyond_config(config: AgentConfig, reregister: tuple[str, ...]) -> None:
     """Check what config cannot, since it knows no rules. Raises ConfigError."""
+    check_rules(config, "settings")
+    check_reregister(config, reregister)
+
+
+def check_rules(config: AgentConfig, source: str) -> None:
+    """Check settings by the rules that use them. Raises ConfigError."""
     try:
         NamespaceTemplate.parse(config.namespace_template)
     except ValueError as error:
-        raise ConfigError("settings", "namespaceTemplate", str(error)) from error
+        raise ConfigError(source, "namespaceTemplate", str(error)) from error
     for (group, kind), policy in config.cluster_scoped_kinds.items():
         problem = kind_policy.problem_with(group, kind, policy)
         if problem:
-            raise ConfigError("settings", f'clusterScopedKinds["{group}/{kind}"]', problem)
+            raise ConfigError(source, f'clusterScopedKinds["{group}/{kind}"]', problem)
+
+
+def check_reregister(config: AgentConfig, reregister: tuple[str, ...]) -> None:
+    """Refuse names that no virtual cluster has. Raises ConfigError."""
     unknown = set(reregister) - {vc.name for vc in config.virtual_clusters}
     if unknown:
         problem = f'"{min(unknown)}" is no virtual cluster of the settings'

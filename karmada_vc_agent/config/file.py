@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.mistakes import config_error
 from karmada_vc_agent.config.settings import FLAGS, KindPaths, camel
 from karmada_vc_agent.config.values import value_of
-from karmada_vc_agent.model import quantity
+from karmada_vc_agent.model import quantity, yaml_text
 from karmada_vc_agent.model.bounds import DEFAULT_BOUNDS, Bounds
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
@@ -99,61 +99,33 @@ _FileSchema: Any = msgspec.defstruct(
 )
 
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The safe loader, in C where the package has it."""
-_NO_FILE = ('in "<byte string>", ', "at ")
-
-
-def load_yaml(text: bytes) -> Any:
-    """Read YAML; a key that is set twice is a mistake, not the last one. Raises YAMLError."""
-    loader = _LOADER(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        _refuse_double_keys(node)
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def _refuse_double_keys(root: yaml.Node) -> None:
-    rest, seen = [root], set()
-    while rest:
-        node = rest.pop()
-        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
-            continue
-        seen.add(id(node))
-        if not isinstance(node, yaml.MappingNode):
-            rest += node.value
-            continue
-        keys = set()
-        for key, value in node.value:
-            rest.append(value)
-            if isinstance(key, yaml.ScalarNode) and key.value in keys:
-                problem = f'"{key.value}" is set twice'
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            keys.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
+_SCHEMAS = {
+    "": _FileSchema,
+    "virtualClusters": _VirtualClusterEntry,
+    "nodeSelector": _Selector,
+    "matchExpressions": _Expression,
+    "applyAs": _ApplyAs,
+    "bounds": _Bounds,
+    "podTemplates": KindPaths,
+    "namespaceReferences": KindPaths,
+}
+"""Field -> what stands in it, or in each entry of it."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
     """Return the settings that the file names, by their names here. Raises ConfigError."""
     try:
-        raw = load_yaml(path.read_bytes())
+        raw = yaml_text.load(path.read_bytes())
     except OSError as error:
         raise ConfigError(str(path), "", error.strerror or str(error)) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            str(path), "", f"not valid YAML: {' '.join(str(error).split())}".replace(*_NO_FILE)
-        ) from error
+    except yaml_text.YamlError as error:
+        raise ConfigError(str(path), "", str(error)) from error
     if not isinstance(raw, dict):
         raise ConfigError(str(path), "", "empty, or not a mapping of settings")
     try:
         entry = msgspec.convert(raw, _FileSchema)
     except msgspec.ValidationError as error:
-        problem, _, where = str(error).partition(" - at ")
-        where = where.strip("`").removeprefix("$.")
-        raise ConfigError(str(path), where, problem + _advice(problem, where)) from error
+        raise config_error(error, raw, str(path), _SCHEMAS) from error
     for name, expected in (("apiVersion", CONFIG_API_VERSION), ("kind", "AgentConfig")):
         found = getattr(entry, name)
         if found != expected:
@@ -178,15 +150,6 @@ def read_file(path: Path) -> dict[str, Any]:
         for index, cluster in enumerate(entry.virtualClusters)
     )
     return settings
-
-
-def _advice(problem: str, where: str) -> str:
-    """Say what is meant where people mean it often; empty = nothing that is known."""
-    if where.endswith(".nodeSelector") and "unknown field" in problem:
-        return "; write labels as nodeSelector: {matchLabels: {key: value}}"
-    if "Expected `str`" in problem and problem.endswith(("`bool`", "`int`", "`float`")):
-        return "; write it in quotes"
-    return ""
 
 
 def _group_and_kind(name: str, source: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Puts the settings of file, environment and flags together."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,15 @@ from karmada_vc_agent.config.values import value_of
 
 
 def load_config(
-    path: Path | None, overrides: Mapping[str, Any], variables: Mapping[str, str] | None = None
+    path: Path | None,
+    overrides: Mapping[str, Any],
+    variables: Mapping[str, str] | None = None,
+    check_beyond: Callable[[AgentConfig, str], None] = lambda _config, _source: None,
 ) -> AgentConfig:
     """Read the file, lay `overrides` (flag name with underscores -> value) over it, check all.
 
     variables: the environment variable of each override that came from one.
+    check_beyond: what is checked besides; it is given the source, too, and raises ConfigError.
     Raises ConfigError.
     """
     origins: dict[str, tuple[str, str]] = {}
@@ -49,8 +53,12 @@ def load_config(
     config = replace(config, virtual_clusters=described)
     try:
         check(config, source)
+        check_beyond(config, source)
     except ConfigError as error:
-        if error.path not in origins:
-            raise
-        raise ConfigError(*origins[error.path], error.problem) from None
+        if error.path in origins:
+            raise ConfigError(*origins[error.path], error.problem) from None
+        if error.other_path in origins:
+            problem = f"{error.path} {error.problem}"
+            raise ConfigError(*origins[error.other_path], problem) from None
+        raise
     return config

@@ -4,6 +4,8 @@ import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 _LEADING_ZEROS = re.compile(r"(?:^|(?<=[.:]))0+(?=\d+(?:\.|$))")
+_PORT_MAX = 65535
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9-]+)*\.?")
 
 
 def plain_address(text: str) -> IPv4Address | IPv6Address | None:
@@ -18,3 +20,23 @@ def plain_address(text: str) -> IPv4Address | IPv6Address | None:
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         return found.ipv4_mapped
     return found
+
+
+def listen_problem(address: str) -> str | None:
+    """Say what is wrong with an address to listen on, or None; `0` and nothing mean nowhere."""
+    host, colon, port = address.rpartition(":")
+    if address in ("", "0") or (colon and _is_port(port) and _is_host(host)):
+        return None
+    return f'"{address}" is no address; write host:port, :port (at most {_PORT_MAX}), or 0 for none'
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) <= _PORT_MAX
+
+
+def _is_host(text: str) -> bool:
+    if text.startswith("[") and text.endswith("]"):
+        return ":" in text and plain_address(text[1:-1]) is not None
+    if text.replace(".", "").isdigit():
+        return plain_address(text) is not None
+    return not text or _HOST.fullmatch(text) is not None

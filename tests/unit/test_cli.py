@@ -146,6 +146,46 @@ def test_number_that_is_none_is_one_line_too(settings: Path, flag: str) -> None:
     assert line.startswith(f"karmada-vc-agent: flags: {flag}: is 'many', must be a ")
 
 
+def test_without_a_file_the_flag_to_name_it_is_told() -> None:
+    assert error_of(run()) == (
+        "karmada-vc-agent: flags: --config: give the file with the settings, "
+        "which lists the virtual clusters"
+    )
+
+
+def test_template_that_cannot_be_used_is_told_where_it_was_set(settings: Path) -> None:
+    problem = '"foo" must contain {namespace} and {cluster} once each'
+    file = ("--config", str(settings))
+    assert error_of(run(*file, "--namespace-template", "foo")) == (
+        f"karmada-vc-agent: flags: --namespace-template: {problem}"
+    )
+    settings.write_text(SETTINGS + "namespaceTemplate: foo\n")
+    assert error_of(run(*file)) == f"karmada-vc-agent: {settings}: namespaceTemplate: {problem}"
+
+
+def test_duration_that_does_not_go_with_a_default_is_told_where_it_was_set(settings: Path) -> None:
+    line = error_of(run("--config", str(settings), "--leader-elect-lease-duration", "5s"))
+    assert line == (
+        "karmada-vc-agent: flags: --leader-elect-lease-duration: leaderElectRenewDeadline is 10s, "
+        "must be less than leaderElectLeaseDuration (5s)"
+    )
+
+
+def test_switch_that_is_neither_on_nor_off_names_its_variable(settings: Path) -> None:
+    line = error_of(run("--config", str(settings), KARMADA_VC_AGENT_LEADER_ELECT="foo"))
+    assert line == (
+        "karmada-vc-agent: environment KARMADA_VC_AGENT_LEADER_ELECT: is 'foo', "
+        "must be true or false"
+    )
+
+
+@pytest.mark.parametrize("value", ["false", "0", "no", "true"])
+def test_switch_is_set_in_the_environment(settings: Path, value: str) -> None:
+    absent = str(settings.with_name("absent"))
+    file = ("--config", str(settings), "--karmada-kubeconfig", absent)
+    assert absent in error_of(run(*file, KARMADA_VC_AGENT_LEADER_ELECT=value))
+
+
 def test_unknown_flag_exits_with_2_and_is_named() -> None:
     result = run("--no-such-flag")
     assert result.exit_code == 2

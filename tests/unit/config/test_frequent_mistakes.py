@@ -24,7 +24,7 @@ def problem(path: Path, text: str) -> str:
 
 
 def test_key_that_is_set_twice_is_refused_where_it_stands(path: Path) -> None:
-    told = 'not valid YAML: "virtualClusters" is set twice at line 4, column 1'
+    told = 'line 4: "virtualClusters" is set twice, first in line 3; keep one of them'
     assert problem(path, ONE + ONE) == told
 
 
@@ -39,9 +39,9 @@ def test_key_that_a_merge_overrides_is_set_once(path: Path) -> None:
 @pytest.mark.parametrize(
     ("selector", "advice"),
     [
-        ("{branch: a}", "write labels as nodeSelector: {matchLabels: {key: value}}"),
-        ("{matchLabels: {edge: true}}", "write it in quotes"),
-        ("{matchLabels: {edge: 5}}", "write it in quotes"),
+        ("{branch: a}", "write labels as nodeSelector: {matchLabels: {branch: ...}}"),
+        ("{matchLabels: {edge: true}}", 'write it in quotes: "true"'),
+        ("{matchLabels: {edge: 5}}", 'write it in quotes: "5"'),
     ],
 )
 def test_selector_that_is_written_otherwise_says_how(
@@ -53,6 +53,13 @@ def test_selector_that_is_written_otherwise_says_how(
 
 
 @pytest.mark.parametrize("name", ["kubeApiQPS", "clusterApiQPS", "rateLimiterQPS"])
-@pytest.mark.parametrize("value", ["-1", ".nan", ".inf"])
-def test_rate_that_is_none_is_refused(path: Path, name: str, value: str) -> None:
-    assert problem(path, f"{ONE}{name}: {value}\n") == f"{name}: must be 0 (no limit) or more"
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("-1", "is -1, must be 0 (no limit) or more"),
+        (".nan", "is nan, must be a finite number"),
+        (".inf", "is inf, must be a finite number"),
+    ],
+)
+def test_rate_that_is_none_is_refused(path: Path, name: str, value: str, told: str) -> None:
+    assert problem(path, f"{ONE}{name}: {value}\n") == f"{name}: {told}"

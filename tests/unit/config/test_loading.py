@@ -170,7 +170,7 @@ def test_every_flag_is_a_setting_of_the_file_in_camel_case(file: File, setting: 
         value = expected = "Strict"
     if setting.name == "namespace_template":
         value = expected = "{cluster}-x-{namespace}"
-    if setting.name == "health_probe_bind_address":
+    if setting.name.endswith("_bind_address"):
         value = expected = ":1234"
     assert getattr(file.load(**{camel(setting.name): value}), setting.name) == expected
 
@@ -204,7 +204,10 @@ def test_setting_written_otherwise_is_unknown(file: File, setting: str) -> None:
         ({"tenancy": "strict"}, 'tenancy: is "strict", must be one of Shared, Strict'),
         ({"logFormat": "xml"}, 'logFormat: is "xml", must be one of text, json'),
         ({"clusterLeaseRenewIntervalFraction": 1}, "clusterLeaseRenewIntervalFraction: must be"),
-        ({"leaderElectRenewDeadline": "15s"}, "leaderElectRenewDeadline: must be less than"),
+        (
+            {"leaderElectRenewDeadline": "15s"},
+            "leaderElectRenewDeadline: is 15s, must be less than",
+        ),
         ({"leaderElectRetryPeriod": "0s"}, "leaderElectRetryPeriod: must be more than 0"),
         ({"clusterLeaseDuration": "0s"}, "clusterLeaseDuration: must be more than 0"),
         ({"clusterLeaseDuration": -1}, "clusterLeaseDuration: must be more than 0"),
@@ -234,7 +237,7 @@ def cluster(**fields: Any) -> dict[str, Any]:
         (cluster(name="x" * 49), "virtualClusters[1].name: "),
         (cluster(name=""), 'virtualClusters[1].name: "" is no Cluster name'),
         (cluster(name="-a"), 'virtualClusters[1].name: "-a" is no Cluster name'),
-        (cluster(name=7), "virtualClusters[1].name: Expected `str`, got `int`"),
+        (cluster(name=7), 'virtualClusters[1].name: is 7, must be a text; write it in quotes: "7"'),
         ({"name": "b"}, "virtualClusters[1].nodeSelector: selects no nodes"),
         ({"name": "b", "nodeSelector": {}}, "virtualClusters[1].nodeSelector: selects no nodes"),
         (
@@ -251,7 +254,7 @@ def cluster(**fields: Any) -> dict[str, Any]:
         ),
         (
             {"name": "b", "nodeSelector": {"matchLabels": {"a": True}}},
-            "virtualClusters[1].nodeSelector.matchLabels[...]: Expected `str`, got `bool`",
+            "virtualClusters[1].nodeSelector.matchLabels[a]: is true, must be a text; write it in",
         ),
         (
             cluster(name="b", namespaces="Sometimes"),
@@ -365,7 +368,10 @@ def test_selectors_that_may_be_apart_are_allowed(file: File, second: dict[str, A
 
 def test_node_named_by_two_clusters_is_refused(file: File) -> None:
     entries = [{"name": "one", "nodeNames": ["n1", "n2"]}, {"name": "two", "nodeNames": ["n2"]}]
-    assert '"two" and "one" (virtualClusters[0])' in file.problem(virtualClusters=entries)
+    assert file.problem(virtualClusters=entries) == (
+        'virtualClusters[1].nodeNames: "n2" is a node of "one" (virtualClusters[0]), too; '
+        "name it in one of them"
+    )
 
 
 def test_controller_that_does_not_exist_is_refused(file: File) -> None:

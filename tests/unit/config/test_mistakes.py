@@ -1,0 +1,236 @@
+"""Mistakes that a settings file can hold and that would be taken without a word."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.loading import load_config
+
+HEAD = "apiVersion: config.virtualcluster.kubeedge.io/v1alpha1\nkind: AgentConfig\n"
+
+
+def load(tmp_path: Path, settings: dict[str, Any] | str) -> None:
+    text = settings if isinstance(settings, str) else yaml.safe_dump(settings)
+    (tmp_path / "agent.yaml").write_text(HEAD + text)
+    load_config(tmp_path / "agent.yaml", {})
+
+
+def problem(tmp_path: Path, settings: dict[str, Any] | str) -> str:
+    """Load what must be refused; return the one line of it, without the file's name."""
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, settings)
+    text = str(raised.value)
+    assert text.isprintable()
+    file = f"{tmp_path / 'agent.yaml'}: "
+    assert text.startswith(file)
+    return text.removeprefix(file)
+
+
+def with_entry(**fields: Any) -> dict[str, Any]:
+    entry = {"name": "branch-a", "nodeSelector": {"matchLabels": {"branch": "a"}}}
+    return {"virtualClusters": [{**entry, **fields}]}
+
+
+def test_setting_that_is_set_twice_is_refused(tmp_path: Path) -> None:
+    twice = "virtualClusters: [{name: a, nodeNames: [a]}]\n" * 2
+    assert problem(tmp_path, twice) == (
+        'line 4: "virtualClusters" is set twice, first in line 3; keep one of them'
+    )
+
+
+@pytest.mark.parametrize("setting", ["metricsBindAddress", "healthProbeBindAddress"])
+@pytest.mark.parametrize(
+    "address",
+    [":99999", ":65536", "x", ":", "a b:80", ":-1", ":\u0662", "[::1:80", "::1:80", "1.2.3:80"],
+)
+def test_address_that_is_none_is_refused(tmp_path: Path, setting: str, address: str) -> None:
+    assert problem(tmp_path, {**with_entry(), setting: address}) == (
+        f'{setting}: "{address}" is no address; write host:port, :port (at most 65535), or 0 '
+        "for none"
+    )
+
+
+@pytest.mark.parametrize(
+    "address", ["", "0", ":0", ":8080", "127.0.0.1:8080", "[::1]:8080", "localhost:80", "a.b:65535"]
+)
+def test_address_is_taken(tmp_path: Path, address: str) -> None:
+    load(tmp_path, {**with_entry(), "metricsBindAddress": address})
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"kubeApiQPS": -1}, "kubeApiQPS: is -1, must be 0 (no limit) or more"),
+        ({"kubeApiQPS": float("nan")}, "kubeApiQPS: is nan, must be a finite number"),
+        ({"clusterApiQPS": float("inf")}, "clusterApiQPS: is inf, must be a finite number"),
+        ({"rateLimiterQPS": -0.5}, "rateLimiterQPS: is -0.5, must be 0 (no limit) or more"),
+        ({"kubeApiBurst": -1}, "kubeApiBurst: is -1, must be 0 or more"),
+        ({"clusterApiBurst": -1}, "clusterApiBurst: is -1, must be 0 or more"),
+        ({"resyncPeriod": -1}, "resyncPeriod: is -1, must be 0 or more"),
+        ({"clusterSuccessThreshold": -1}, "clusterSuccessThreshold: is -1, must be 0 or more"),
+        ({"rateLimiterMaxDelay": float("nan")}, "rateLimiterMaxDelay: is nan, must be a finite"),
+    ],
+    ids=str,
+)
+def test_number_that_cannot_be_used_is_refused(
+    tmp_path: Path, settings: dict[str, Any], expected: str
+) -> None:
+    assert problem(tmp_path, {**with_entry(), **settings}).startswith(expected)
+
+
+@pytest.mark.parametrize("name", ["N_!", "", "-a", "a..b", "Node", "a" * 254, "a/b"])
+def test_node_name_that_no_node_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    assert problem(tmp_path, with_entry(nodeNames=["n", name])) == (
+        f'virtualClusters[0].nodeNames[1]: "{name}" is no node name: at most 253 characters; '
+        'lower-case letters, digits, "-" and ".", each part beginning and ending with a letter '
+        "or digit"
+    )
+
+
+def test_node_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    assert problem(tmp_path, with_entry(nodeNames=["n", "m", "n"])) == (
+        'virtualClusters[0].nodeNames[2]: "n" is named twice; name it once'
+    )
+
+
+def test_names_that_nodes_have_are_taken(tmp_path: Path) -> None:
+    load(tmp_path, with_entry(nodeNames=["n", "10.0.0.1", "edge-1.shop.example", "a" * 253]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"kee": "a"}, 'tolerations[0].kee: is unknown; did you mean "key"?'),
+        ({"foo": "a"}, "tolerations[0].foo: is unknown, must be key, operator, value, effect or"),
+        ({}, "tolerations[0].key: is not set; only operator Exists tolerates every key"),
+        ({"key": "a b"}, 'tolerations[0].key: "a b" is no label key'),
+        ({"key": 5}, "tolerations[0].key: is 5, must be a text; write it in quotes"),
+        ({"key": "a", "value": True}, "tolerations[0].value: is true, must be a text; write it in"),
+        ({"key": "a", "operator": "Is"}, 'tolerations[0].operator: is "Is", must be Exists or'),
+        (
+            {"key": "a", "operator": "Exists", "value": "x"},
+            "tolerations[0].value: must not be set with operator Exists",
+        ),
+        (
+            {"key": "a", "effect": "None"},
+            'tolerations[0].effect: is "None", must be NoSchedule, PreferNoSchedule or NoExecute',
+        ),
+        (
+            {"key": "a", "effect": "NoExecute", "tolerationSeconds": "5"},
+            'tolerations[0].tolerationSeconds: is "5", must be a whole number',
+        ),
+        (
+            {"key": "a", "tolerationSeconds": 5},
+            "tolerations[0].tolerationSeconds: needs effect NoExecute",
+        ),
+    ],
+    ids=str,
+)
+def test_toleration_that_no_pod_may_have_is_refused(
+    tmp_path: Path, fields: dict[str, Any], expected: str
+) -> None:
+    found = problem(tmp_path, with_entry(tolerations=[fields]))
+    assert found.startswith(f"virtualClusters[0].{expected}")
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"operator": "Exists"},
+        {"key": "a"},
+        {"key": "a", "operator": "Equal", "value": "x", "effect": "PreferNoSchedule"},
+        {"key": "x.io/a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -1},
+        {"key": "a", "operator": "", "value": "", "effect": ""},
+    ],
+    ids=str,
+)
+def test_toleration_is_taken(tmp_path: Path, toleration: dict[str, Any]) -> None:
+    load(tmp_path, with_entry(tolerations=[toleration]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"key": "a", "effekt": "NoSchedule"}, 'effekt: is unknown; did you mean "effect"?'),
+        ({"key": "a"}, "effect: is not set, must be NoSchedule or NoExecute"),
+        ({"key": "a", "effect": "NoSchedule", "value": 5}, "value: is 5, must be a text; write"),
+        ({"key": 5, "effect": "NoSchedule"}, "key: is 5, must be a text; write it in quotes"),
+        ({"key": "a", "effect": "NoSchedule", "value": "a b"}, 'value: "a b" is no label value'),
+        ({"key": "a", "effect": ["NoSchedule"]}, "effect: is a list, must be a text"),
+    ],
+    ids=str,
+)
+def test_taint_that_no_cluster_may_have_is_refused(
+    tmp_path: Path, fields: dict[str, Any], expected: str
+) -> None:
+    found = problem(tmp_path, with_entry(taints=[fields]))
+    assert found.startswith(f"virtualClusters[0].taints[0].{expected}")
+
+
+def test_limit_without_a_type_is_told_so(tmp_path: Path) -> None:
+    assert problem(tmp_path, with_entry(limits=[{"max": {"cpu": 1}}])) == (
+        "virtualClusters[0].limits[0].type: is not set, must be Container, Pod or "
+        "PersistentVolumeClaim"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"virtualCluster": []}, "Object contains unknown field `virtualCluster`; did you mean"),
+        (
+            with_entry(nodeName=["a"]),
+            "virtualClusters[0]: Object contains unknown field `nodeName`",
+        ),
+        (
+            {"cluster_lease_duration": "4s"},
+            "Object contains unknown field `cluster_lease_duration`",
+        ),
+    ],
+    ids=str,
+)
+def test_setting_that_is_misspelt_is_told_with_what_it_may_mean(
+    tmp_path: Path, settings: dict[str, Any], expected: str
+) -> None:
+    found = problem(tmp_path, settings)
+    assert found.startswith(expected)
+    meant = ("virtualClusters", "nodeNames", "clusterLeaseDuration")
+    assert found.endswith(tuple(f'; did you mean "{name}"?' for name in meant))
+
+
+def test_setting_that_is_like_no_other_is_only_named(tmp_path: Path) -> None:
+    assert problem(tmp_path, {"zzz": 1}) == "Object contains unknown field `zzz`"
+
+
+def test_labels_of_a_selector_written_as_in_a_pod_are_told_where_they_belong(
+    tmp_path: Path,
+) -> None:
+    assert problem(tmp_path, with_entry(nodeSelector={"branch": "a"})) == (
+        "virtualClusters[0].nodeSelector: Object contains unknown field `branch`; "
+        "write labels as nodeSelector: {matchLabels: {branch: ...}}"
+    )
+    assert problem(tmp_path, with_entry(nodeSelector={"matchLabel": {}})).endswith(
+        '; did you mean "matchLabels"?'
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            {"nodeSelector": {"matchLabels": {"x": "y", "a": True}}},
+            'nodeSelector.matchLabels[a]: is true, must be a text; write it in quotes: "true"',
+        ),
+        ({"clusterLabels": {"k.io/k": 5}}, "clusterLabels[k.io/k]: is 5, must be a text; write it"),
+        ({"nodeNames": ["a", 7]}, "nodeNames[1]: is 7, must be a text; write it in quotes"),
+        ({"zones": [{"a": "b"}]}, "zones[0]: is a map, must be a text"),
+    ],
+    ids=str,
+)
+def test_value_that_is_no_text_is_told_with_its_key(
+    tmp_path: Path, fields: dict[str, Any], expected: str
+) -> None:
+    assert problem(tmp_path, with_entry(**fields)).startswith(f"virtualClusters[0].{expected}")
