@@ -50,7 +50,11 @@ _TRANSLATED = frozenset(
         ("rules.kubeedge.io", "ruleendpoints"),
     )
     for part in ("", "/status")
-) | {("", "services/status"), ("", "pods/status")}
+) | {
+    ("", "services/status"),
+    ("", "pods/status"),
+    ("resource.k8s.io", "resourceclaims/status"),  # takes devices of any node
+}
 """Tenants only read: by their own hand they could reach what their Works are refused."""
 _READ_ONLY = _FOR_NOBODY | _TRANSLATED
 _HOSTS_GROUPS = frozenset(

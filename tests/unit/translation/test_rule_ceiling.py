@@ -57,6 +57,7 @@ UNTRANSLATED = [
     ("", "services/status"),
     ("", "pods/status"),
     ("", "endpoints"),
+    ("resource.k8s.io", "resourceclaims/status"),
     ("discovery.k8s.io", "endpointslices"),
     ("apps.kubeedge.io", "edgeapplications"),
     ("reliablesyncs.kubeedge.io", "objectsyncs"),
