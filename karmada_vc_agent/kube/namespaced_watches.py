@@ -19,6 +19,7 @@ from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
+from karmada_vc_agent.kube.versions import is_at_most
 from karmada_vc_agent.model.objects import Object
 
 ASK_AGAIN_S = 1.0
@@ -139,7 +140,17 @@ class NamespacedWatches:
                     self._store.remove(obj)
             for obj in part:
                 self._store.put_back(obj)
+        for obj in self._store.untold():
+            metadata = obj["metadata"]
+            is_here = metadata.get("namespace") == namespace
+            if is_here and part.get(namespace, metadata["name"]) is None:
+                self._forget_if_older(obj, part.listed_version)
         self._tell_synced()
+
+    def _forget_if_older(self, obj: Object, version: str) -> None:
+        """Forget what was written before a list that does not have it: no watch tells of it."""
+        if is_at_most(obj["metadata"].get("resourceVersion") or "", version):
+            self._store.remove(obj)
 
     def _take_over(self, old: Object | None, new: Object | None) -> None:
         if new is not None:

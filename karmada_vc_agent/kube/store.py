@@ -97,6 +97,10 @@ class Store(Generic[T]):
             self._put(key, old, obj)
             self._untold.add(key)
 
+    def untold(self) -> list[T]:
+        """Return what was observed, and what no watch has told of since."""
+        return [self._objects[key] for key in self._untold if key in self._objects]
+
     def complete(self, obj: T) -> None:
         """Store the same version of an object with more of it than is stored; nobody is told."""
         key = self._codec.key(obj)

@@ -113,3 +113,18 @@ async def test_no_answer_is_waited_for(host: FakeApiServer, client: ApiClient) -
     host.fail(500, "InternalError", path=REVIEWS_PATH, times=2)
     host.answer(b'{"status": {"allowed": false}}', 201, path=REVIEWS_PATH)
     assert not await WatchScope(client, list).is_whole(SECRETS)
+
+
+async def test_object_that_went_before_any_watch_told_of_it_is_forgotten(
+    setting: Setting, host: FakeApiServer
+) -> None:
+    with host.down(path=SECRETS.path("a")):
+        host.end_watches()
+        setting.store.observe(host.seed(secret("a", "ghost")))
+        host.remove(f"{SECRETS.path('a')}/ghost")
+        host.seed(secret("a", "new"))
+        host.storage.compacted = host.storage.version
+        setting.store.observe(host.seed(secret("a", "later")))
+        assert "a/ghost" in setting.known()
+    await setting.until(lambda: "a/new" in setting.known())
+    assert setting.known() == {"a/s", "a/new", "a/later", "b/s"}
