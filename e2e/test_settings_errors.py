@@ -79,7 +79,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "deadline after duration": (
         {"virtualClusters": [A], "leaderElectRenewDeadline": "20s"},
         "leaderElectRenewDeadline",
-        "must be less than the lease duration",
+        "is 20s, must be less than leaderElectLeaseDuration (15s)",
     ),
     "mode of namespaces": (
         {"virtualClusters": [A | {"namespaces": "Never"}]},

@@ -10,9 +10,20 @@ from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.model.texts import did_you_mean, text_problem
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
-_NO_TEXT = re.compile(r"Expected `(?:str|str \| null)`, got `\w+`")
+_WRONG_TYPE = re.compile(r"Expected `(.*)`, got `(\w+)`")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _ANY_KEY = "[...]"
+_KEY_IN = "`key` in "
+_TYPES = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+    type(None): "null",
+    dict: "object",
+    list: "array",
+}
+"""As msgspec calls them."""
 
 
 def config_error(
@@ -22,12 +33,18 @@ def config_error(
     problem, _, where = str(error).rpartition(" - at ")
     if not problem:
         problem, where = where, ""
-    path = where.strip("`").removeprefix("$").removeprefix(".")
+    is_key = where.startswith(_KEY_IN)
+    path = where.removeprefix(_KEY_IN).strip("`").removeprefix("$").removeprefix(".")
     if unknown := _UNKNOWN.fullmatch(problem):
         return ConfigError(source, path, problem + _meant(unknown[1], path, schemas))
-    if _NO_TEXT.fullmatch(problem):
-        path, value = _no_text(path, raw)
-        return ConfigError(source, path, text_problem(value) or problem)
+    if wrong := _WRONG_TYPE.fullmatch(problem):
+        wanted, found = wrong.groups()
+        holder = _value_at(path.removesuffix(_ANY_KEY), raw)
+        if is_key:
+            return ConfigError(source, path, _key_problem(holder) or problem)
+        path, value = _with_key(path, holder, found)
+        if wanted in ("str", "str | null"):
+            return ConfigError(source, path, text_problem(value) or problem)
     return ConfigError(source, path, problem)
 
 
@@ -42,15 +59,25 @@ def _meant(field: str, path: str, schemas: Mapping[str, Any]) -> str:
     return did_you_mean(field, (known.encode_name for known in msgspec.structs.fields(schema)))
 
 
-def _no_text(path: str, raw: Any) -> tuple[str, Any]:
-    """Return the path with the key that msgspec leaves out, and the value that stands there."""
-    has_key_left_out = path.endswith(_ANY_KEY)
+def _value_at(path: str, raw: Any) -> Any:
+    """Return what stands at a path of msgspec without keys that it leaves out."""
     value = raw
-    for name, index in _STEP.findall(path.removesuffix(_ANY_KEY)):
+    for name, index in _STEP.findall(path):
         value = value[int(index)] if index else value[name]
-    if not has_key_left_out:
-        return path, value
-    for key, one in value.items():
-        if not isinstance(one, str):
-            return f"{path.removesuffix(_ANY_KEY)}[{key}]", one
+    return value
+
+
+def _key_problem(mapping: Any) -> str | None:
+    """Say which key of a mapping is no text."""
+    keys = (key for key in mapping if not isinstance(key, str))
+    return next((f"a key {text_problem(key)}" for key in keys), None)
+
+
+def _with_key(path: str, holder: Any, found: str) -> tuple[str, Any]:
+    """Return the path with the key that msgspec leaves out, and the value of the found type."""
+    if not path.endswith(_ANY_KEY):
+        return path, holder
+    for key, value in holder.items():
+        if _TYPES.get(type(value)) == found:
+            return f"{path.removesuffix(_ANY_KEY)}[{key}]", value
     return path, None

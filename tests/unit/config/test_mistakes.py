@@ -1,5 +1,6 @@
 """Mistakes that a settings file can hold and that would be taken without a word."""
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,20 @@ def test_labels_of_a_selector_written_as_in_a_pod_are_told_where_they_belong(
         ({"clusterLabels": {"k.io/k": 5}}, "clusterLabels[k.io/k]: is 5, must be a text; write it"),
         ({"nodeNames": ["a", 7]}, "nodeNames[1]: is 7, must be a text; write it in quotes"),
         ({"zones": [{"a": "b"}]}, "zones[0]: is a map, must be a text"),
+        ({"clusterLabels": {"a": "b", 1: "x"}}, "clusterLabels: a key is 1, must be a text; write"),
+        ({"clusterLabels": {True: "x"}}, "clusterLabels: a key is true, must be a text; write it"),
+        ({"quota": {1: 2}}, "quota: a key is 1, must be a text; write it in quotes"),
+        ({"taints": [{1: 2}]}, "taints[0]: a key is 1, must be a text; write it in quotes"),
+        (
+            {"quota": {"pods": 1, "cpu": True}},
+            "quota[cpu]: Expected `int | float | str`, got `bool",
+        ),
+        ({"clusterLabels": {"k": None}}, "clusterLabels[k]: Expected `str`, got `null`"),
+        ({"clusterLabels": {"k": ["x"]}}, "clusterLabels[k]: is a list, must be a text"),
+        ({"nodeNames": [None]}, "nodeNames[0]: Expected `str`, got `null`"),
+        ({"zones": [dt.date(2024, 1, 2)]}, "zones[0]: "),
+        ({"clusterLabels": {"k": dt.date(2024, 1, 2)}}, "clusterLabels[...]: "),
+        ({"clusterLabels": {dt.date(2024, 1, 2): "k"}}, "clusterLabels: "),
     ],
     ids=str,
 )
