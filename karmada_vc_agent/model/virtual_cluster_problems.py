@@ -85,7 +85,11 @@ def _model_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     for index, model in enumerate(vc.resource_models):
         if not isinstance(model.get("grade", 0), int):
             yield f"resourceModels[{index}].grade", "must be a whole number"
-        for number, bounds in enumerate(model.get("ranges") or ()):
+        ranges = model.get("ranges") or []
+        if not isinstance(ranges, list):
+            yield f"resourceModels[{index}].ranges", "must be a list of name, min and max"
+            continue
+        for number, bounds in enumerate(ranges):
             where = f"resourceModels[{index}].ranges[{number}]"
             if not isinstance(bounds, dict):
                 yield f"{where}", "must have name, min and max"

@@ -171,6 +171,13 @@ def test_taint_that_no_cluster_may_have_is_refused(
     assert found.startswith(f"virtualClusters[0].taints[0].{expected}")
 
 
+@pytest.mark.parametrize("ranges", [1.5, "cpu", {"name": "cpu"}], ids=str)
+def test_ranges_of_a_model_that_are_no_list_are_told_so(tmp_path: Path, ranges: Any) -> None:
+    assert problem(tmp_path, with_entry(resourceModels=[{"grade": 0, "ranges": ranges}])) == (
+        "virtualClusters[0].resourceModels[0].ranges: must be a list of name, min and max"
+    )
+
+
 def test_limit_without_a_type_is_told_so(tmp_path: Path) -> None:
     assert problem(tmp_path, with_entry(limits=[{"max": {"cpu": 1}}])) == (
         "virtualClusters[0].limits[0].type: is not set, must be Container, Pod or "
