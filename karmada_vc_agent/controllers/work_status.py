@@ -7,6 +7,7 @@ then reconciles that Work: it repairs, and asks `reflect` for the entries it wri
 from collections.abc import Callable
 
 from karmada_vc_agent.fleet import causes
+from karmada_vc_agent.fleet.bound_roles import is_stand_in
 from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.fleet.works import WorkKey
 from karmada_vc_agent.interpretation.errors import InterpretationError
@@ -54,8 +55,8 @@ class WorkStatus:
 
         The old object counts too: who removes the annotation does not escape.
         """
-        owners = {owning_work(obj) for obj in (old, new) if obj is not None}
-        for owner in owners - {None}:
+        told = [obj for obj in (old, new) if obj is not None and not is_stand_in(obj)]
+        for owner in {owning_work(obj) for obj in told} - {None}:
             assert owner is not None  # noqa: S101 - for the type checker
             self._enqueue(owner)
 

@@ -146,6 +146,20 @@ def _stand_in(binding: Object) -> Object:
     return {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": []}
 
 
+def is_stand_in(obj: Object) -> bool:
+    """Whether an object is such an empty role; none that anybody wrote to, and no other one.
+
+    It comes and goes with each try to write its binding: who tried again because of it would
+    try without end.
+    """
+    gvk = gvk_of(obj)
+    if gvk.group != _GROUP or gvk.kind not in _MARKS or obj.get("rules"):
+        return False
+    marks = {karmada.MANAGED_LABEL, *_MARKS[gvk.kind]}
+    is_bare = labels_of(obj).keys() <= marks and "aggregationRule" not in obj
+    return is_bare and annotations_of(obj).keys() == {domain.WORK_ANNOTATION}
+
+
 def _may_be_about(role: Object, error: NotFoundError) -> bool:
     """Whether the server says that a role is missing.
 

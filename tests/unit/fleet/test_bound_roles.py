@@ -4,12 +4,16 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.controllers.work_status import WorkStatus
 from karmada_vc_agent.fleet.host_objects import Applied, HostObjects
+from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.fleet.works import WorkKey
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, NotFoundError
+from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
@@ -304,3 +308,27 @@ async def test_binding_that_went_asks_for_no_second_role(
     await apply(client, named)
     assert host.live(path)["subjects"] == named["subjects"]
     assert host.listed(ROLES) == []
+
+
+@pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
+async def test_stand_in_does_not_bring_up_the_work_whose_binding_is_refused(
+    host: FakeApiServer, client: ApiClient, kind: str
+) -> None:
+    path = ROLES if kind == "Role" else CLUSTER_ROLES
+
+    def refuse(place: Place, body: Object) -> Object:
+        if place.served.kind == "RoleBinding":
+            raise StatusError(422, "Invalid", "roleRef: Invalid value: cannot change roleRef")
+        return body
+
+    host.admission.append(refuse)
+    with pytest.raises(InvalidError):
+        await apply(client, binding(kind))
+    [stand_in] = made(host, path)
+    found: list[WorkKey] = []
+    follow = WorkStatus(found.append, WorkEvents(EventRecorder(client))).follow
+    follow(None, stand_in)
+    follow(stand_in, None)
+    assert found == [], "it is tried again without a pause"
+    follow(stand_in, stand_in | {"rules": READS})
+    assert found == [("branch-a", "web-1")]
