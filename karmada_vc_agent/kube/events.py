@@ -16,6 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError
@@ -246,7 +247,7 @@ class EventRecorder:
         api_version, kind, namespace, name, uid = record.involved
         event_namespace = namespace or "default"
         event_name = f"{name[:230]}.{int(now * 1e9) + next(self._numbers):x}"
-        path = f"/api/v1/namespaces/{event_namespace}/events"
+        path = f"/api/v1/namespaces/{quote(event_namespace, safe='')}/events"
         involved = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}
         if namespace:
             involved["namespace"] = namespace

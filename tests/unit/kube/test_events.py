@@ -291,3 +291,11 @@ def neighbours(
     for name in ("noisy", "quiet"):
         hub.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     return EventRecorder(hub.client("hub"), monotonic=monotonic)
+
+
+async def test_namespace_that_a_tenant_chose_is_one_part_of_the_path(
+    recorder: EventRecorder, host: FakeApiServer
+) -> None:
+    recorder.record("agent", thing(namespace="edge/configmaps?x="), "Warning", "Failed", "text")
+    await recorder.drain(10.0)
+    assert host.asked("POST", "/api/v1/namespaces/edge/configmaps") == []
