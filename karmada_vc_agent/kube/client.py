@@ -7,6 +7,7 @@ decoded JSON; every failure, of the libraries below too, is a class of errors.py
 
 import asyncio
 import base64
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
@@ -28,6 +29,7 @@ from karmada_vc_agent.kube.errors import (
     UnauthorizedError,
     UnreachableError,
     UnreadableError,
+    UnwritableError,
     cause_of,
     error_from_answer,
 )
@@ -49,6 +51,8 @@ PATIENCE = 3
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
 _ACTS_AS = "Impersonate-User"
+_ODD_PATH = re.compile(r"[?#\s]|/\.\.?(/|$)")
+"""What would end a path, or climb out of it."""
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -263,6 +267,7 @@ class ApiClient:
         lane: Lane | None = None,
     ) -> T:
         """Send a request, and again while the server asks for patience; see request()."""
+        _check(path)
         headers = {"Content-Type": content_type, "Accept": accept}
         if as_user:
             headers[_ACTS_AS] = as_user
@@ -322,6 +327,7 @@ class ApiClient:
 
         Raises ApiError, UnreachableError.
         """
+        _check(path)
         async with self._turns.take() as turn, aclosing(self._watch(path, query, turn)) as lines:
             async for line in lines:
                 yield line
@@ -441,3 +447,13 @@ def kind_of(error: Exception, *, is_begun: bool) -> type[UnreachableError]:
         error, aiohttp.ConnectionTimeoutError
     )
     return CutOffError if is_begun or is_silent else UnreachableError
+
+
+def _check(path: str) -> None:
+    """Raise UnwritableError for what is no path.
+
+    Names are quoted where a path is made of them; one that was forgotten costs its own request
+    alone.
+    """
+    if _ODD_PATH.search(path):
+        raise UnwritableError(f"{path!r} is not a path")

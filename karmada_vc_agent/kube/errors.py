@@ -41,7 +41,7 @@ class UnreadableError(KubeError):
 
 
 class UnwritableError(KubeError):
-    """What is to be sent cannot be written as JSON."""
+    """What is to be sent cannot be written as JSON, or to such a path."""
 
 
 class CutOffError(UnreachableError):

@@ -54,6 +54,7 @@ _TRANSLATED = frozenset(
     ("", "services/status"),
     ("", "pods/status"),
     ("resource.k8s.io", "resourceclaims/status"),  # takes devices of any node
+    ("storage.k8s.io", "csistoragecapacities"),  # the scheduler reads those of all namespaces
 }
 """Tenants only read: by their own hand they could reach what their Works are refused."""
 _READ_ONLY = _FOR_NOBODY | _TRANSLATED

@@ -20,6 +20,7 @@ from karmada_vc_agent.kube.errors import (
     TooManyRequestsError,
     UnauthorizedError,
     UnreachableError,
+    UnwritableError,
     cause_of,
     error_from_answer,
 )
@@ -513,3 +514,16 @@ async def test_what_another_user_may_not_do_is_no_right_that_we_lack(
         with pytest.raises(ForbiddenError) as raised:
             await client.create(MAPS, config_map(), user)
         assert (raised.value.need is not None) is lacks
+
+
+@pytest.mark.parametrize("name", ["x?watch=true", "x#y", "..", ".", "../secrets/s", "a b"])
+async def test_path_that_is_none_is_not_asked(
+    host: FakeApiServer, client: ApiClient, name: str
+) -> None:
+    for call in (client.get, client.delete):
+        with pytest.raises(UnwritableError):
+            await call(f"/api/v1/namespaces/edge/configmaps/{name}")
+    with pytest.raises(UnwritableError):
+        async for _ in client.watch(f"/api/v1/namespaces/{name}/configmaps", {}):
+            pass
+    assert host.requests == []
