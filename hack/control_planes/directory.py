@@ -39,6 +39,12 @@ class Directory:
     root: Path
 
     @property
+    def shown(self) -> str:
+        """Return the path as a reader knows it: from where they are, if it lies there."""
+        here = Path.cwd()
+        return str(self.root.relative_to(here) if self.root.is_relative_to(here) else self.root)
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs"
 

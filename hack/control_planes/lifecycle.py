@@ -92,7 +92,7 @@ async def _start(directory: Directory, programs: dict[str, Path], shape: Shape) 
     if (task := asyncio.current_task()) is not None:
         loop.add_signal_handler(signal.SIGTERM, task.cancel)
     progress = StartProgress(1 + HUB_COMPONENTS + HOST_COMPONENTS * shape.hosts)
-    progress.say(f"starting a hub and {shape.hosts} host(s) in {directory.root}")
+    progress.say(f"starting a hub and {shape.hosts} host(s) in {directory.shown}")
     launcher = Launcher(directory, programs, progress)
     try:
         etcd_port = await launcher.launch(component.etcd(directory.data))
@@ -107,7 +107,7 @@ async def _start(directory: Directory, programs: dict[str, Path], shape: Shape) 
         progress.finish()
     clusters = [hub.NAME, *(host.host_name(number) for number in range(1, shape.hosts + 1))]
     files = ", ".join(directory.kubeconfig(cluster).name for cluster in clusters)
-    progress.say(f"up after {progress.elapsed():.1f} s; {directory.root} holds {files}, bin, logs")
+    progress.say(f"up after {progress.elapsed():.1f} s; {directory.shown} holds {files}, bin, logs")
 
 
 async def _add_first_nodes(

@@ -14,7 +14,7 @@ class BuildProgress:
         self._program_began = self._began
         self.say(
             f"building {len(missing)} programs into the cache "
-            "(10 to 15 minutes on 2 cores from nothing, once)"
+            "(10 to 20 minutes on 2 cores from nothing, once)"
         )
 
     def say(self, text: str) -> None:
