@@ -195,6 +195,8 @@ class Reflector(Generic[T]):
         """Say that time went back, if it is that of the API server. Raises KubeError."""
         try:
             is_its_own = not await self._is_aggregated()
+        except UnauthorizedError:
+            raise  # asked again once the credential is known
         except ForbiddenError:
             return  # who may not read definitions goes by what is built in
         if is_its_own and self._epoch == self._client.history.epoch:

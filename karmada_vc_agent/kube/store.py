@@ -198,7 +198,10 @@ class Store(Generic[T]):
                 self.apply(obj)
         self.unreadable = {found.key: found.reason for found in unreadable}
         self.is_synced = True
-        self.on_replaced(is_back)
+        try:
+            self.on_replaced(is_back)
+        except Exception:  # noqa: BLE001 - who listens must not cost the list
+            self._fault("handler of lists", None)
 
     def _version(self, obj: T) -> str:
         return self._codec.resource_version(obj)

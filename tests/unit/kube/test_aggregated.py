@@ -149,6 +149,17 @@ async def test_without_the_right_to_read_definitions_only_built_in_kinds_tell(
     assert client.history.went_back == 0
 
 
+async def test_evidence_waits_for_a_credential_that_is_known_again(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(DEFINITION)
+    host.fail(401, "Unauthorized", path=f"{DEFINITIONS_PATH}/widgets.example.com", times=2)
+    async with watching(client, WIDGETS) as store:
+        await go_back(host, store, WIDGETS)
+        await until(lambda: sizes(store) == {"changed": 1})
+    assert client.history.went_back == 1
+
+
 @pytest.mark.parametrize("is_aggregated", [True, False])
 async def test_doubt_waits_for_no_server_behind_that_is_away(
     host: FakeApiServer, client: ApiClient, *, is_aggregated: bool

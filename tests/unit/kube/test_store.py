@@ -343,3 +343,17 @@ def test_object_that_cannot_be_read_is_not_taken_to_be_gone() -> None:
     assert len(store) == 0
     assert not store.unreadable
     assert told[-1] == (1, None)
+
+
+def test_listener_that_fails_at_a_list_does_not_keep_it_from_the_store() -> None:
+    store, told = new_store()
+    faults: list[str] = []
+    store.on_fault = faults.append
+
+    def fails(_: bool) -> None:
+        raise KeyError("odd")
+
+    store.on_replaced = fails
+    store.replace_all([obj(1)], "1")
+    assert (len(store), store.is_synced, len(told)) == (1, True, 1)
+    assert faults == ["handler"]
