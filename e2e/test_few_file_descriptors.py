@@ -16,7 +16,7 @@ def test_drift_is_repaired_with_64_file_descriptors(lab: Lab) -> None:
     agent.open_files = FILES
     agent.start()
     lab.wait_serving(agent)
-    assert f"may open {FILES} files only" in agent.log()
+    assert f"limit={FILES} " in agent.log()
     templates = _of_many_kinds(lab.namespace())
     works = [lab.create_work(group, "many", *templates) for group in groups]
     for work in works:

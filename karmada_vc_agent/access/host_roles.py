@@ -164,10 +164,13 @@ def everywhere(access: HostAccess) -> list[Reasoned]:
             Rule(("admissionregistration.k8s.io",), _POLICIES, _READ),
             "see whether the policies are as join left them",
         ),
-        (Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)), "who asks for /metrics"),
+        (
+            Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
+            "find out who asks for /metrics",
+        ),
         (
             Rule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
-            "whether that one may read /metrics",
+            "find out whether they may read /metrics",
         ),
     ]
     made = [(rule.as_object(), why) for rule, why in rules]
@@ -219,10 +222,16 @@ def _local(access: HostAccess) -> dict[str, list[Reasoned]]:
     rules: dict[str, list[tuple[Rule, str]]] = defaultdict(list)
     state, leases = f"{access.agent}-state", "coordination.k8s.io"
     rules[access.namespace] += [
-        (Rule((leases,), ("leases",), ("create",)), "decide which replica leads"),
-        (Rule((leases,), ("leases",), ("get", "update", "patch"), (access.agent,)), "the same"),
+        (Rule((leases,), ("leases",), ("create",)), "find out which replica leads"),
+        (
+            Rule((leases,), ("leases",), ("get", "update", "patch"), (access.agent,)),
+            "hold the lead",
+        ),
         (Rule(("",), ("configmaps",), ("create",)), "remember what it registered"),
-        (Rule(("",), ("configmaps",), ("get", "update", "patch"), (state,)), "the same"),
+        (
+            Rule(("",), ("configmaps",), ("get", "update", "patch"), (state,)),
+            "remember what it registered",
+        ),
         (
             Rule(("",), ("pods",), ("create",)),
             "ask by dry runs whether policies hold (agent-confines: by dry runs only)",
@@ -238,7 +247,7 @@ def _local(access: HostAccess) -> dict[str, list[Reasoned]]:
         names = (f"{access.agent}-service-names",)
         rules[access.dns_namespace] += [
             (Rule(("",), ("configmaps",), ("create",)), "rules for CoreDNS"),
-            (Rule(("",), ("configmaps",), ("get", "update"), names), "the same"),
+            (Rule(("",), ("configmaps",), ("get", "update"), names), "rules for CoreDNS"),
         ]
     for namespace, name in access.acts_as:
         rules[namespace].append(

@@ -86,10 +86,9 @@ class NamespaceRights:
             await self._bind(_binding(name, role, account, (cluster, virtual), host), deadline)
         while not await self._has_rights(host):
             if self._clock() > deadline:
-                text = (
-                    "the agent was not given its rights in a namespace: see karmada-vc-agent join"
+                raise RetryError(
+                    f"the agent lacks its rights in namespace {virtual}: run karmada-vc-agent join"
                 )
-                raise RetryError(text)
             await asyncio.sleep(ASK_AGAIN_S)
         self._held[host] = (uid, True)
 

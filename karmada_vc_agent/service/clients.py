@@ -69,7 +69,7 @@ class Clients:
         """Say which right is missing for longer, or None."""
         for client in (*self.of_hub(), *self.of_host()):
             for need in client.denials.lasting():
-                return f"{client.name}: the agent needs rule {need}; see karmada-vc-agent join"
+                return f"{client.name}: the agent lacks rule {need}; run karmada-vc-agent join"
         return None
 
     async def close(self) -> None:
@@ -89,8 +89,8 @@ def _share_out_files(clusters: int) -> Shares:
     wanted = open_files.needed(clusters)
     if files < wanted:
         _log.warning(
-            f"The process may open {files} files only: connections are fewer and watches take "
-            f"turns, so that changes are noticed later; raise its limit to {wanted} or more"
+            "Few open files: connections are fewer, and watches take turns; raise the limit",
+            extra={"limit": files, "needed": wanted},
         )
     return open_files.share_out(files, lease_lanes(clusters))
 

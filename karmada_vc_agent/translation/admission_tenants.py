@@ -57,7 +57,7 @@ def own_objects(owner: PolicyOwner) -> Object:
             {
                 "expression": "false",
                 "messageExpression": f"{name} + ' belongs to karmada-vc-agent "
-                f"{owner.agent}: it is changed through the settings of the agent'",
+                f"{owner.agent}: change the settings of the agent instead'",
             }
         ],
     }

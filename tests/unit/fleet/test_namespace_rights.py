@@ -99,7 +99,7 @@ async def test_who_has_rights_of_its_own_makes_no_binding(setting: Setting) -> N
 
 async def test_rights_that_are_not_granted_are_asked_for_again_later(setting: Setting) -> None:
     may(setting.host, allowed=False)
-    with pytest.raises(RetryError, match="see karmada-vc-agent join"):
+    with pytest.raises(RetryError, match="run karmada-vc-agent join"):
         await setting.ensure()
 
 
