@@ -33,6 +33,7 @@ from karmada_vc_agent.planning.apply_plan import (
     needs_update,
     plan_apply,
     plan_release,
+    replace_unless_equal,
     version_of,
 )
 from karmada_vc_agent.planning.ownership import may_delete
@@ -216,7 +217,11 @@ class HostObjects:
         as_user: str,
     ) -> Applied | Foreign:
         namespace = desired["metadata"].get("namespace") or ""
-        match await plan_apply(desired, live, self._retain):
+        plan = await plan_apply(desired, live, self._retain)
+        if isinstance(plan, Keep) and live is not None:
+            # What was retained may be what somebody edited on the host.
+            plan = replace_unless_equal(check(live, live), live)
+        match plan:
             case Create(obj):
                 wanted = check(obj, None)
                 path = resource.path(namespace)

@@ -66,7 +66,7 @@ async def plan_apply(desired: Object, live: Object | None, retain: Retain) -> Ap
     if not ownership.may_replace(desired, live):
         return Foreign(ownership.foreign_owner(desired, live) or "")
     retained = await retain(metadata.merge_metadata(desired, live), live)
-    return _replace_unless_equal(retained, live)
+    return replace_unless_equal(retained, live)
 
 
 async def plan_release(desired: Object, live: Object, retain: Retain) -> Replace | Keep | Foreign:
@@ -79,7 +79,7 @@ async def plan_release(desired: Object, live: Object, retain: Retain) -> Replace
     merged = metadata.merge_metadata(metadata.without_claims(desired), live)
     # Our own keys are in no managed list, so the merge alone would bring them back.
     retained = await retain(merged, live)
-    return _replace_unless_equal(metadata.without_our_keys(retained), live)
+    return replace_unless_equal(metadata.without_our_keys(retained), live)
 
 
 def version_of(live: Object) -> str:
@@ -110,7 +110,8 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
     )
 
 
-def _replace_unless_equal(merged: Object, live: Object) -> Replace | Keep:
+def replace_unless_equal(merged: Object, live: Object) -> Replace | Keep:
+    """Return the write of a complete object, Keep where the live one says the same."""
     # Karmada prunes only the live side and so PUTs each Service whose clusterIP it retained;
     # pruning both sides the same way spares the host these writes.
     return Keep() if prune(merged) == prune(live) else Replace(merged)

@@ -277,6 +277,30 @@ async def test_refusal_of_the_check_stops_the_write(setting: Setting) -> None:
     assert setting.sent() == []
 
 
+async def test_object_that_retain_leaves_alone_is_checked_too(setting: Setting) -> None:
+    """What an owner's script retains may be what somebody edited on the host."""
+
+    def check(obj: Object, live: Object | None) -> Object:
+        return {**obj, "data": {**obj["data"], "pinned": "yes"}}
+
+    setting.host.seed(desired())
+    setting.look()
+    applied = await setting.host_objects.apply(MAPS, desired(), check)
+    assert isinstance(applied, Applied)
+    assert applied.was_written
+    assert setting.sent() == ["PUT"]
+    assert setting.host.live(PATH)["data"] == {"value": "1", "pinned": "yes"}
+
+
+async def test_object_that_is_as_the_check_wants_it_is_kept(setting: Setting) -> None:
+    setting.host.seed(desired())
+    setting.look()
+    applied = await setting.host_objects.apply(MAPS, desired(), as_it_is)
+    assert isinstance(applied, Applied)
+    assert not applied.was_written
+    assert setting.sent() == []
+
+
 # --- remove, release -----------------------------------------------------------------------------
 
 
