@@ -1,6 +1,7 @@
 """Builds the scene of the attempts: two branches that one agent serves, in either profile."""
 
 from e2e.escapes.attempt import POD_CIDR, Scene, answer
+from e2e.escapes.by_hand import ALLOWED
 from e2e.escapes.by_profile import scene_definition
 from e2e.lab import accounts
 from e2e.lab.api import collection
@@ -19,7 +20,7 @@ def set_up(lab: Lab, tenancy: str) -> Scene:
     eventually(lab.host.get, collection(f"{group}/v1", names["kind"], "default"))
     lab.serve(
         mine.settings(podSecurity="baseline", quota={"pods": 100}),
-        theirs,
+        theirs.settings(allow=list(ALLOWED)),
         tenancy=tenancy,
         podCIDRs=[POD_CIDR],
     )

@@ -35,6 +35,7 @@ from karmada_vc_agent.translation.admission_objects import (
     PolicyOwner,
     owner_of,
 )
+from karmada_vc_agent.translation.admission_strict import held_cluster, holds
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules
 
@@ -232,14 +233,20 @@ def _owner(
         ),
         schedulers=approvals.schedulers or (SCHEDULER,),
         elsewhere=_elsewhere(install, config),
+        held=tuple(
+            sorted({held for vc in config.virtual_clusters for held in holds(vc, config.tenancy)})
+        ),
     )
     if known is None:
         return owner
+    decided = {vc.name for vc in config.virtual_clusters}
+    kept = {held for held in known.held if held_cluster(held) not in decided}
     return replace(
         owner,
         clusters=tuple(sorted({*known.clusters, *owner.clusters})),
         group_labels=tuple(sorted({*known.group_labels, *owner.group_labels})),
         schedulers=approvals.schedulers or known.schedulers,
+        held=tuple(sorted({*kept, *owner.held})),
     )
 
 

@@ -18,6 +18,7 @@ from karmada_vc_agent.fleet.claims import Claims
 from karmada_vc_agent.fleet.installed_policies import (
     resource_of,
     served_versions,
+    unknown_to,
     wanted_policies,
 )
 from karmada_vc_agent.kube.client import ApiClient
@@ -28,6 +29,7 @@ from karmada_vc_agent.kube.identity import user_name
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object, dig, labels_of
 from karmada_vc_agent.model.rbac import Rule
+from karmada_vc_agent.model.tenancy import SHARED
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.placement_enforced import (
@@ -39,7 +41,7 @@ from karmada_vc_agent.status.placement_enforced import (
 from karmada_vc_agent.status.rights_confined import rights_confined
 from karmada_vc_agent.translation import admission_policies as policies
 from karmada_vc_agent.translation.admission_confines import PROBED_NAMESPACE, probe_foreign
-from karmada_vc_agent.translation.admission_guards import group_labels, is_about_placement
+from karmada_vc_agent.translation.admission_guards import is_about_placement
 from karmada_vc_agent.translation.admission_objects import (
     GROUP,
     MUTATING,
@@ -96,11 +98,12 @@ _FORBIDDEN = Trouble(
 
 @dataclass(frozen=True, slots=True)
 class GuardSettings:
-    """Names of the agent, and whether join is to install anything."""
+    """Names of the agent, whether join is to install anything, and the profile."""
 
     agent_name: str
     agent_namespace: str
     install: bool
+    tenancy: str = SHARED
 
 
 @dataclass(slots=True)
@@ -290,16 +293,8 @@ class PlacementGuard:
 
     async def _outdated(self, owner: PolicyOwner) -> list[tuple[str, Trouble]]:
         """Say what the policies do not know yet of who we are and what we serve."""
-        lacking = []
         user = await user_name(self._host)
-        if owner.user != user:
-            lacking.append(f"hold {owner.user}, but the agent is {user} on the host")
-        clusters = [name for name in self._virtual_clusters if name not in owner.clusters]
-        if clusters:
-            lacking.append(f"do not know {', '.join(clusters)}")
-        keys = {key for vc in self._virtual_clusters.values() for key in group_labels(vc)}
-        if unguarded := sorted(keys.difference(owner.group_labels)):
-            lacking.append(f"leave Node label {', '.join(unguarded)} to the nodes")
+        lacking = unknown_to(owner, user, self._virtual_clusters, self._settings.tenancy)
         return [
             (owner.confines_policy, Trouble("PoliciesOutdated", f"the policies {what}: {_JOIN}"))
             for what in lacking

@@ -7,13 +7,15 @@ from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
-from karmada_vc_agent.translation.admission_guards import guard_policies
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.translation.admission_guards import group_labels, guard_policies
 from karmada_vc_agent.translation.admission_objects import GROUP, MUTATING, VERSIONS, PolicyOwner
 from karmada_vc_agent.translation.admission_policies import (
     mutating_policies,
     policies_about_claims,
     policies_about_pods,
 )
+from karmada_vc_agent.translation.admission_strict import holds, holds_of
 
 
 def served_versions(served: ServedApis) -> dict[str, str]:
@@ -32,6 +34,24 @@ def wanted_policies(owner: PolicyOwner, versions: Mapping[str, str]) -> list[Obj
     changing = mutating_policies(owner, versions[MUTATING]) if MUTATING in versions else []
     guards = guard_policies(owner)
     return [*guards, *policies_about_claims(owner), *policies_about_pods(owner), *changing]
+
+
+def unknown_to(
+    owner: PolicyOwner, user: str, clusters: Mapping[str, VirtualCluster], tenancy: str
+) -> Iterator[str]:
+    """Say what policies do not know yet of who the agent is, what it serves and allows."""
+    if owner.user != user:
+        yield f"hold {owner.user}, but the agent is {user} on the host"
+    if names := [name for name in clusters if name not in owner.clusters]:
+        yield f"do not know {', '.join(names)}"
+    keys = {key for vc in clusters.values() for key in group_labels(vc)}
+    if unguarded := sorted(keys.difference(owner.group_labels)):
+        yield f"leave Node label {', '.join(unguarded)} to the nodes"
+    wanted = {name: holds(vc, tenancy) for name, vc in clusters.items()}
+    if loose := [name for name in clusters if wanted[name] - holds_of(owner, name)]:
+        yield f"let tenants of {', '.join(loose)} write what their Works are refused"
+    if tight := [name for name in clusters if holds_of(owner, name) - wanted[name]]:
+        yield f"refuse tenants of {', '.join(tight)} what the settings allow"
 
 
 def resource_of(served: ServedApis, policy: Object) -> Resource:

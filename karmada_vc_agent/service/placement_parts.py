@@ -38,7 +38,9 @@ class PlacementParts:
             discovery,
             stores.claims,
             common.virtual_clusters,
-            GuardSettings(config.agent_name, config.agent_namespace, config.install_policies),
+            GuardSettings(
+                config.agent_name, config.agent_namespace, config.install_policies, config.tenancy
+            ),
             is_needed=lambda: (
                 not stores.claims.is_empty()
                 or not all(map(registration.stays_away, common.virtual_clusters))

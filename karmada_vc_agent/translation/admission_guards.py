@@ -5,7 +5,8 @@
     agent-confines   what the agent itself may write: the second line behind its roles
     group-labels     node identities leave alone the labels that make groups
     own-objects      `vc-*` objects in claimed namespaces are the agent's
-    shared-proxies   no `externalIPs`, no configuration of shared proxies, no Secrets elsewhere
+    shared-proxies   no `externalIPs`, no configuration of shared proxies, no Secrets elsewhere;
+                     in Strict none of what admission_strict.py lists
     pod-binding      only schedulers say on which node a pod runs
     pod-limits       no `system-*` priority, no affinity to pods of others
     volume-node      only schedulers choose the node of a volume

@@ -27,6 +27,7 @@ class PolicyOwner:
     user: the agent's name on the host. clusters: its virtual clusters. group_labels: keys of
     Node labels that make its groups. schedulers: who may bind pods. elsewhere: single objects
     that it writes outside of claimed namespaces and its own, as `<namespace>/<plural>/<name>`.
+    held: what tenants may not write, as `<guard>/<plural>/<virtual cluster>` (admission_strict.py).
     """
 
     agent: str
@@ -36,6 +37,7 @@ class PolicyOwner:
     group_labels: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = (SCHEDULER,)
     elsewhere: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
 
     def name(self, policy: str) -> str:
         """Return the name of one policy on the host."""

@@ -10,6 +10,7 @@ from karmada_vc_agent.translation.admission_objects import (
     on,
     rule,
 )
+from karmada_vc_agent.translation.admission_strict import strict_validations, strict_variables
 from karmada_vc_agent.translation.guards import PROXY_CONFIG
 from karmada_vc_agent.translation.namespace_defaults import APPLY_AS_NAME
 from karmada_vc_agent.translation.references import (
@@ -107,7 +108,11 @@ def shared_proxies(owner: PolicyOwner) -> Object:
             ]
         },
         "matchConditions": [{"name": "somebody-else", "expression": _somebody_else(owner)}],
-        "variables": [*metadata_maps(), {"name": "before", "expression": before}],
+        "variables": [
+            *metadata_maps(),
+            {"name": "before", "expression": before},
+            *strict_variables(owner),
+        ],
         "validations": [
             {
                 "expression": f"!({is_service}) || !has(object.spec.externalIPs)"
@@ -125,6 +130,7 @@ def shared_proxies(owner: PolicyOwner) -> Object:
                 f" || {new}.all(k, {unchanged} || !({names_other}) || {own})",
                 "message": "an annotation names an object of another namespace: name one here",
             },
+            *strict_validations(owner),
         ],
     }
 

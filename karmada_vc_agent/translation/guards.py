@@ -142,7 +142,7 @@ def _default_class(obj: Object, _facts: Facts) -> Iterator[Finding]:
 
 # --- addresses --------------------------------------------------------------------------
 
-_LOAD_BALANCER_KEYS = frozenset(
+LOAD_BALANCER_KEYS = frozenset(
     {
         "io.cilium/lb-ipam-ips",
         "kube-vip.io/loadbalancerIPs",
@@ -159,7 +159,7 @@ def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
         yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES, _SHARED)
     wanted = [("spec.loadBalancerIP", dig(obj, "spec", "loadBalancerIP"))]
     for key, value in annotations_of(obj).items():
-        if key in _LOAD_BALANCER_KEYS:
+        if key in LOAD_BALANCER_KEYS:
             wanted.append((f'metadata.annotations["{key}"]', value))
     for path, address in wanted:
         if address:
@@ -203,15 +203,17 @@ def _is_dispatched(obj: Object) -> bool:
 # --- names in the DNS and in proxies ----------------------------------------------------
 
 _EXTERNAL_DNS = "external-dns.alpha.kubernetes.io/"
-_DNS_NAMES = (f"{_EXTERNAL_DNS}hostname", f"{_EXTERNAL_DNS}internal-hostname")
+DNS_NAMES = (f"{_EXTERNAL_DNS}hostname", f"{_EXTERNAL_DNS}internal-hostname")
 _SNIPPET = re.compile(r"[/-]snippets?$")
 PROXY_CONFIG = "haproxy-ingress.github.io/config-"
-_ALIAS = re.compile(r"/server-alias(-regex)?$")
+ALIAS_ENDS = ("/server-alias", "/server-alias-regex")
+MANY_MARKS = "*~^("
+"""What an alias has that stands for many hosts."""
 
 
 def _external_dns(obj: Object, _facts: Facts) -> Iterator[Finding]:
     for key, value in annotations_of(obj).items():
-        if key in _DNS_NAMES and value:
+        if key in DNS_NAMES and value:
             path = f'metadata.annotations["{key}"]'
             problem = f"{path} {value} is a name for all; other virtual clusters may claim it too"
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_DNS, _SHARED)
@@ -254,7 +256,7 @@ def _ingress(obj: Object, facts: Facts) -> Iterator[Finding]:
         yield _many(f"{path} without rules means every host", path)
     yield from _hosts("spec.rules[].host", is_needed=True)(obj, facts)
     for key, value in annotations_of(obj).items():
-        if _ALIAS.search(key) and any(mark in str(value) for mark in "*~^("):
+        if key.endswith(ALIAS_ENDS) and any(mark in str(value) for mark in MANY_MARKS):
             path = f'metadata.annotations["{key}"]'
             yield _many(f"{path} {value} means many hosts", path)
 

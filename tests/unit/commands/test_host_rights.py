@@ -10,6 +10,8 @@ from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from karmada_vc_agent.translation.admission_objects import PolicyOwner
+from karmada_vc_agent.translation.admission_strict import holds_of
 from tests.fakes.objects import virtual_cluster
 
 INSTALL = HostInstall("agent", "home", image="")
@@ -57,6 +59,30 @@ def test_what_policies_protected_stays_protected() -> None:
     owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
     assert owner.clusters == ("a", "b")
     assert owner.schedulers == known.schedulers
+
+
+def held(cluster: str, owner: PolicyOwner) -> set[str]:
+    return {each.partition("/")[0] for each in holds_of(owner, cluster)}
+
+
+def test_tenants_are_held_by_policy_to_what_the_settings_do_not_allow() -> None:
+    clusters = (virtual_cluster("a"), virtual_cluster("b", allow=("ExternalDNS",)))
+    owner = rights(virtual_clusters=clusters, tenancy=STRICT).owner
+    assert held("a", owner) == {"ExternalDNS", "LoadBalancerAddresses", "WildcardHosts"}
+    assert held("b", owner) == {"LoadBalancerAddresses", "WildcardHosts"}
+    assert rights(virtual_clusters=clusters, tenancy=SHARED).owner.held == ()
+
+
+def test_settings_decide_what_tenants_are_held_to_and_others_stay_held() -> None:
+    known = rights("a", "b", tenancy=STRICT).owner
+    allowing = (virtual_cluster("b", allow=("ExternalDNS", "WildcardHosts")),)
+    config = AgentConfig(agent_name="agent", virtual_clusters=allowing, tenancy=STRICT)
+    owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
+    assert holds_of(owner, "a") == holds_of(known, "a")
+    assert held("b", owner) == {"LoadBalancerAddresses"}
+    by_name = AgentConfig(agent_name="agent")
+    owner = host_rights(INSTALL, by_name, ("a", "b"), None, Approvals(), known).owner
+    assert owner.held == known.held
 
 
 def test_namespaces_to_adopt_are_marked_for_the_one_that_may() -> None:

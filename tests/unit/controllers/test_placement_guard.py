@@ -19,10 +19,12 @@ from karmada_vc_agent.controllers.placement_guard import (
 from karmada_vc_agent.fleet.installed_policies import wanted_policies
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.placement_enforced import Trouble
 from karmada_vc_agent.translation.admission_objects import PolicyOwner
 from karmada_vc_agent.translation.admission_policies import UNPLACED_LABEL, mutating_policies
+from karmada_vc_agent.translation.admission_strict import holds
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.storage import Place, StatusError
@@ -62,7 +64,12 @@ class Setting:
     """
 
     def __init__(
-        self, world: World, owner: PolicyOwner | None = None, *, install: bool = True
+        self,
+        world: World,
+        owner: PolicyOwner | None = None,
+        *,
+        install: bool = True,
+        tenancy: str = SHARED,
     ) -> None:
         self.world = world
         self.clock = Clock()
@@ -88,7 +95,7 @@ class Setting:
             Discovery(world.host_client, self.clock),
             world.claims,
             world.virtual_clusters,
-            GuardSettings(AGENT, HOME, install),
+            GuardSettings(AGENT, HOME, install, tenancy),
             is_needed=lambda: self.is_needed,
             watch=lambda resource: self.watched.add(resource.gvk.kind),
             on_change=lambda: self.changes.append(self.guard.condition()),
@@ -233,6 +240,37 @@ async def test_policies_for_another_user_or_other_groups_are_told(world: World) 
     assert (status, reason) == ("False", "PoliciesOutdated")
     for text in ("hold somebody, but the agent is the-agent", "do not know", "Node label branch"):
         assert text in message
+
+
+async def test_policies_that_hold_tenants_to_other_settings_are_told(world: World) -> None:
+    world.host.seed(objects.namespace(HOME), objects.claimed())
+    setting = Setting(world, OWNER, tenancy=STRICT)
+    await setting.look()
+    status, reason, message = setting.confined()
+    assert (status, reason) == ("False", "PoliciesOutdated")
+    loose = "let tenants of branch-a, branch-b write what their Works are refused: run"
+    assert loose in message
+
+
+@pytest.mark.parametrize(
+    ("tenancy", "told"),
+    [
+        (STRICT, ""),
+        (SHARED, "refuse tenants of branch-a, branch-b what the settings allow: run"),
+    ],
+)
+async def test_policies_made_for_strict_are_in_order_in_strict_only(
+    world: World, tenancy: str, told: str
+) -> None:
+    world.host.seed(objects.namespace(HOME), objects.claimed())
+    held = {each for vc in world.virtual_clusters.values() for each in holds(vc, STRICT)}
+    setting = Setting(world, replace(OWNER, held=tuple(sorted(held))), tenancy=tenancy)
+    await setting.look()
+    status, reason, message = setting.confined()
+    assert (status, reason) == (
+        ("False", "PoliciesOutdated") if told else ("True", "PoliciesInPlace")
+    )
+    assert told in message
 
 
 async def test_an_agent_that_may_not_read_policies_says_which_rule_it_lacks(

@@ -176,7 +176,7 @@ def test_every_pod_of_a_probe_is_allowed_in_the_strictest_namespaces() -> None:
 
 
 def test_what_a_policy_was_made_for_can_be_read_from_it() -> None:
-    owner = PolicyOwner("a", "n", "u", ("x", "y"), ("branch",), ("s",), ("n/pods/p",))
+    owner = PolicyOwner("a", "n", "u", ("x", "y"), ("branch",), ("s",), ("n/pods/p",), ("E/s/x",))
     assert owner_of(everything(owner)[0]) == owner
     for broken in ({}, {"metadata": {"annotations": {f"{AGENT_LABEL}": "[1"}}}):
         assert owner_of(broken) is None

@@ -1,0 +1,160 @@
+"""What tenants may write past their Works: an outcome by profile, as for what Works bring."""
+
+import uuid
+from collections.abc import Iterator
+
+from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, refused_by_policy
+from e2e.lab import accounts, objects
+from e2e.lab.api import Api, Object, path_of
+from e2e.lab.wait import eventually
+
+ALLOWED = ("LoadBalancerAddresses", "ExternalDNS", "WildcardHosts")
+"""What the other branch of the scene is allowed."""
+_ADDRESS = "192.0.2.53"
+_ADDRESS_KEYS = (
+    "metallb.io/loadBalancerIPs",
+    "metallb.universe.tf/loadBalancerIPs",
+    "kube-vip.io/loadbalancerIPs",
+    "lbipam.cilium.io/ips",
+    "io.cilium/lb-ipam-ips",
+)
+_DNS = "external-dns.alpha.kubernetes.io"
+_ALIAS = "nginx.ingress.kubernetes.io/server-alias"
+
+
+def _name() -> str:
+    return f"hand-{uuid.uuid4().hex[:6]}"
+
+
+def _service(namespace: str, address: str = "", **annotations: str) -> Object:
+    manifest = objects.service(namespace, _name())
+    manifest["spec"]["type"] = "LoadBalancer"
+    if address:
+        manifest["spec"]["loadBalancerIP"] = address
+    manifest["metadata"]["annotations"] = annotations
+    return manifest
+
+
+def _ingress(namespace: str, *hosts: str, **annotations: str) -> Object:
+    """Return an Ingress; without any hosts it has a default backend alone."""
+    backend: Object = {"service": {"name": "web", "port": {"number": 80}}}
+    http = {"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+    rules = [http | ({"host": host} if host else {}) for host in hosts]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {"name": _name(), "namespace": namespace, "annotations": annotations},
+        "spec": {"rules": rules} if rules else {"defaultBackend": backend},
+    }
+
+
+def _plain(manifest: Object, host: str) -> Object:
+    """Return an object of the same kind that every profile lets through."""
+    namespace = manifest["metadata"]["namespace"]
+    return _service(namespace) if manifest["kind"] == "Service" else _ingress(namespace, host)
+
+
+def _change_to(manifest: Object) -> Object:
+    """Return a merge patch that makes a plain object say what a manifest does."""
+    spec = {"rules": None, "defaultBackend": None}
+    if manifest["kind"] == "Service":
+        spec = {"loadBalancerIP": None}
+    found = {key: manifest["spec"].get(key) for key in spec}
+    return {"metadata": {"annotations": manifest["metadata"]["annotations"]}, "spec": found}
+
+
+def _balanced(_scene: Scene, namespace: str) -> Iterator[Object]:
+    yield _service(namespace, _ADDRESS)
+    for key in _ADDRESS_KEYS:
+        yield _service(namespace, **{key: _ADDRESS})
+
+
+def _named(scene: Scene, namespace: str) -> Iterator[Object]:
+    host = f"named.{scene.lab.id}.example.com"
+    for key in (f"{_DNS}/hostname", f"{_DNS}/internal-hostname"):
+        yield _service(namespace, **{key: host})
+        yield _ingress(namespace, host, **{key: host})
+
+
+def _wide(scene: Scene, namespace: str) -> Iterator[Object]:
+    domain = f"{scene.lab.id}.example.com"
+    yield _ingress(namespace)
+    yield _ingress(namespace, "")
+    yield _ingress(namespace, f"wide.{domain}", f"*.{domain}")
+    yield _ingress(namespace, f"wide.{domain}", **{_ALIAS: f"~^.*{domain}"})
+
+
+def _outcome(scene: Scene, tenant: Api, manifests: Iterator[Object]) -> str:
+    """Try to make objects so, and to change plain ones until they are."""
+    outcomes = []
+    for manifest in manifests:
+        outcomes.append(answer(refused_by_policy, tenant.create, manifest))
+        if outcomes[-1] == "done":
+            tenant.delete(path_of(manifest))
+        plain = tenant.create(_plain(manifest, f"plain.{scene.lab.id}.example.com"))
+        change = _change_to(manifest)
+        outcomes.append(answer(refused_by_policy, tenant.patch, path_of(plain), change))
+        tenant.delete(path_of(plain))
+    return all_alike(outcomes)
+
+
+def _load_balancer(scene: Scene) -> str:
+    return _outcome(scene, scene.tenant, _balanced(scene, scene.home))
+
+
+def _dns_name(scene: Scene) -> str:
+    return _outcome(scene, scene.tenant, _named(scene, scene.home))
+
+
+def _hosts(scene: Scene) -> str:
+    return _outcome(scene, scene.tenant, _wide(scene, scene.home))
+
+
+def _allowed(scene: Scene) -> str:
+    home = scene.theirs.host_namespace("default")
+    tenant = accounts.service_account(scene.lab.host, home, "allowed", scene.lab.directory)
+    subject = accounts.subject(home, "allowed")
+    scene.lab.host.create(accounts.role_binding(home, "cluster-admin", subject))
+    eventually(tenant.patch, f"/api/v1/namespaces/{home}", {"metadata": {}})  # changes nothing
+    return all_alike(
+        _outcome(scene, tenant, manifests(scene, home)) for manifests in (_balanced, _named, _wide)
+    )
+
+
+def _older(scene: Scene) -> str:
+    """Have an administrator write all that, and try to change something else of it."""
+    outcomes = []
+    for manifests in (_balanced, _named, _wide):
+        for manifest in manifests(scene, scene.home):
+            scene.lab.host.create(manifest)
+            change = {"metadata": {"annotations": {f"{scene.lab.id}/note": "x"}}}
+            path = path_of(manifest)
+            outcomes.append(answer(refused_by_policy, scene.tenant.patch, path, change))
+            scene.tenant.delete(path)
+    return all_alike(outcomes)
+
+
+_REFUSED = "refused (422) by `shared-proxies`"
+
+ATTEMPTS = (
+    Attempt(
+        "Tenant: a Service with `loadBalancerIP`, or as annotation of MetalLB, kube-vip, Cilium",
+        "done",
+        _load_balancer,
+        strict=_REFUSED,
+    ),
+    Attempt(
+        "Tenant: a Service or an Ingress with a name for external-dns",
+        "done",
+        _dns_name,
+        strict=_REFUSED,
+    ),
+    Attempt(
+        "Tenant: an Ingress for every host, for `*.` of a domain, or for a pattern",
+        "done",
+        _hosts,
+        strict=_REFUSED,
+    ),
+    Attempt("Tenant: these three where `allow` names them", "done", _allowed),
+    Attempt("Tenant: changes something else of such objects that were there", "done", _older),
+)

@@ -1,0 +1,128 @@
+"""What policy shared-proxies holds tenants to in profile Strict: what guards.py refuses Works.
+
+Which virtual clusters are held to what is written into the policy, for it sees no settings.
+"""
+
+from karmada_vc_agent.model import tenancy
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.tenancy import Guard
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.translation.admission_objects import PolicyOwner, cel_list
+from karmada_vc_agent.translation.guards import (
+    ALIAS_ENDS,
+    DNS_NAMES,
+    LOAD_BALANCER_KEYS,
+    MANY_MARKS,
+)
+
+_SERVICES, _INGRESSES = "services", "ingresses"
+_KINDS = {_SERVICES: "/Service", _INGRESSES: "networking.k8s.io/Ingress"}
+_HOLDS = (
+    (Guard.LOAD_BALANCER_ADDRESSES, _SERVICES),
+    (Guard.EXTERNAL_DNS, _SERVICES),
+    (Guard.EXTERNAL_DNS, _INGRESSES),
+    (Guard.WILDCARD_HOSTS, _INGRESSES),
+)
+_OLD, _NEW = "variables.old_annotations", "variables.new_annotations"
+_UNCHANGED = f"k in {_OLD} && {_OLD}[k] == {_NEW}[k]"
+
+
+def holds(vc: VirtualCluster, profile: str) -> set[str]:
+    """Return what tenants of a virtual cluster are held to, as PolicyOwner.held has it."""
+    return {
+        f"{guard}/{plural}/{vc.name}"
+        for guard, plural in _HOLDS
+        if tenancy.refuses(profile, vc.allow, guard, _KINDS[plural])
+    }
+
+
+def holds_of(owner: PolicyOwner, cluster: str) -> set[str]:
+    """Return what policies hold the tenants of a virtual cluster to."""
+    return {each for each in owner.held if held_cluster(each) == cluster}
+
+
+def held_cluster(held: str) -> str:
+    """Return the virtual cluster that an entry of PolicyOwner.held is about."""
+    return held.rpartition("/")[2]
+
+
+def strict_variables(owner: PolicyOwner) -> list[Object]:
+    """Return what strict_validations need, nothing where they are none."""
+    if not owner.held:
+        return []
+    return [
+        {"name": "cluster", "expression": f"namespaceObject.metadata.labels['{CLUSTER_LABEL}']"},
+        {"name": "old_hosts", "expression": _hosts("oldObject")},
+        {"name": "new_hosts", "expression": _hosts("object")},
+    ]
+
+
+def strict_validations(owner: PolicyOwner) -> list[Object]:
+    """Return what Services and Ingresses of the tenants held must be; old values may stay."""
+    same_address = (
+        "oldObject != null && has(oldObject.spec.loadBalancerIP)"
+        " && oldObject.spec.loadBalancerIP == object.spec.loadBalancerIP"
+    )
+    no_address = (
+        f"!has(object.spec.loadBalancerIP) || object.spec.loadBalancerIP == '' || {same_address}"
+    )
+    no_alias = (
+        f"{_NEW}.all(k, {_UNCHANGED} || !{cel_list(ALIAS_ENDS)}.exists(e, k.endsWith(e))"
+        f" || !{cel_list(MANY_MARKS)}.exists(m, {_NEW}[k].contains(m)))"
+    )
+    few_hosts = (
+        "variables.new_hosts.all(h, h != '' && !h.startsWith('*') || h in variables.old_hosts)"
+    )
+    rules = (
+        (
+            Guard.LOAD_BALANCER_ADDRESSES,
+            f"({no_address}) && {_no_new(sorted(LOAD_BALANCER_KEYS))}",
+            "an address of a load balancer is the host's, others may claim it too: leave it out",
+        ),
+        (
+            Guard.EXTERNAL_DNS,
+            _no_new(DNS_NAMES),
+            "an annotation makes a name for all, which others may claim too: leave it out",
+        ),
+        (
+            Guard.WILDCARD_HOSTS,
+            f"{few_hosts} && {no_alias}",
+            "no host, or a pattern, means hosts of other virtual clusters too: name each host",
+        ),
+    )
+    return [
+        {
+            "expression": f"!({held}) || {expression}",
+            "message": f'{message}; an administrator allows it by "allow: [{guard}]"',
+        }
+        for guard, expression, message in rules
+        if (held := _held(owner, guard))
+    ]
+
+
+def _held(owner: PolicyOwner, guard: Guard) -> str:
+    """Return whether a guard holds for the object and its virtual cluster; "" = for none."""
+    asked = []
+    for each, plural in _HOLDS:
+        prefix = f"{guard}/{plural}/"
+        names = sorted(held_cluster(held) for held in owner.held if held.startswith(prefix))
+        if each == guard and names:
+            names_it = f"request.resource.resource == '{plural}'"
+            asked.append(f"{names_it} && variables.cluster in {cel_list(names)}")
+    return " || ".join(asked)
+
+
+def _no_new(keys: list[str] | tuple[str, ...]) -> str:
+    """Return whether no annotation of these is set, but as it was before."""
+    return f"{cel_list(keys)}.all(k, !(k in {_NEW}) || {_NEW}[k] == '' || {_UNCHANGED})"
+
+
+def _hosts(obj: str) -> str:
+    """Return the hosts of an Ingress, "" for every host, as a default backend alone means it."""
+    rules = f"{obj}.spec.rules"
+    return (
+        f"{obj} == null ? [] : has({rules}) && {rules}.size() > 0"
+        f" ? {rules}.map(r, has(r.host) ? r.host : '')"
+        f" : has({obj}.spec.defaultBackend) ? [''] : []"
+    )

@@ -1,0 +1,93 @@
+"""What tenants are held to in Strict: whom it names and what; what it does is tried end to end."""
+
+import pytest
+
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.tenancy import SHARED, STRICT, Guard
+from karmada_vc_agent.translation.admission_objects import PolicyOwner, cel_list
+from karmada_vc_agent.translation.admission_strict import holds
+from karmada_vc_agent.translation.admission_tenants import shared_proxies
+from karmada_vc_agent.translation.guards import DNS_NAMES, LOAD_BALANCER_KEYS
+from tests.fakes.objects import virtual_cluster
+
+ALL = {
+    "LoadBalancerAddresses/services/a",
+    "ExternalDNS/services/a",
+    "ExternalDNS/ingresses/a",
+    "WildcardHosts/ingresses/a",
+}
+
+
+def policy(*held: str) -> Object:
+    return shared_proxies(PolicyOwner("agent", "agents", "user", held=held))
+
+
+def rule_about(spec: Object, guard: Guard) -> Object:
+    """Return the validation that says it is allowed by the name of a guard."""
+    [found] = [each for each in spec["validations"] if f"[{guard}]" in each["message"]]
+    return dict(found)
+
+
+def test_tenants_are_held_to_what_strict_refuses_their_works() -> None:
+    assert holds(virtual_cluster("a"), STRICT) == ALL
+    assert holds(virtual_cluster("a"), SHARED) == set()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "gone"),
+    [
+        ("LoadBalancerAddresses", {"LoadBalancerAddresses/services/a"}),
+        ("ExternalDNS", {"ExternalDNS/services/a", "ExternalDNS/ingresses/a"}),
+        ("WildcardHosts", {"WildcardHosts/ingresses/a"}),
+        ("networking.k8s.io/Ingress", {"ExternalDNS/ingresses/a", "WildcardHosts/ingresses/a"}),
+        ("HostPath", set()),
+    ],
+)
+def test_what_is_allowed_to_works_is_allowed_to_tenants(allowed: str, gone: set[str]) -> None:
+    assert holds(virtual_cluster("a", allow=(allowed,)), STRICT) == ALL - gone
+
+
+def test_a_policy_that_holds_nobody_to_it_is_as_in_shared() -> None:
+    spec = policy()
+    assert len(spec["validations"]) == 3
+    assert "cluster" not in {each["name"] for each in spec["variables"]}
+
+
+def test_each_rule_names_the_virtual_clusters_that_it_holds_and_no_others() -> None:
+    spec = policy(
+        "ExternalDNS/ingresses/a",
+        "ExternalDNS/services/a",
+        "ExternalDNS/services/b",
+        "WildcardHosts/ingresses/b",
+    )
+    assert len(spec["validations"]) == 5
+    names = rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
+    assert names.startswith(
+        "!(request.resource.resource == 'services' && variables.cluster in ['a', 'b']"
+        " || request.resource.resource == 'ingresses' && variables.cluster in ['a']) || "
+    )
+    hosts = rule_about(spec, Guard.WILDCARD_HOSTS)["expression"]
+    assert hosts.startswith(
+        "!(request.resource.resource == 'ingresses' && variables.cluster in ['b']) || "
+    )
+
+
+def test_annotations_are_those_that_works_are_refused() -> None:
+    spec = policy(*ALL)
+    address = rule_about(spec, Guard.LOAD_BALANCER_ADDRESSES)["expression"]
+    assert cel_list(sorted(LOAD_BALANCER_KEYS)) in address
+    assert cel_list(DNS_NAMES) in rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
+
+
+def test_whose_a_namespace_is_stands_on_its_label() -> None:
+    variables = {each["name"]: each["expression"] for each in policy(*ALL)["variables"]}
+    label = "namespaceObject.metadata.labels['virtualcluster.kubeedge.io/cluster']"
+    assert variables["cluster"] == label
+
+
+def test_variables_come_before_those_that_use_them() -> None:
+    spec = policy(*ALL)
+    names = [each["name"] for each in spec["variables"]]
+    assert len(names) == len(set(names))
+    for index, each in enumerate(spec["variables"]):
+        assert not [name for name in names[index:] if f"variables.{name}" in each["expression"]]
