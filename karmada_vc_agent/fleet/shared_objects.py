@@ -101,9 +101,8 @@ class SharedObjects:
                         answer = await self._host.replace(resource.path(name=name), obj, as_user)
                     case Differs(path, wish):
                         if wish is not None:
-                            self._objects.observe(
-                                resource, await self._host.replace(resource.path(name=name), wish)
-                            )
+                            answer = await self._host.replace(resource.path(name=name), wish)
+                            self._observe(resource, answer, work)
                         raise _conflict(path, live)
             except (AlreadyExistsError, ConflictError, NotFoundError) as error:
                 if live is None and isinstance(error, NotFoundError):
@@ -111,7 +110,7 @@ class SharedObjects:
                 conflict = error
                 live = await self._objects.fresh(resource, "", name)
                 continue
-            self._objects.observe(resource, answer)
+            self._observe(resource, answer, work)
             return Applied(answer, was_written=True)
         raise conflict
 
@@ -132,14 +131,13 @@ class SharedObjects:
                         break
                     case Replace(obj):
                         answer = await self._host.replace(resource.path(name=name), obj)
-                        self._objects.observe(resource, answer)
+                        self._observe(resource, answer, work)
                         break
                     case Remove(otherwise):
                         path = resource.path(name=name)
                         if preserve or await self._has_objects(live):
-                            self._objects.observe(
-                                resource, await self._host.replace(path, otherwise)
-                            )
+                            answer = await self._host.replace(path, otherwise)
+                            self._observe(resource, answer, work)
                         else:
                             await self._host.delete_same(path, live, is_unchanged=True)
                         break
@@ -149,6 +147,12 @@ class SharedObjects:
         else:
             raise conflict
         self._forget_users(lambda user: user == work)
+
+    def _observe(self, resource: Resource, answer: Object, work: str) -> None:
+        """Know what a Work wrote; the others look at once, as the watch tells no more of it."""
+        self._objects.observe(resource, answer)
+        for user in self._users.get(_key(answer), set()) - {work}:
+            self._enqueue(user)
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget the Works of a Cluster that is gone; its votes on the host are not touched."""

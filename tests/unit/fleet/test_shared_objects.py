@@ -32,6 +32,13 @@ def crd(scope: str = "Namespaced") -> Object:
     return obj
 
 
+def crd_with(*versions: str) -> Object:
+    obj = crd()
+    obj["spec"]["versions"] = [{"name": name, "served": True} for name in versions]
+    stamp(obj)
+    return obj
+
+
 async def join(world: World, cluster: str, obj: Object | None = None) -> None:
     resource = await world.find_resource(CRDS)
     assert resource is not None
@@ -126,8 +133,27 @@ async def test_change_is_told_to_all_who_want_the_object(world: World) -> None:
     assert set(world.enqueued) == {("branch-a", "widgets"), ("branch-b", "widgets")}
     world.enqueued.clear()
     await leave(world, "branch-a")
+    world.enqueued.clear()
     world.shared_objects.follow(None, world.host.live(WIDGETS))
     assert world.enqueued == [("branch-b", "widgets")]
+
+
+async def test_who_writes_tells_the_others_at_once(world: World) -> None:
+    """An informer tells no more of what its own writer has observed before the watch came."""
+    await join(world, "branch-a")
+    assert world.enqueued == []
+    await join(world, "branch-b")
+    assert world.enqueued == [("branch-a", "widgets")]
+    world.enqueued.clear()
+    with pytest.raises(RefusedError):
+        await join(world, "branch-a", crd_with("v1", "v2"))
+    assert world.enqueued == [("branch-b", "widgets")], "its wish may be what the other waits for"
+    world.enqueued.clear()
+    await join(world, "branch-b", crd_with("v1", "v2"))
+    assert world.enqueued == [("branch-a", "widgets")]
+    world.enqueued.clear()
+    await leave(world, "branch-b")
+    assert world.enqueued == [("branch-a", "widgets")]
 
 
 async def test_work_with_a_shared_object_that_differs_is_refused_for_good(world: World) -> None:
