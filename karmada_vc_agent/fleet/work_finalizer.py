@@ -138,7 +138,9 @@ class WorkFinalizer:
         if not is_up and not is_preserved(work):
             raise NotReadyError(f"cluster({vc.name}) not ready")
         try:
-            faults = [await self._let_go(vc, work, manifest) for manifest in manifests_of(work)]
+            # The rights in a namespace go with it: first what lies in there.
+            in_order = sorted(manifests_of(work), key=_is_namespace)
+            faults = [await self._let_go(vc, work, manifest) for manifest in in_order]
         except UnreachableError:
             if self._clusters.is_ready(vc.name) or not self._clusters.is_deleting(vc.name):
                 raise
@@ -155,23 +157,32 @@ class WorkFinalizer:
         """Let go of one manifest; return what to tell of a fault of ours, "" where all is well."""
         work_id = id_of_work(work)
         with self._bugs.guard(work_id, manifest) as guard:
-            if not is_preserved(work):
-                self._wait_for_users(vc, work, manifest)
+            self._wait_for_users(vc, work, manifest)
             await self._manifests.let_go(vc, manifest, work_id, preserve=is_preserved(work))
         return guard.problem
 
     def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:
-        """Raise RetryError while another Work needs the Namespace that is to be deleted."""
-        gvk = gvk_of(manifest)
-        if (gvk.group, gvk.kind) != ("", "Namespace"):
+        """Raise RetryError while another Work needs the Namespace, or the rights in it.
+
+        One that is preserved is given up, and waits only for those that go as well.
+        """
+        if not _is_namespace(manifest):
             return
         namespace = text_at(manifest, "metadata", "name")
-        for name in self._works.unreadable(vc.name):
+        stays = is_preserved(work)
+        for name in () if stays else self._works.unreadable(vc.name):
             text = f"namespace {namespace} may be used by work {name or '?'}, which cannot be read"
             raise RetryError(text)
         for other in self._works.using_namespace(vc.name, namespace):
             if is_report(other):
                 continue  # it tells of the host and made nothing there
+            if stays and not self.is_due(vc.name, other):
+                continue
             name = other["metadata"]["name"]
             if name != work["metadata"]["name"] and not self._is_cleaned(other):
                 raise RetryError(f"namespace {namespace} is still used by work {name}")
+
+
+def _is_namespace(manifest: Object) -> bool:
+    gvk = gvk_of(manifest)
+    return (gvk.group, gvk.kind) == ("", "Namespace")

@@ -15,7 +15,7 @@ from karmada_vc_agent.kube.codec import Unreadable
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
 from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.domain import DOMAIN
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from tests.fakes import objects
@@ -267,6 +267,33 @@ async def test_preserved_namespace_loses_its_claim_only(world: World) -> None:
     live = world.host.live(NAMESPACE)
     assert [key for key in (*labels_of(live), *annotations_of(live)) if DOMAIN in key] == []
     assert world.hub.find(WORK) is None
+
+
+async def test_preserved_namespace_waits_for_works_that_go_as_well(world: World) -> None:
+    """The agent's rights in a namespace go with its claim."""
+    await applied_and_deleted(world, objects.namespace_manifest(), preserve=True)
+    world.hub.seed(objects.work(objects.config_map(), name="user-1"))
+    world.hub.mark_deleted(f"{WORKS}/user-1")
+    world.look()
+    with pytest.raises(RetryError, match="namespace edge is still used by work user-1"):
+        await world.execution.reconcile(KEY)
+    assert labels_of(world.host.live(NAMESPACE))[CLUSTER_LABEL]
+    world.hub.remove(f"{WORKS}/user-1")
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert CLUSTER_LABEL not in labels_of(world.host.live(NAMESPACE))
+
+
+async def test_namespace_of_a_preserved_work_is_given_up_after_what_lies_in_it(
+    world: World,
+) -> None:
+    await applied_and_deleted(
+        world, objects.namespace_manifest(), objects.config_map(), preserve=True
+    )
+    world.host.requests.clear()
+    await world.execution.reconcile(KEY)
+    written = [request.path for request in world.host.writes()]
+    assert written.index(SETTINGS) < written.index(NAMESPACE)
 
 
 async def test_work_changed_before_the_finalizer_is_removed_is_tried_again(world: World) -> None:
