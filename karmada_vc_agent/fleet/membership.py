@@ -52,7 +52,7 @@ class Membership:
     def selected_by(self, labels: Mapping[str, str] | None, names: Iterable[str]) -> set[str]:
         """Return the nodes that a NodeGroup selects: by labels, None selects none, and by name.
 
-        Source: kubeedge-facts 3.
+        Source: kubeedge 3.
         """
         by_label = {
             node.metadata.name

@@ -2,7 +2,7 @@
 
 Every manifest inside is rewritten as one of its own, by the function handed in; the scope must
 stay within the virtual cluster (rewriting-rules 3.2). KubeEdge replaces node selectors
-afterwards, so admission on the host is what holds its pods (kubeedge-facts 4).
+afterwards, so admission on the host is what holds its pods (kubeedge 4).
 """
 
 from collections.abc import Callable, Collection, Mapping
