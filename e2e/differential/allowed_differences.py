@@ -5,7 +5,6 @@ Anything else that differs fails its case, and so does an entry here that no lon
 
 from e2e.differential.compare import Allowed
 
-_RULES = "rewriting-rules.md"
 _ADR = "docs/adr/0006-differences-from-karmadas-agent.md"
 
 _TENANCY = "docs/adr/0023-two-profiles.md"
@@ -48,7 +47,7 @@ ALLOWED: tuple[Allowed, ...] = (
             case,
             f"host.*.metadata.{where}",
             "an object that virtual clusters share names no single Work",
-            f"{_RULES} 2, 5.1",
+            "rewriting-rules 2, 5.1",
         )
         for case in _SHARED_CASES
         for where in (
@@ -62,13 +61,13 @@ ALLOWED: tuple[Allowed, ...] = (
         "cluster-role-binding",
         "host.ClusterRoleBinding/*",
         "it grants in the namespaces of the virtual cluster only, by a RoleBinding in each",
-        f"{_RULES} 5.2",
+        "rewriting-rules 5.2",
     ),
     Allowed(
         "volume",
         "host.PersistentVolume/*.spec.nodeAffinity",
         "a volume on a node is tied to the nodes of the virtual cluster",
-        f"{_RULES} 3.4",
+        "rewriting-rules 3.4",
     ),
     *(
         Allowed(
@@ -92,38 +91,38 @@ ALLOWED: tuple[Allowed, ...] = (
         "storage-class",
         "events.execution-controller ImmediateBinding Work/storage-class",
         "volumes that are made before a pod wants them may be out of reach of the nodes",
-        f"{_RULES} 3.4",
+        "rewriting-rules 3.4",
     ),
     Allowed(
         "cluster-conditions",
         "cluster.status.conditions.PlacementEnforced",
         "a condition of ours says what keeps pods on the nodes of the virtual cluster",
-        f"{_RULES} 3.5",
+        "rewriting-rules 3.5",
     ),
     Allowed(
         "cluster-conditions",
         "cluster.status.conditions.RightsConfined",
         "a condition of ours says whether policies hold the agent and tenants",
-        f"{_RULES} 3.5",
+        "rewriting-rules 3.5",
     ),
     Allowed(
         "cluster-rest",
         "cluster.metadata.annotations",
         "an annotation of ours names the agent that serves a Cluster",
-        f"{_RULES} 1.2",
+        "rewriting-rules 1.2",
     ),
     Allowed(
         "cluster-conditions",
         "cluster.status.conditions.GroupTrusted",
         "a condition of ours says whether nodes could write themselves into the group",
-        f"{_RULES} 3.1",
+        "rewriting-rules 3.1",
     ),
     *(
         Allowed(
             "cluster-version-and-apis",
             f"cluster.status.apiEnablements.{hidden}",
             "what would be refused is not announced, so that Karmada does not send it",
-            f"{_RULES} 5.1, 5.3; karmada-contract.md 4.4",
+            "rewriting-rules 5.1, 5.3; contract 4.4",
         )
         for hidden in _HIDDEN
     ),
@@ -131,14 +130,14 @@ ALLOWED: tuple[Allowed, ...] = (
         "role-binding-to-user",
         "host.RoleBinding/*.subjects.0.name",
         "a user of one virtual cluster is none of the host's",
-        f"{_RULES} 5.2",
+        "rewriting-rules 5.2",
     ),
     *(
         Allowed(
             "namespace-forbidden",
             path,
             "kube-system is the host's own, for all virtual clusters",
-            f"{_RULES} 1.3",
+            "rewriting-rules 1.3",
         )
         for path in _REFUSED
     ),
@@ -147,7 +146,7 @@ ALLOWED: tuple[Allowed, ...] = (
             "namespace-missing",
             path,
             "Works come in no order, so a manifest claims the namespace that it needs",
-            f"{_RULES} 1.3",
+            "rewriting-rules 1.3",
         )
         for path in _REFUSED
     ),
@@ -156,7 +155,7 @@ ALLOWED: tuple[Allowed, ...] = (
             "namespace-foreign",
             path,
             "an unclaimed namespace is refused in words of its own",
-            f"{_RULES} 1.2, 7",
+            "rewriting-rules 1.2, 7",
         )
         for path in ("events.*", "works.*.status.conditions.*.message")
     ),
@@ -165,7 +164,7 @@ ALLOWED: tuple[Allowed, ...] = (
             "manifest-to-be-named-by-the-host",
             path,
             "each attempt would make one more object that nobody finds again",
-            f"{_ADR}; {_RULES} 7",
+            f"{_ADR}; rewriting-rules 7",
         )
         for path in ("events.*", "works.*.status.conditions.*")
     ),
@@ -182,7 +181,7 @@ ALLOWED: tuple[Allowed, ...] = (
             "work-with-one-manifest-twice",
             path,
             "the last one holds; karmada-agent may meet its own first one, or put it back later",
-            "karmada-contract.md 5.4, 5.6",
+            "contract 5.4, 5.6",
             sometimes=True,
         )
         for path in ("host.ConfigMap/*.data.key", "events.* SyncFailed *")
@@ -191,7 +190,7 @@ ALLOWED: tuple[Allowed, ...] = (
         "job-out-of-time",
         "templates.Job/*.status.*",
         "the hub freezes the counts of a finished Job as they were when its condition came",
-        "karmada-contract.md 6.3",
+        "contract 6.3",
         sometimes=True,
     ),
     *(
@@ -199,7 +198,7 @@ ALLOWED: tuple[Allowed, ...] = (
             case,
             "works.*.status.manifestStatuses*",
             "all manifests are reported, where Karmada keeps the one it looked at last",
-            f"{_ADR}; karmada-contract.md 6.1",
+            f"{_ADR}; contract 6.1",
             sometimes=True,
         )
         for case in ("work-of-three", "work-of-deployment-and-service", "work-loses-a-manifest")
@@ -208,14 +207,14 @@ ALLOWED: tuple[Allowed, ...] = (
         "preserved-object-vanished",
         "works.preserved-object-vanished",
         "a preserved object that is gone does not keep its Work for ever",
-        f"{_ADR}; karmada-contract.md 5.8",
+        f"{_ADR}; contract 5.8",
     ),
     *(
         Allowed(
             "object-of-work-deleted-on-host",
             path,
             "an object is made again whatever the name of its Work",
-            f"{_ADR}; karmada-contract.md 5.6",
+            f"{_ADR}; contract 5.6",
         )
         for path in ("host.ConfigMap/*", "works.*.status.conditions.*.reason")
     ),
@@ -224,7 +223,7 @@ ALLOWED: tuple[Allowed, ...] = (
             "managed-label-removed-on-host",
             path,
             "a repair that fails is told, where Karmada leaves Applied=True",
-            f"{_ADR}; karmada-contract.md 5.6",
+            f"{_ADR}; contract 5.6",
         )
         for path in ("events.* SyncFailed *", "works.*.status.conditions.*")
     ),
@@ -233,7 +232,7 @@ ALLOWED: tuple[Allowed, ...] = (
             "mark-of-work-removed-on-host",
             path,
             "who takes our mark off an object does not make us blind to it",
-            f"{_ADR}; karmada-contract.md 5.6",
+            f"{_ADR}; contract 5.6",
         )
         for path in ("host.*.data.key", "host.*.annotations.work.karmada.io/namespace")
     ),

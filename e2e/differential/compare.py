@@ -26,8 +26,8 @@ class Difference:
 class Allowed:
     """A difference that is meant.
 
-    case, path: patterns as of file names, `*` for any text. section: of rewriting-rules.md,
-    karmada-contract.md or an ADR, which demands it. sometimes: it rests on what Karmada's agent
+    case, path: patterns as of file names, `*` for any text. section: of docs/contract.md,
+    docs/rewriting-rules.md or an ADR, which demands it. sometimes: it rests on what Karmada's agent
     happens to do first, so that it may not occur.
     """
 
