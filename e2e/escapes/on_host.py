@@ -149,12 +149,13 @@ def _external_ip(scene: Scene) -> str:
 def _proxy(scene: Scene) -> str:
     """Try to write a proxy's configuration, and to name Secrets of another branch."""
     backend: Object = {"service": {"name": "web", "port": {"number": 80}}}
+    paths = [{"path": "/", "pathType": "Prefix", "backend": backend}]
     foreign = f"{scene.theirs.host_namespace('default')}/secret"
     ingress: Object = {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "Ingress",
         "metadata": {"name": "escape", "namespace": scene.home},
-        "spec": {"defaultBackend": backend},
+        "spec": {"rules": [{"host": f"{scene.lab.id}.example.com", "http": {"paths": paths}}]},
     }
     made = scene.tenant.create(ingress)
     try:
