@@ -194,14 +194,8 @@ def _variables() -> dict[str, str]:
     }
 
 
-def check_beyond_config(config: AgentConfig, reregister: tuple[str, ...]) -> None:
-    """Check what config cannot, since it knows no rules. Raises ConfigError."""
-    check_rules(config, "settings")
-    check_reregister(config, reregister)
-
-
 def check_rules(config: AgentConfig, source: str) -> None:
-    """Check settings by the rules that use them. Raises ConfigError."""
+    """Check what config cannot, since it knows no rules. Raises ConfigError."""
     try:
         NamespaceTemplate.parse(config.namespace_template)
     except ValueError as error:

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import yaml
 
-from karmada_vc_agent.cli import check_beyond_config
+from karmada_vc_agent.cli import check_rules
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.controllers.work_status import owning_work
@@ -401,7 +401,7 @@ def _read_settings_bytes(content: bytes) -> None:
         path = Path(folder, "agent.yaml")
         path.write_bytes(content)
         try:
-            check_beyond_config(load_config(path, {}), ())
+            load_config(path, {}, check_beyond=check_rules)
         except ConfigError as error:
             text = str(error)
             assert len(text.splitlines()) == 1, f"more than one line: {text!r}"
