@@ -135,8 +135,11 @@ class ExecutionController:
     async def _reconcile(self, key: WorkKey, vc: VirtualCluster, known: Object) -> None:
         cluster = vc.name
         refusal = self._o.bounds.refusal(known)
-        is_out = refusal is not None and not is_suspended(known)
-        if refusal is not None and is_out and not self._o.finalizer.is_due(cluster, known):
+        if (
+            refusal is not None
+            and not is_suspended(known)
+            and not self._o.finalizer.is_due(cluster, known)
+        ):
             await self._refuse(vc, known, refusal)
             return
         work = await self._whole(known)
