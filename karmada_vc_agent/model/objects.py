@@ -55,25 +55,23 @@ def gvk_of(obj: Object) -> GroupVersionKind:
 
 def key_of(obj: Object) -> ObjectKey:
     """Return the key of an object; what is missing or no text becomes empty."""
-    metadata = _metadata_of(obj)
+    metadata = _map_in(obj, "metadata")
     return ObjectKey(gvk_of(obj), _text_in(metadata, "namespace"), _text_in(metadata, "name"))
 
 
 def uid_of(obj: Object | None) -> str:
     """Return the uid of an object; empty where there is none."""
-    return str(_metadata_of(obj).get("uid") or "")
+    return str(_map_in(obj, "metadata").get("uid") or "")
 
 
 def labels_of(obj: Object) -> dict[str, str]:
     """Return the labels for reading; an empty dict where there are none."""
-    found = _metadata_of(obj).get("labels")
-    return found if isinstance(found, dict) else {}
+    return _map_in(_map_in(obj, "metadata"), "labels")
 
 
 def annotations_of(obj: Object) -> dict[str, str]:
     """Return the annotations for reading; an empty dict where there are none."""
-    found = _metadata_of(obj).get("annotations")
-    return found if isinstance(found, dict) else {}
+    return _map_in(_map_in(obj, "metadata"), "annotations")
 
 
 def text_at(obj: Any, *path: str | int) -> str:
@@ -89,8 +87,8 @@ def maps_at(obj: Any, *path: str | int) -> list[Object]:
 
 
 # Asked for each object many times: without `dig`, which is several times as slow.
-def _metadata_of(obj: Any) -> Object:
-    found = obj.get("metadata") if isinstance(obj, dict) else None
+def _map_in(obj: Any, key: str) -> Object:
+    found = obj.get(key) if isinstance(obj, dict) else None
     return found if isinstance(found, dict) else {}
 
 
