@@ -117,10 +117,10 @@ class BoundRoles:
 def _collection(obj: Object) -> str:
     """Return where the role is that an object binds; "" where it is not to be looked at."""
     gvk = gvk_of(obj)
+    if (gvk.group, gvk.kind) != (_GROUP, "RoleBinding"):
+        return ""  # the common case: each write asks
     kind, name = dig(obj, "roleRef", "kind"), dig(obj, "roleRef", "name")
-    if (gvk.group, gvk.kind) != (_GROUP, "RoleBinding") or not isinstance(name, str):
-        return ""
-    if not name or "/" in name:
+    if not isinstance(name, str) or not name or "/" in name:
         return ""  # the server knows none of such a name
     if kind == "ClusterRole":
         return "" if name in _OF_THE_HOST else f"/apis/{_GROUP}/v1/clusterroles"
