@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from karmada_vc_agent.fleet.claims import Claims, claim_of, is_made_by_agent, unclaim
 from karmada_vc_agent.fleet.default_objects import DefaultObjects
-from karmada_vc_agent.fleet.host_objects import Applied, Check, HostObjects
+from karmada_vc_agent.fleet.host_objects import Applied, HostObjects
 from karmada_vc_agent.fleet.namespace_rights import NamespaceRights
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
@@ -32,7 +32,7 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.planning.apply_plan import Foreign
+from karmada_vc_agent.planning.apply_plan import Check, Foreign
 from karmada_vc_agent.translation.namespace_defaults import pod_security_changes
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.surroundings import TranslationSettings

@@ -5,7 +5,6 @@ the server. What was written, and in which version the server answered, is remem
 that an event about an object that is as we left it costs no write.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +25,7 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.planning.apply_plan import (
+    Check,
     Create,
     Foreign,
     Keep,
@@ -33,7 +33,6 @@ from karmada_vc_agent.planning.apply_plan import (
     needs_update,
     plan_apply,
     plan_release,
-    replace_unless_equal,
     version_of,
 )
 from karmada_vc_agent.planning.ownership import may_delete
@@ -43,9 +42,6 @@ ATTEMPTS = 5
 """How often a write that met a newer object is planned again, as Karmada does."""
 
 _MET_ANOTHER = (AlreadyExistsError, ConflictError, NotFoundError)
-
-Check = Callable[[Object, Object | None], Object]
-"""(retained object, live) -> the object to write: asserts the rules once more after Retain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,17 +213,11 @@ class HostObjects:
         as_user: str,
     ) -> Applied | Foreign:
         namespace = desired["metadata"].get("namespace") or ""
-        plan = await plan_apply(desired, live, self._retain)
-        if isinstance(plan, Keep) and live is not None:
-            # What was retained may be what somebody edited on the host.
-            plan = replace_unless_equal(check(live, live), live)
-        match plan:
-            case Create(obj):
-                wanted = check(obj, None)
+        match await plan_apply(desired, live, self._retain, check):
+            case Create(wanted):
                 path = resource.path(namespace)
                 write = partial(self._host.create, path, wanted, as_user)
-            case Replace(obj):
-                wanted = check(obj, live)
+            case Replace(wanted):
                 path = resource.path(namespace, desired["metadata"]["name"])
                 write = partial(self._host.replace, path, wanted, as_user)
             case Foreign() as foreign:

@@ -19,6 +19,9 @@ Retain = Callable[[Object, Object], Awaitable[Object]]
 Awaited because it may be a script or a webhook of the user's own.
 """
 
+Check = Callable[[Object, Object | None], Object]
+"""(retained object, live) -> the object to write: asserts the rules once more after Retain."""
+
 _GENERATION_PREFIX = "gen:"
 _RESOURCE_VERSION_PREFIX = "rv:"
 
@@ -55,18 +58,21 @@ class Foreign:
 ApplyPlan = Create | Replace | Keep | Foreign
 
 
-async def plan_apply(desired: Object, live: Object | None, retain: Retain) -> ApplyPlan:
+async def plan_apply(
+    desired: Object, live: Object | None, retain: Retain, check: Check
+) -> ApplyPlan:
     """Plan the write for one manifest.
 
-    desired: the rewritten manifest, named as on the host. live: the host object or None.
+    desired: the rewritten manifest, named as on the host. live: the host object or None. What
+    was retained is checked before it is compared: somebody may have edited it on the host.
     Source: contract 5.5.
     """
     if live is None:
-        return Create(desired)
+        return Create(check(desired, None))
     if not ownership.may_replace(desired, live):
         return Foreign(ownership.foreign_owner(desired, live) or "")
     retained = await retain(metadata.merge_metadata(desired, live), live)
-    return replace_unless_equal(retained, live)
+    return _replace_unless_equal(check(retained, live), live)
 
 
 async def plan_release(desired: Object, live: Object, retain: Retain) -> Replace | Keep | Foreign:
@@ -79,7 +85,7 @@ async def plan_release(desired: Object, live: Object, retain: Retain) -> Replace
     merged = metadata.merge_metadata(metadata.without_claims(desired), live)
     # Our own keys are in no managed list, so the merge alone would bring them back.
     retained = await retain(merged, live)
-    return replace_unless_equal(metadata.without_our_keys(retained), live)
+    return _replace_unless_equal(metadata.without_our_keys(retained), live)
 
 
 def version_of(live: Object) -> str:
@@ -110,8 +116,7 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
     )
 
 
-def replace_unless_equal(merged: Object, live: Object) -> Replace | Keep:
-    """Return the write of a complete object, Keep where the live one says the same."""
+def _replace_unless_equal(merged: Object, live: Object) -> Replace | Keep:
     # Karmada prunes only the live side and so PUTs each Service whose clusterIP it retained;
     # pruning both sides the same way spares the host these writes.
     return Keep() if prune(merged) == prune(live) else Replace(merged)

@@ -26,7 +26,7 @@ def plan_apply(desired: Object, live: Object | None, rule: Rule) -> ApplyPlan:
     async def retain(merged: Object, live: Object) -> Object:
         return rule(merged, live)
 
-    return at_once(apply_plan.plan_apply(desired, live, retain))
+    return at_once(apply_plan.plan_apply(desired, live, retain, lambda obj, _live: obj))
 
 
 def plan_release(desired: Object, live: Object, rule: Rule) -> Replace | Keep | Foreign:
