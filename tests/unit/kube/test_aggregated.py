@@ -127,11 +127,12 @@ async def test_built_in_kinds_and_those_of_definitions_tell_the_time(
     )
 
 
+@pytest.mark.parametrize(("code", "reason"), [(500, "InternalError"), (401, "Unauthorized")])
 async def test_what_cannot_be_told_now_is_asked_again(
-    host: FakeApiServer, client: ApiClient
+    host: FakeApiServer, client: ApiClient, code: int, reason: str
 ) -> None:
     host.seed(DEFINITION)
-    host.fail(500, "InternalError", path=f"{DEFINITIONS_PATH}/widgets.example.com", times=2)
+    host.fail(code, reason, path=f"{DEFINITIONS_PATH}/widgets.example.com", times=2)
     async with watching(client, WIDGETS) as store:
         await go_back(host, store, WIDGETS)
         await until(lambda: sizes(store) == {"changed": 1})
@@ -147,17 +148,6 @@ async def test_without_the_right_to_read_definitions_only_built_in_kinds_tell(
         await go_back(host, store, WIDGETS)
         await until(lambda: sizes(store) == {"changed": 1})
     assert client.history.went_back == 0
-
-
-async def test_evidence_waits_for_a_credential_that_is_known_again(
-    host: FakeApiServer, client: ApiClient
-) -> None:
-    host.seed(DEFINITION)
-    host.fail(401, "Unauthorized", path=f"{DEFINITIONS_PATH}/widgets.example.com", times=2)
-    async with watching(client, WIDGETS) as store:
-        await go_back(host, store, WIDGETS)
-        await until(lambda: sizes(store) == {"changed": 1})
-    assert client.history.went_back == 1
 
 
 @pytest.mark.parametrize("is_aggregated", [True, False])
