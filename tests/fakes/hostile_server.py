@@ -370,12 +370,15 @@ class HostileServer:
 
 
 def _without_body(request: bytes, received: bytes, connection: Socket) -> bytes:
-    """Read the body of a request; return what came after it."""
+    """Read the body of a request, or what came of it; return what came after it."""
     for line in request.lower().split(b"\r\n"):
         if line.startswith(b"content-length:"):
             length = int(line.partition(b":")[2])
             while len(received) < length:
-                received += connection.recv(65536)
+                chunk = connection.recv(65536)
+                if not chunk:
+                    return b""  # the client is gone, as it may be at any byte
+                received += chunk
             return received[length:]
     return received
 
