@@ -20,12 +20,6 @@ from urllib.parse import urlsplit
 
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.fleet.agent_node import check_apart_from_tenants
-from karmada_vc_agent.fleet.agent_state import AgentState
-from karmada_vc_agent.fleet.api_servers import KUBE_SYSTEM_PATH, check_apart, check_karmada
-from karmada_vc_agent.fleet.census import HOST, HUB
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.bearer_review import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
@@ -34,14 +28,20 @@ from karmada_vc_agent.kube.errors import KubeError, UnreachableError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.kube.reachability import Reachability
 from karmada_vc_agent.kube.supervisor import Supervisor
+from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.lifecycle.api_servers import KUBE_SYSTEM_PATH, check_apart, check_karmada
+from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.service.clients import Clients, connect
 from karmada_vc_agent.service.service import FINISH_S, LAST_EVENTS_S, Service
+from karmada_vc_agent.telemetry.collector import HOST, HUB
 from karmada_vc_agent.telemetry.endpoints import METRICS_PATH
 from karmada_vc_agent.telemetry.health import Remark
 from karmada_vc_agent.telemetry.metrics import ClientMeter, Metrics, Sample
 from karmada_vc_agent.translation.names import NamespaceTemplate
+from karmada_vc_agent.views.agent_node import check_apart_from_tenants
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 
 _log = logging.getLogger(__name__)
 

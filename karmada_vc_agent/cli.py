@@ -21,12 +21,11 @@ from karmada_vc_agent.config.durations import format_duration
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import DURATIONS, FLAGS, AgentConfig, camel
-from karmada_vc_agent.fleet.agent_node import VARIABLE
-from karmada_vc_agent.fleet.agent_state import StateError
 from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
+from karmada_vc_agent.lifecycle.agent_state import StateError
 from karmada_vc_agent.telemetry.endpoints import (
     health_routes,
     is_local,
@@ -37,6 +36,7 @@ from karmada_vc_agent.telemetry.logs import start_logging
 from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.names import NamespaceTemplate
+from karmada_vc_agent.views.agent_node import VARIABLE
 
 _log = logging.getLogger(__name__)
 
@@ -68,8 +68,8 @@ _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 
 
 _OTHER_COMMANDS = {
-    "join": "karmada_vc_agent.commands.join",
-    "leave": "karmada_vc_agent.commands.leave",
+    "join": "karmada_vc_agent.commands.join_options",
+    "leave": "karmada_vc_agent.commands.leave_options",
 }
 """Command -> its module, loaded when it is called: an agent that runs needs no memory for it."""
 

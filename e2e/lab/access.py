@@ -6,9 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from karmada_vc_agent.access.host_objects import HostInstall
+from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.hub_objects import HubAccess
-from karmada_vc_agent.commands import joining
+from karmada_vc_agent.commands import join_steps
 from karmada_vc_agent.commands.host_rights import (
     Approvals,
     grant_on_host,
@@ -62,8 +62,8 @@ def join(
         hub = ApiClient("hub", read_kubeconfig(administrator.hub))
         host = ApiClient("host", read_kubeconfig(administrator.host))
         try:
-            await joining.grant(hub, access)
-            text, _ = await joining.credential(
+            await join_steps.grant(hub, access)
+            text, _ = await join_steps.credential(
                 hub, access, read_server(reached.hub), known, lifetime_s=lifetime_s, approves=True
             )
             served, known_owner = await look_at_host(host, name)

@@ -6,7 +6,7 @@ import yaml
 
 from karmada_vc_agent.access.hub_objects import Reasons
 from karmada_vc_agent.model.objects import Object, copy_object, key_of
-from karmada_vc_agent.model.rbac import flow_text
+from karmada_vc_agent.model.rbac_rule import flow_text
 
 _WIDTH = 100
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from karmada_vc_agent.model.rbac import Rule
+from karmada_vc_agent.model.rbac_rule import Rule
 
 
 class Where(Enum):

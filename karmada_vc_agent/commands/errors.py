@@ -9,8 +9,8 @@ import click
 
 from karmada_vc_agent.commands.agent_certificate import CertificateError
 from karmada_vc_agent.commands.bootstrap import BootstrapError
-from karmada_vc_agent.commands.leaving import LeaveError
-from karmada_vc_agent.commands.preflight import PreflightError
+from karmada_vc_agent.commands.join_preflight import PreflightError
+from karmada_vc_agent.commands.leave_steps import LeaveError
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.kube.errors import (
     ForbiddenError,

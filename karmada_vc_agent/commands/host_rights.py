@@ -7,25 +7,19 @@ is never stronger than the policies let it be. Every step can be done again.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from karmada_vc_agent.access.host_objects import HostInstall, base_objects
+from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
 from karmada_vc_agent.access.host_roles import HostAccess, Kind, host_bindings, host_roles
 from karmada_vc_agent.access.known_kinds import NAMESPACED
 from karmada_vc_agent.access.known_kinds import SHARED as SHARED_KINDS
-from karmada_vc_agent.commands.applying import apply_all, find
-from karmada_vc_agent.commands.preflight import PreflightError
+from karmada_vc_agent.commands.apply_objects import apply_all, find
+from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.fleet.installed_policies import (
-    remove_policies,
-    resource_of,
-    served_versions,
-    wanted_policies,
-)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from karmada_vc_agent.model.domain import AGENT_LABEL, ALLOW_ADOPTION_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, key_of, labels_of
-from karmada_vc_agent.model.rbac import NAMESPACE_ADMIN
+from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE
 from karmada_vc_agent.translation.admission_guards import group_labels
@@ -38,6 +32,12 @@ from karmada_vc_agent.translation.admission_objects import (
 from karmada_vc_agent.translation.admission_strict import held_cluster, holds
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules
+from karmada_vc_agent.views.installed_policies import (
+    remove_policies,
+    resource_of,
+    served_versions,
+    wanted_policies,
+)
 
 _POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _ATTEMPTS = 3

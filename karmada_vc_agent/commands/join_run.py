@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 
 from karmada_vc_agent.access.agent_nodes import off_groups
-from karmada_vc_agent.access.host_objects import HostInstall, base_objects, workload_objects
+from karmada_vc_agent.access.agent_objects import HostInstall, base_objects, workload_objects
 from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host_roles
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, reasons
 from karmada_vc_agent.access.manifest_text import manifest_text
-from karmada_vc_agent.commands import bootstrap, joining, leaving, preflight
+from karmada_vc_agent.commands import bootstrap, join_preflight, join_steps, leave_steps
 from karmada_vc_agent.commands.bootstrap import BootstrapToken
 from karmada_vc_agent.commands.host_rights import (
     Approvals,
@@ -24,11 +24,11 @@ from karmada_vc_agent.commands.host_rights import (
     look_at_host,
 )
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.fleet.api_servers import check_apart, check_karmada
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig, read_server
+from karmada_vc_agent.lifecycle.api_servers import check_apart, check_karmada
 from karmada_vc_agent.model.objects import Object
 
 HUB, HOST = "hub", "host"
@@ -121,9 +121,9 @@ async def run_join(plan: JoinPlan) -> None:
         if plan.kubeconfig or (plan.output.applies and HOST in plan.sides):
             credentials = find_credentials(plan.kubeconfig, in_cluster_first=True)
             host = await stack.enter_async_context(_client(HOST, credentials))
-        uid = await joining.host_uid(host) if host is not None else ""
+        uid = await join_steps.host_uid(host) if host is not None else ""
         plan = replace(
-            plan, access=replace(plan.access, host_id=joining.host_id(uid) if uid else "")
+            plan, access=replace(plan.access, host_id=join_steps.host_id(uid) if uid else "")
         )
         hub = await stack.enter_async_context(_connect(plan.hub)) if plan.hub else None
         if plan.access.works_cluster_wide:
@@ -138,20 +138,20 @@ async def _apply(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: 
     changes: list[str] = []
     kubeconfig = ""
     if host is not None and HOST in plan.sides:
-        await preflight.check_rights(host, preflight.needs_on_host(plan.namespace))
+        await join_preflight.check_rights(host, join_preflight.needs_on_host(plan.namespace))
     if hub is not None and HUB in plan.sides:
         async with _powerful(plan, hub) as administrator:
             await _check_hub(plan, hub, administrator, uid)
-            changes += await joining.grant(administrator, plan.access)
+            changes += await join_steps.grant(administrator, plan.access)
     if host is not None and HOST in plan.sides:
         if hub is not None:
-            known = await joining.installed_kubeconfig(host, plan.namespace)
+            known = await join_steps.installed_kubeconfig(host, plan.namespace)
             kubeconfig, signed = await _credential(plan, hub, known)
             changes += signed
         rights, served = await _rights(plan, host, kubeconfig)
         changes += await grant_on_host(host, rights, served)
-        changes += await joining.install(host, rights.install)
-        back = await leaving.forget_left(
+        changes += await join_steps.install(host, rights.install)
+        back = await leave_steps.forget_left(
             host, plan.namespace, plan.access.agent, plan.access.clusters
         )
         changes += [f"host: {name} is registered again when the agent starts next" for name in back]
@@ -171,13 +171,13 @@ async def _rights(
 
 
 async def _check_hub(plan: JoinPlan, hub: _Hub, administrator: ApiClient, uid: str) -> None:
-    needs = preflight.needs_on_hub(plan.access)
+    needs = join_preflight.needs_on_hub(plan.access)
     if hub.is_admin and HOST in plan.sides:
-        needs += preflight.needs_for_certificate()
-    await preflight.check_rights(administrator, needs)
+        needs += join_preflight.needs_for_certificate()
+    await join_preflight.check_rights(administrator, needs)
     await check_karmada(administrator)
     await check_apart(administrator, uid)
-    await preflight.check_names(administrator, plan.access, plan.namespace, uid)
+    await join_preflight.check_names(administrator, plan.access, plan.namespace, uid)
 
 
 async def _write(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: str) -> None:
@@ -187,12 +187,12 @@ async def _write(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: 
         if hub.is_admin:  # the user of a bootstrap token may read nothing of this
             await check_karmada(hub.client)
             await check_apart(hub.client, uid)
-            await preflight.check_rights(hub.client, preflight.needs_for_certificate())
-            await preflight.check_names(hub.client, plan.access, plan.namespace, uid)
+            await join_preflight.check_rights(hub.client, join_preflight.needs_for_certificate())
+            await join_preflight.check_names(hub.client, plan.access, plan.namespace, uid)
         path = folder / KUBECONFIG_FILE if folder else None
         known = path.read_text() if path and path.exists() else ""
         if host is not None and not known:
-            known = await joining.installed_kubeconfig(host, plan.namespace)
+            known = await join_steps.installed_kubeconfig(host, plan.namespace)
         kubeconfig, signed = await _credential(plan, hub, known)
         for change in signed:
             _say(plan, change)
@@ -257,7 +257,7 @@ def _write_file(plan: JoinPlan, path: Path, text: str) -> None:
 
 
 async def _credential(plan: JoinPlan, hub: _Hub, known: str) -> tuple[str, list[str]]:
-    return await joining.credential(
+    return await join_steps.credential(
         hub.client,
         plan.access,
         hub.cluster,

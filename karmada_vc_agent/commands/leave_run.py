@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 import click
 
-from karmada_vc_agent.commands import joining, leaving, protected_claims
-from karmada_vc_agent.commands.host_cleaning import HostCleaner, claimed_clusters, describe
+from karmada_vc_agent.commands import join_steps, leave_claims, leave_steps
 from karmada_vc_agent.commands.leave_checks import check_known, check_ours
-from karmada_vc_agent.commands.leaving import SHOWN, HubFacts, LeaveError, Leaving
-from karmada_vc_agent.fleet.api_servers import check_apart, check_karmada
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.commands.leave_cleaning import HostCleaner, claimed_clusters, describe
+from karmada_vc_agent.commands.leave_steps import SHOWN, HubFacts, LeaveError, Leaving
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotFoundError, UnreachableError
+from karmada_vc_agent.lifecycle.api_servers import check_apart, check_karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.planning.orphans import is_orphan, namespaces_needed
+from karmada_vc_agent.planning.orphaned import is_orphan, namespaces_needed
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 
 PROBE_S = 10.0
 
@@ -42,18 +42,18 @@ async def run_leave(plan: LeavePlan) -> None:
         has_hub, has_host = await _answers(plan, hub), await _answers(plan, host)
         if not has_hub and not has_host:
             raise LeaveError("neither hub nor host answers, so nothing can be done")
-        uid = await joining.host_uid(host) if has_host else ""
+        uid = await join_steps.host_uid(host) if has_host else ""
         if has_host:
             plan = await _as_agent(plan, host)
         if not has_hub:
-            await check_known(plan.what, leaving.NOTHING, None, host)
+            await check_known(plan.what, leave_steps.NOTHING, None, host)
             _confirm(plan, f"Remove virtual cluster {plan.what.cluster} from the host only?")
             await _leave_host(plan, host)
             return
         await check_karmada(hub)
         if has_host:
             await check_apart(hub, uid)
-        facts = await leaving.look_at_hub(hub, plan.what.cluster)
+        facts = await leave_steps.look_at_hub(hub, plan.what.cluster)
         check_ours(facts.cluster, plan.what, uid)
         await check_known(plan.what, facts, hub, host if has_host else None)
         warn(plan, facts)
@@ -70,27 +70,27 @@ async def _as_agent(plan: LeavePlan, host: ApiClient) -> LeavePlan:
     what = plan.what
     if not await HostCleaner(host, what.agent, what.cluster, _say).namespaces():
         return plan
-    user = await protected_claims.claims_user(host, what.agent)
+    user = await leave_claims.claims_user(host, what.agent)
     return replace(plan, what=replace(what, claims_user=user))
 
 
 async def _give_up_policies(plan: LeavePlan, host: ApiClient) -> None:
     """Remove the agent's rights and policies with its last virtual cluster."""
     what = plan.what
-    await protected_claims.give_up_policies(host, what.namespace, what.agent, what.cluster, _say)
+    await leave_claims.give_up_policies(host, what.namespace, what.agent, what.cluster, _say)
 
 
 async def _leave_both(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
-    await leaving.remember_left(host, plan.what, _say)
+    await leave_steps.remember_left(host, plan.what, _say)
     if await _is_served(plan, hub, host):
         await _leave_by_agent(plan, hub, host)
         return
     try:
-        async with leaving.take_lead(host, plan.what):
+        async with leave_steps.take_lead(host, plan.what):
             _say("no agent runs: cleaning up here")
             await _leave_by_ourselves(plan, hub, host)
             await _give_up_policies(plan, host)
-    except leaving.AgentLeadsError:
+    except leave_steps.AgentLeadsError:
         # It has had the time to renew the Lease of the Cluster, if it serves it.
         if await _is_served(plan, hub, host):
             await _leave_by_agent(plan, hub, host)
@@ -101,8 +101,8 @@ async def _leave_both(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
 
 async def _is_served(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> bool:
     """Whether the agent that leads renews the Lease of the Cluster."""
-    leader = await leaving.live_leader_of(host, plan.what)
-    facts = await leaving.look_at_hub(hub, plan.what.cluster)
+    leader = await leave_steps.live_leader_of(host, plan.what)
+    facts = await leave_steps.look_at_hub(hub, plan.what.cluster)
     return facts.cluster is not None and leader != "" and leader == facts.served_by
 
 
@@ -110,29 +110,29 @@ async def _leave_by_agent(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> N
     what = plan.what
     _say(f"{what.cluster} is served by a running agent, which cleans the host")
     if what.preserve:
-        await leaving.preserve_works(hub, what.cluster, _say)
-    await leaving.delete_cluster(hub, what.cluster, _say)
-    await leaving.wait_gone(hub, what, _say, releases=False)
+        await leave_steps.preserve_works(hub, what.cluster, _say)
+    await leave_steps.delete_cluster(hub, what.cluster, _say)
+    await leave_steps.wait_gone(hub, what, _say, releases=False)
     # Nobody writes there any more: the agent left what no Work made, as `default`.
-    await leaving.clean_host(host, what, _say)
+    await leave_steps.clean_host(host, what, _say)
     await _give_up_policies(plan, host)
-    await leaving.take_rights(hub, what, _say)
+    await leave_steps.take_rights(hub, what, _say)
 
 
 async def _leave_by_ourselves(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
     what = plan.what
-    await leaving.delete_cluster(hub, what.cluster, _say)
-    await leaving.clean_host(host, what, _say)
-    await leaving.wait_gone(hub, what, _say, releases=True)
-    await leaving.take_rights(hub, what, _say)
+    await leave_steps.delete_cluster(hub, what.cluster, _say)
+    await leave_steps.clean_host(host, what, _say)
+    await leave_steps.wait_gone(hub, what, _say, releases=True)
+    await leave_steps.take_rights(hub, what, _say)
 
 
 async def _leave_host(plan: LeavePlan, host: ApiClient) -> None:
     """Clean the host while the hub is away, and say what stays on the hub."""
     what = plan.what
-    async with leaving.take_lead(host, what):
-        await leaving.remember_left(host, what, _say)
-        await leaving.clean_host(host, what, _say)
+    async with leave_steps.take_lead(host, what):
+        await leave_steps.remember_left(host, what, _say)
+        await leave_steps.clean_host(host, what, _say)
         await _give_up_policies(plan, host)
     space = execution_namespace(what.cluster)
     _say(f"{what.cluster} has left the host. On the hub stay, since it does not answer:")
@@ -144,9 +144,9 @@ async def _leave_host(plan: LeavePlan, host: ApiClient) -> None:
 async def _leave_hub(plan: LeavePlan, hub: ApiClient) -> None:
     """Clean the hub while the host is away, and say what stays on the host."""
     what = plan.what
-    await leaving.delete_cluster(hub, what.cluster, _say)
-    await leaving.wait_gone(hub, what, _say, releases=True)
-    await leaving.take_rights(hub, what, _say)
+    await leave_steps.delete_cluster(hub, what.cluster, _say)
+    await leave_steps.wait_gone(hub, what, _say, releases=True)
+    await leave_steps.take_rights(hub, what, _say)
     _say("On the host stay, since it does not answer:")
     _say(f"  namespaces with label {CLUSTER_LABEL}={what.cluster}, and what is in them")
     _say(f"  cluster.{what.cluster} in ConfigMap {what.namespace}/{what.agent}-state")
@@ -176,7 +176,7 @@ async def run_prune(plan: LeavePlan) -> None:
 
 
 async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str) -> int:
-    facts = await leaving.look_at_hub(hub, cluster)
+    facts = await leave_steps.look_at_hub(hub, cluster)
     if facts.cluster is None:
         command = f"karmada-vc-agent leave {cluster}"
         _say(f"{cluster}: its Cluster is not on the hub; {command} removes all that it has")
@@ -185,8 +185,8 @@ async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str)
         _say(f"{cluster}: its Cluster is being deleted on the hub, and what it has goes with it")
         return 0
     what = replace(plan.what, cluster=cluster)
-    check_ours(facts.cluster, what, await joining.host_uid(host))
-    user = await protected_claims.claims_user(host, plan.what.agent) if plan.is_sure else ""
+    check_ours(facts.cluster, what, await join_steps.host_uid(host))
+    user = await leave_claims.claims_user(host, plan.what.agent) if plan.is_sure else ""
     cleaner = HostCleaner(host, plan.what.agent, cluster, _say, user)
     return await _prune_objects(plan, hub, cleaner) + await _prune_namespaces(plan, hub, cleaner)
 
@@ -205,12 +205,12 @@ async def _prune_objects(plan: LeavePlan, hub: ApiClient, cleaner: HostCleaner) 
 
 
 async def _work_names(hub: ApiClient, cluster: str) -> set[str]:
-    return {work["metadata"]["name"] for work in await leaving.works_of(hub, cluster)}
+    return {work["metadata"]["name"] for work in await leave_steps.works_of(hub, cluster)}
 
 
 async def _prune_namespaces(plan: LeavePlan, hub: ApiClient, cleaner: HostCleaner) -> int:
     """Give up claimed namespaces that no Work needs, unless something of others is in there."""
-    needed = namespaces_needed(await leaving.works_of(hub, cleaner.cluster))
+    needed = namespaces_needed(await leave_steps.works_of(hub, cleaner.cluster))
     pruned = 0
     for name, live in (await cleaner.orphaned_namespaces(needed)).items():
         obstacle = await cleaner.obstacle(name, live)
@@ -221,7 +221,7 @@ async def _prune_namespaces(plan: LeavePlan, hub: ApiClient, cleaner: HostCleane
             _say(f"{cleaner.cluster}: orphaned Namespace {name}")
             pruned += 1
             continue
-        needed = namespaces_needed(await leaving.works_of(hub, cleaner.cluster))
+        needed = namespaces_needed(await leave_steps.works_of(hub, cleaner.cluster))
         if name in await cleaner.orphaned_namespaces(needed):  # no Work came meanwhile
             await cleaner.give_up(name, live, preserve=False)
             pruned += 1

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.model.rbac import account_role
+from karmada_vc_agent.model.rbac_rule import account_role
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
 

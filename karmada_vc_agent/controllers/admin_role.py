@@ -11,7 +11,7 @@ from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.objects import Object, labels_of
-from karmada_vc_agent.model.rbac import NAMESPACE_ADMIN
+from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 
 _log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
     look      the kubeconfig in use, and the Secret it may come from: how long is left
     request   a new key, a CertificateSigningRequest with the old subject
-    keep      certificate and key go where the old ones are: file, Secret, or both
+    store     certificate and key go where the old ones are: file, Secret, or both
     use       all clients of the hub take the new ones with their next request
 
 One reconcile is one step; what was begun is remembered, so that there is never more than one
@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from karmada_vc_agent.fleet.hub_kubeconfig import Keep
 from karmada_vc_agent.kube.certificates import (
     REQUESTS_PATH,
     Certificate,
@@ -36,6 +35,7 @@ from karmada_vc_agent.kube.kubeconfig import (
     parse_kubeconfig,
     with_client_certificate,
 )
+from karmada_vc_agent.lifecycle.hub_kubeconfig import KubeconfigStore
 from karmada_vc_agent.model.objects import dig
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Rule:
 class _Found:
     """A kubeconfig with a client certificate, and where it is kept."""
 
-    keep: Keep
+    store: KubeconfigStore
     content: bytes
     user: str
     certificate: Certificate
@@ -78,21 +78,21 @@ class _Request:
 class CertificateController:
     """Renews the credential that `credentials` came from; there is one key, its file.
 
-    keeps: the file first, then where else it may be kept. use: told of new credentials.
+    stores: the file first, then where else it may be kept. use: told of new credentials.
     """
 
     def __init__(
         self,
         hub: ApiClient,
         credentials: Credentials,
-        keeps: Sequence[Keep],
+        stores: Sequence[KubeconfigStore],
         rule: Rule,
         use: Callable[[Credentials], None],
         now: Callable[[], datetime],
     ) -> None:
         self._hub = hub
         self._credentials = credentials
-        self._keeps = keeps
+        self._stores = stores
         self._rule = rule
         self._use = use
         self._now = now
@@ -115,7 +115,7 @@ class CertificateController:
         self._catch_up(found, newest)
         if newest.certificate.remaining(self._now()) > self._rule.threshold:
             return Requeue(self._rule.interval_s)
-        if not any(one.keep.is_writable() for one in found):
+        if not any(one.store.is_writable() for one in found):
             return self._rest(
                 "Cannot renew the hub credential: its file is read-only, and no Secret holds it; "
                 "see --karmada-kubeconfig-namespace",
@@ -126,13 +126,13 @@ class CertificateController:
     # --- look ---------------------------------------------------------------------------
 
     async def _look(self) -> list[_Found]:
-        """Return the keeps that hold our identity; the first one says who we are."""
+        """Return the stores that hold our identity; the first one says who we are."""
         found: list[_Found] = []
-        for keep in self._keeps:
+        for store in self._stores:
             try:
-                one = self._read(keep, await keep.read())
+                one = self._read(store, await store.read())
             except (OSError, KubeconfigError, ValueError) as error:
-                raise RetryError(f"{keep}: {error}") from error
+                raise RetryError(f"{store}: {error}") from error
             if one is None and not found:
                 return []
             if one is not None and (
@@ -141,14 +141,14 @@ class CertificateController:
                 found.append(one)
         return found
 
-    def _read(self, keep: Keep, content: bytes | None) -> _Found | None:
+    def _read(self, store: KubeconfigStore, content: bytes | None) -> _Found | None:
         if content is None:
             return None
         identity = client_certificate(content, self._path, self._credentials.context)
         if identity is None:
             return None
         user, chain = identity
-        return _Found(keep, content, user, read_certificate(chain))
+        return _Found(store, content, user, read_certificate(chain))
 
     def _catch_up(self, found: Sequence[_Found], newest: _Found) -> None:
         """Use what somebody else put into the Secret, before the file has it."""
@@ -215,25 +215,25 @@ class CertificateController:
         )
         return Requeue(max(pause_s, self._rule.interval_s))
 
-    # --- keep ---------------------------------------------------------------------------
+    # --- store --------------------------------------------------------------------------
 
     async def _keep(self, found: Sequence[_Found], issued: tuple[bytes, bytes]) -> Requeue:
-        """Write what was issued to every keep, then use it; one that took it is enough."""
+        """Write what was issued to every store, then use it; one that took it is enough."""
         written: list[str] = []
         problems: list[str] = []
         content = b""
         for one in found:
-            if not one.keep.is_writable():
+            if not one.store.is_writable():
                 continue
             text = with_client_certificate(
                 one.content, self._path, self._credentials.context, issued
             )
             try:
-                await one.keep.write(text)
+                await one.store.write(text)
             except (KubeError, OSError) as error:
-                problems.append(f"{one.keep}: {error}")
+                problems.append(f"{one.store}: {error}")
                 continue
-            written.append(str(one.keep))
+            written.append(str(one.store))
             content = content or text
         if not written:
             raise RetryError(f"a new hub credential cannot be kept: {'; '.join(problems)}")

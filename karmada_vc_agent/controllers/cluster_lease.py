@@ -5,15 +5,15 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from karmada_vc_agent.fleet.hub_clusters import HubClusters
-from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
 from karmada_vc_agent.kube.renew_time import SKEW_S, renew_time, seconds_ahead
+from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, uid_of
+from karmada_vc_agent.views.hub_clusters import HubClusters
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class ClusterLeaseController:
                 lease = await self._read_or_create(cluster)
                 self._check_time(name, lease)
                 self._tell_skew(name, lease)
-            self._lead.meet(annotations_of(lease).get(LEASE_HOLDER_ANNOTATION))
+            self._lead.observe_holder(annotations_of(lease).get(LEASE_HOLDER_ANNOTATION))
             if not self._lead.may_report():
                 return Requeue(self._interval_s)
             written = await self._hub.replace(

@@ -6,10 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from karmada_vc_agent.fleet.claims import Claims
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, digest
-from karmada_vc_agent.fleet.judgements import STATUS, HubContact, Judgements
-from karmada_vc_agent.fleet.membership import Membership
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
@@ -21,7 +17,7 @@ from karmada_vc_agent.model.karmada import CLUSTER_FINALIZER
 from karmada_vc_agent.model.merge_patch import merge_patch
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.status import cluster_status as rules
+from karmada_vc_agent.status import cluster_report as rules
 from karmada_vc_agent.status.conditions import Condition, find_condition
 from karmada_vc_agent.status.readiness import (
     READY,
@@ -35,6 +31,10 @@ from karmada_vc_agent.translation.kind_policy import (
     ClusterScopedKinds,
     hidden_from_api_enablements,
 )
+from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, digest
+from karmada_vc_agent.views.judgements import STATUS, HubContact, Judgements
+from karmada_vc_agent.views.membership import Membership
 
 _log = logging.getLogger(__name__)
 
@@ -89,12 +89,12 @@ class StatusTimes:
 class Gates:
     """What else decides on a status.
 
-    may_report: whether the status is this process' to write. is_barred: whether a Cluster goes
+    may_report: whether the status is this process' to write. is_terminating: whether a Cluster goes
     and its Works can be finalised by the hub alone, which it does once the Cluster is not Ready.
     """
 
     may_report: Callable[[], bool]
-    is_barred: Callable[[str], bool]
+    is_terminating: Callable[[str], bool]
 
 
 class StatusInstrument(Protocol):
@@ -165,7 +165,7 @@ class ClusterStatusController:
             return Requeue(self._times.frequency_s)
         live = cluster.get("status") or {}
         started = self._clock()
-        if self._gates.is_barred(name):
+        if self._gates.is_terminating(name):
             status = rules.with_conditions(live, [_BARRED], self._now())
             await self._report(cluster, status, _BARRED)
             self._tell(name, started, status, None)

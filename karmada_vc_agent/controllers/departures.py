@@ -9,16 +9,16 @@ are, also one that nobody else votes for: deleting is for `karmada-vc-agent leav
 import logging
 from collections.abc import Callable
 
-from karmada_vc_agent.fleet.agent_state import AgentState
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, HubClusters
-from karmada_vc_agent.fleet.labelled_objects import labelled_objects
-from karmada_vc_agent.fleet.shared_objects import SharedObjects
+from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.domain import SHARED_LABEL
 from karmada_vc_agent.planning.share_plan import owners_of
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, HubClusters
+from karmada_vc_agent.views.labelled_objects import labelled_objects
 
 _log = logging.getLogger(__name__)
 

@@ -14,9 +14,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from karmada_vc_agent.fleet.claims import Claim, Claims
-from karmada_vc_agent.fleet.hub_clusters import HubClusters
-from karmada_vc_agent.fleet.works import Works, is_applied, is_trimmed, work_path
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue
 from karmada_vc_agent.kube.discovery import Resource
@@ -30,8 +27,11 @@ from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.planning.prune import prune
 from karmada_vc_agent.status import endpoint_slice_work as rules
 from karmada_vc_agent.status.endpoint_slice_work import MADE_BY_LABEL, SERVICE_NAME_LABEL, Reporter
+from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.restore import restore
-from karmada_vc_agent.translation.surroundings import Surroundings
+from karmada_vc_agent.views.claims import Claim, Claims
+from karmada_vc_agent.views.hub_clusters import HubClusters
+from karmada_vc_agent.views.works import Works, is_applied, is_trimmed, work_path
 
 ServiceKey = tuple[str, VirtualNamespace, str]
 """Virtual cluster, virtual namespace and name of a Service."""
@@ -56,7 +56,7 @@ class Collaborators:
     works: Works
     claims: Claims
     find_on_host: Callable[[GroupVersionKind], Awaitable[Resource | None]]
-    around: Callable[[VirtualCluster, str], Surroundings]
+    context_for: Callable[[VirtualCluster, str], TranslationContext]
     enqueue: Callable[[ServiceKey], None]
     scope: WatchScope | None = None
 
@@ -184,7 +184,7 @@ class EndpointSliceController:
         self, vc: VirtualCluster, endpoint_slice: Object, asking: Collection[Reporter]
     ) -> str:
         """Make one slice's report right; return its name."""
-        virtual = prune(restore(endpoint_slice, self._o.around(vc, "")))
+        virtual = prune(restore(endpoint_slice, self._o.context_for(vc, "")))
         meta = virtual["metadata"]
         name = work_name("EndpointSlice", meta["name"], meta["namespace"])
         existing = self._o.works.get(vc.name, name)

@@ -10,11 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
-from karmada_vc_agent.fleet.claims import Claim, Claims
-from karmada_vc_agent.fleet.hub_clusters import HubClusters
-from karmada_vc_agent.fleet.membership import Membership
-from karmada_vc_agent.fleet.work_events import WorkEvents
-from karmada_vc_agent.fleet.works import Works
+from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
@@ -28,6 +24,10 @@ from karmada_vc_agent.model.objects import (
     annotations_of,
     parse_api_version,
 )
+from karmada_vc_agent.views.claims import Claim, Claims
+from karmada_vc_agent.views.hub_clusters import HubClusters
+from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.views.works import Works
 
 _log = logging.getLogger(__name__)
 

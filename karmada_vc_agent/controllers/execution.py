@@ -14,28 +14,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from karmada_vc_agent.fleet.bugs import Bugs
-from karmada_vc_agent.fleet.causes import READY, Cause
-from karmada_vc_agent.fleet.failure import Failure, refused
-from karmada_vc_agent.fleet.grounds import Ground
-from karmada_vc_agent.fleet.host_objects import Applied
-from karmada_vc_agent.fleet.hub_clusters import HubClusters
-from karmada_vc_agent.fleet.manifests import Manifests
-from karmada_vc_agent.fleet.work_bounds import WorkBounds
-from karmada_vc_agent.fleet.work_events import WorkEvents
-from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
-from karmada_vc_agent.fleet.work_memory import WorkMemory
-from karmada_vc_agent.fleet.work_outcome import WorkOutcome, is_recreation
-from karmada_vc_agent.fleet.work_statuses import put_status
-from karmada_vc_agent.fleet.works import (
-    WorkKey,
-    Works,
-    id_of_work,
-    is_suspended,
-    is_trimmed,
-    manifests_of,
-    work_path,
-)
+from karmada_vc_agent.apply.bugs import Bugs
+from karmada_vc_agent.apply.causes import READY, Cause
+from karmada_vc_agent.apply.failure import Failure, refused
+from karmada_vc_agent.apply.grounds import Ground
+from karmada_vc_agent.apply.host_objects import Applied
+from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.work_events import WorkEvents
+from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
+from karmada_vc_agent.apply.work_memory import WorkMemory
+from karmada_vc_agent.apply.work_outcome import WorkOutcome, is_recreation
+from karmada_vc_agent.apply.work_statuses import put_status
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError
@@ -51,8 +40,19 @@ from karmada_vc_agent.status.work_status import (
     compose_work_status,
     dispatching_of,
 )
+from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.refusal import Refusal
-from karmada_vc_agent.translation.surroundings import Surroundings
+from karmada_vc_agent.views.hub_clusters import HubClusters
+from karmada_vc_agent.views.work_bounds import WorkBounds
+from karmada_vc_agent.views.works import (
+    WorkKey,
+    Works,
+    id_of_work,
+    is_suspended,
+    is_trimmed,
+    manifests_of,
+    work_path,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class StatusReflector(Protocol):
         ordinal: int,
         manifest: Object,
         live: Object,
-        surroundings: Surroundings,
+        context: TranslationContext,
     ) -> Reflection: ...
 
 
@@ -108,9 +108,9 @@ class ExecutionController:
         """Return the Works of a virtual cluster that a rule refused."""
         return self._memory.refused(cluster)
 
-    def resting_on(self, ground: Ground, about: str | None) -> list[WorkKey]:
+    def depending_on(self, ground: Ground, about: str | None) -> list[WorkKey]:
         """Return the refused Works to carry out again when something changes; None = any such."""
-        return self._memory.resting_on(ground, about)
+        return self._memory.depending_on(ground, about)
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Return (virtual cluster, code) of each manifest that a rule refuses now."""
@@ -151,7 +151,7 @@ class ExecutionController:
         elif is_suspended(work):
             await self._suspend(vc, work)
         elif self._o.clusters.is_ready(cluster):
-            await self._carry_out(vc, work)
+            await self._sync(vc, work)
         else:
             raise NotReadyError(f"cluster({cluster}) not ready", [Cause(cluster, READY, cluster)])
 
@@ -166,7 +166,7 @@ class ExecutionController:
 
     # --- apply --------------------------------------------------------------------------
 
-    async def _carry_out(self, vc: VirtualCluster, work: Object) -> None:
+    async def _sync(self, vc: VirtualCluster, work: Object) -> None:
         outcome = await self._apply_all(vc, work)
         is_new = self._memory.is_new(work)
         before = applied_of(work.get("status"))
@@ -186,8 +186,8 @@ class ExecutionController:
         elif is_new or outcome.errors or before is None or before["status"] != "True":
             self._tell(vc, work, outcome)
         await self._write_status(work, conditions, outcome.entries)
-        rests_on = outcome.rests_on if outcome.is_refused else ()
-        self._memory.note(work, outcome.codes, rests_on, is_refused=outcome.is_refused)
+        depends_on = outcome.depends_on if outcome.is_refused else ()
+        self._memory.note(work, outcome.codes, depends_on, is_refused=outcome.is_refused)
         if outcome.errors and not outcome.is_refused:
             raise outcome.retry(work_conditions.aggregate(outcome.errors))
         if outcome.unreadable and not outcome.is_refused:
@@ -238,11 +238,11 @@ class ExecutionController:
     ) -> None:
         if self._o.work_status is None:
             return
-        around = self._o.manifests.around(vc, id_of_work(work))
+        context = self._o.manifests.context_for(vc, id_of_work(work))
         ordinal = first_ordinal(manifests_of(work), manifest)
         with self._bugs.guard(id_of_work(work), manifest) as guard:
             outcome.reflected(
-                await self._o.work_status.reflect(work, ordinal, manifest, live, around)
+                await self._o.work_status.reflect(work, ordinal, manifest, live, context)
             )
         if guard.problem:
             self._o.events.reflected(work, manifest, guard.problem)

@@ -9,10 +9,9 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from karmada_vc_agent.fleet.claims import Claims, claim_of, is_made_by_agent, unclaim
-from karmada_vc_agent.fleet.default_objects import DefaultObjects
-from karmada_vc_agent.fleet.host_objects import Applied, HostObjects
-from karmada_vc_agent.fleet.namespace_rights import NamespaceRights
+from karmada_vc_agent.apply.default_objects import DefaultObjects
+from karmada_vc_agent.apply.host_objects import Applied, HostObjects
+from karmada_vc_agent.apply.namespace_rights import NamespaceRights
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
@@ -33,10 +32,11 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.planning.apply_plan import Check, Foreign
+from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.translation.namespace_defaults import pod_security_changes
 from karmada_vc_agent.translation.refusal import Code, RefusedError
-from karmada_vc_agent.translation.surroundings import TranslationSettings
 from karmada_vc_agent.translation.translate import claimed_namespace
+from karmada_vc_agent.views.claims import Claims, claim_of, is_made_by_agent, unclaim
 
 _log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class NamespaceController:
         RetryError while it terminates, KubeError.
         """
         async with self._locks[vc.name, namespace]:
-            if self._claims.is_doubled(vc.name, namespace):
+            if self._claims.is_claimed_twice(vc.name, namespace):
                 raise _refused(
                     Code.NAMESPACE_CLAIM_CONFLICT, "two host namespaces claim to be this namespace"
                 )

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable
 
-from karmada_vc_agent.fleet.node_taints import NodeTaints
-from karmada_vc_agent.fleet.works import Works
+from karmada_vc_agent.views.tolerated_taints import NodeTaints
+from karmada_vc_agent.views.works import Works
 
 _log = logging.getLogger(__name__)
 

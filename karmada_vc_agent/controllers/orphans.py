@@ -6,21 +6,21 @@ They are for a person to judge: `karmada-vc-agent leave --prune` lists and remov
 import logging
 from collections.abc import Callable, Iterable
 
-from karmada_vc_agent.fleet.claims import Claims
-from karmada_vc_agent.fleet.labelled_objects import labelled_objects
-from karmada_vc_agent.fleet.works import Works
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, labels_of, namespaced_name
-from karmada_vc_agent.planning.orphans import work_of
+from karmada_vc_agent.planning.orphaned import work_of
+from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.labelled_objects import labelled_objects
+from karmada_vc_agent.views.works import Works
 
 _log = logging.getLogger(__name__)
 
 EVERY = Requeue(600.0)
 """One look costs a list of metadata for each kind of the host, so it is taken seldom."""
-FIRST_LOOK_S = 30.0
+INITIAL_DELAY_S = 30.0
 """The first one waits until what a restart has to apply is applied."""
 NAMED = 3
 

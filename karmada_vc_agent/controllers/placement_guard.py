@@ -14,13 +14,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from karmada_vc_agent.fleet.claims import Claims
-from karmada_vc_agent.fleet.installed_policies import (
-    resource_of,
-    served_versions,
-    unknown_to,
-    wanted_policies,
-)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
@@ -28,14 +21,14 @@ from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.identity import user_name
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object, dig, labels_of
-from karmada_vc_agent.model.rbac import Rule
+from karmada_vc_agent.model.rbac_rule import Rule
 from karmada_vc_agent.model.tenancy import SHARED
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.placement_enforced import (
     POD_NODE_SELECTOR,
     Enforcement,
-    Trouble,
+    PolicyProblem,
     placement_enforced,
 )
 from karmada_vc_agent.status.rights_confined import rights_confined
@@ -49,6 +42,13 @@ from karmada_vc_agent.translation.admission_objects import (
     PolicyOwner,
     is_as_wanted,
     owner_of,
+)
+from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.installed_policies import (
+    resource_of,
+    served_versions,
+    unknown_to,
+    wanted_policies,
 )
 
 _log = logging.getLogger(__name__)
@@ -81,16 +81,16 @@ NEEDED_RULE = Rule(
 )
 _JOIN = "run karmada-vc-agent join again"
 
-_DISABLED = Trouble(
+_DISABLED = PolicyProblem(
     "InstallationDisabled",
     f"installPolicies is false, so karmada-vc-agent join installs none: set it to true and {_JOIN}",
 )
-_NOT_SERVED = Trouble(
+_NOT_SERVED = PolicyProblem(
     "PoliciesNotServed",
     "the host serves no ValidatingAdmissionPolicy, which Kubernetes 1.30 and newer does: update "
     "it, or turn on the admission plugin PodNodeSelector of its kube-apiserver",
 )
-_FORBIDDEN = Trouble(
+_FORBIDDEN = PolicyProblem(
     "ReadingForbidden",
     f"the agent may not read admission policies: {_JOIN}, or add to its ClusterRole {NEEDED_RULE}",
 )
@@ -111,11 +111,11 @@ class _Finding:
     """What one look found. layers: those in effect. by_policy: what is wrong, and with which."""
 
     layers: set[str] = field(default_factory=set)
-    everywhere: list[Trouble] = field(default_factory=list)
-    by_policy: list[tuple[str, Trouble]] = field(default_factory=list)
+    everywhere: list[PolicyProblem] = field(default_factory=list)
+    by_policy: list[tuple[str, PolicyProblem]] = field(default_factory=list)
     is_confined: bool = False
 
-    def troubles(self, *, about_placement: bool) -> tuple[Trouble, ...]:
+    def problems(self, *, about_placement: bool) -> tuple[PolicyProblem, ...]:
         """Return what concerns pods and claims, or all the rest, each text once."""
         found = [
             trouble
@@ -130,7 +130,7 @@ class PlacementGuard:
 
     is_needed: whether there is anything to protect, or will be. watch: asked to follow the
     policies of one kind; changes bring `EVERYTHING` up again. on_change: called when a
-    condition changed. on_trouble: told once of each thing that is wrong.
+    condition changed. on_problem: told once of each thing that is wrong.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class PlacementGuard:
         is_needed: Callable[[], bool],
         watch: Callable[[Resource], object],
         on_change: Callable[[], None],
-        on_trouble: Callable[[Trouble], None] = lambda _: None,
+        on_problem: Callable[[PolicyProblem], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host = host
@@ -155,11 +155,11 @@ class PlacementGuard:
         self._is_needed = is_needed
         self._watch = watch
         self._on_change = on_change
-        self._on_trouble = on_trouble
+        self._on_trouble = on_problem
         self._clock = clock
         self._seen: frozenset[str] | None = None
         self._changed_at = float("-inf")
-        self._told: frozenset[Trouble] = frozenset()
+        self._told: frozenset[PolicyProblem] = frozenset()
         self._is_plugin_on: bool | None = None
         self._placement: Condition | None = None
         self._confinement: Condition | None = None
@@ -200,12 +200,12 @@ class PlacementGuard:
             found.everywhere.append(_NOT_SERVED)
         else:
             is_complete = await self._compare(served, versions, found)
-            unheard = await self._ask(versions, found)
+            unconfirmed = await self._ask(versions, found)
             is_recent = self._clock() - self._changed_at < IN_EFFECT_WITHIN_S
-            if is_recent and (unheard if is_complete else found.layers):
+            if is_recent and (unconfirmed if is_complete else found.layers):
                 return Requeue(ASK_AGAIN_S)
             if is_complete:
-                found.by_policy += unheard
+                found.by_policy += unconfirmed
         self._is_plugin_on = await self._ask_plugin()
         if self._is_plugin_on:
             found.layers.add(POD_NODE_SELECTOR)
@@ -221,8 +221,8 @@ class PlacementGuard:
         return TROUBLED_S if found.everywhere or found.by_policy else LOOK_AGAIN_S
 
     def _report(self, found: _Finding) -> None:
-        about_placement = found.troubles(about_placement=True)
-        about_rights = found.troubles(about_placement=False)
+        about_placement = found.problems(about_placement=True)
+        about_rights = found.problems(about_placement=False)
         placement = placement_enforced(Enforcement(frozenset(found.layers), about_placement))
         confinement = rights_confined(about_rights, is_confined=found.is_confined)
         if (placement, confinement) != (self._placement, self._confinement):
@@ -230,7 +230,7 @@ class PlacementGuard:
             extra = {"enforced": placement["status"], "reason": placement["message"]}
             _log.info("Reporting placement", extra=extra)
             self._on_change()
-        troubles = frozenset((*about_placement, *about_rights))
+        problems = frozenset((*about_placement, *about_rights))
         new = [each for each in (*about_placement, *about_rights) if each not in self._told]
         for trouble in new:
             self._on_trouble(trouble)
@@ -240,7 +240,7 @@ class PlacementGuard:
             if others:
                 extra["others"] = str(len(others))
             _log.warning("Finding an admission policy wrong", extra=extra)
-        self._told = troubles
+        self._told = problems
         self._settled.set()
 
     # --- policies ---------------------------------------------------------------------------
@@ -291,27 +291,32 @@ class PlacementGuard:
                 self._watch(resource)
         return live
 
-    async def _outdated(self, owner: PolicyOwner) -> list[tuple[str, Trouble]]:
+    async def _outdated(self, owner: PolicyOwner) -> list[tuple[str, PolicyProblem]]:
         """Say what the policies do not know yet of who we are and what we serve."""
         user = await user_name(self._host)
         lacking = unknown_to(owner, user, self._virtual_clusters, self._settings.tenancy)
         return [
-            (owner.confines_policy, Trouble("PoliciesOutdated", f"the policies {what}: {_JOIN}"))
+            (
+                owner.confines_policy,
+                PolicyProblem("PoliciesOutdated", f"the policies {what}: {_JOIN}"),
+            )
             for what in lacking
         ]
 
     # --- what holds -------------------------------------------------------------------------
 
-    async def _ask(self, versions: Mapping[str, str], found: _Finding) -> list[tuple[str, Trouble]]:
+    async def _ask(
+        self, versions: Mapping[str, str], found: _Finding
+    ) -> list[tuple[str, PolicyProblem]]:
         """Note the policies that are in effect; return what is said of the others."""
         owner = self._owner()
-        unheard = []
+        unconfirmed = []
         name = owner.placement_policy
         answer = await self._dry_run(policies.probe_pod(owner, name))
         if isinstance(answer, str) and _is_refused_by(name, answer):
             found.layers.add(VALIDATING)
         else:
-            unheard.append(_not_in_effect(VALIDATING, name, answer))
+            unconfirmed.append(_not_in_effect(VALIDATING, name, answer))
         own, foreign = owner.namespace, PROBED_NAMESPACE
         for name, namespace, patch in (
             (owner.claims_policy, own, policies.probe_claim(owner)),
@@ -319,7 +324,7 @@ class PlacementGuard:
         ):
             refusal = await self._dry_run_patch(namespace, patch)
             if not _is_refused_by(name, refusal or ""):
-                unheard.append(_not_in_effect(VALIDATING, name, refusal))
+                unconfirmed.append(_not_in_effect(VALIDATING, name, refusal))
             elif name == owner.confines_policy:
                 found.is_confined = True
         if MUTATING in versions:
@@ -328,8 +333,8 @@ class PlacementGuard:
             if policies.UNPLACED_LABEL in (dig(answer, "spec", "nodeSelector") or {}):
                 found.layers.add(MUTATING)
             else:
-                unheard.append(_not_in_effect(MUTATING, name, answer))
-        return unheard
+                unconfirmed.append(_not_in_effect(MUTATING, name, answer))
+        return unconfirmed
 
     async def _ask_plugin(self) -> bool | None:
         """Tell whether PodNodeSelector is on; None where no claimed namespace shows it.
@@ -374,15 +379,17 @@ class PlacementGuard:
             return str(error)
 
 
-def _difference(wanted: Object, live: Object | None) -> Trouble | None:
+def _difference(wanted: Object, live: Object | None) -> PolicyProblem | None:
     """Say what is wrong with one policy or binding, None where it is as join makes it."""
     said = f"{wanted['kind']} {wanted['metadata']['name']}"
     if live is None:
-        return Trouble("PolicyMissing", f"{said} is not there: {_JOIN}")
+        return PolicyProblem("PolicyMissing", f"{said} is not there: {_JOIN}")
     if labels_of(live).get(AGENT_LABEL) != labels_of(wanted)[AGENT_LABEL]:
-        return Trouble("ForeignPolicy", f"{said} was not made by join: remove it, and {_JOIN}")
+        return PolicyProblem(
+            "ForeignPolicy", f"{said} was not made by join: remove it, and {_JOIN}"
+        )
     if not is_as_wanted(wanted, live):
-        return Trouble("PolicyChanged", f"{said} was changed and may be weaker: {_JOIN}")
+        return PolicyProblem("PolicyChanged", f"{said} was changed and may be weaker: {_JOIN}")
     return None
 
 
@@ -390,10 +397,10 @@ def _is_refused_by(policy: str, answer: str) -> bool:
     return policy in answer.partition(_POLICY_REFUSES)[2]
 
 
-def _not_in_effect(kind: str, name: str, answer: Object | str | None) -> tuple[str, Trouble]:
+def _not_in_effect(kind: str, name: str, answer: Object | str | None) -> tuple[str, PolicyProblem]:
     said = f"refused for another reason: {answer}" if isinstance(answer, str) else "let through"
     text = (
         f"{kind} {name} is not in effect (a probe was {said}): see that the kube-apiserver has "
         f"admission plugin {kind} on"
     )
-    return name, Trouble("PoliciesNotInEffect", text)
+    return name, PolicyProblem("PoliciesNotInEffect", text)

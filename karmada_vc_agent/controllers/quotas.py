@@ -8,11 +8,7 @@ status, brings the next one.
 import logging
 from collections.abc import Callable, Mapping
 
-from karmada_vc_agent.fleet.census import HOST_OBJECT_INDEX
-from karmada_vc_agent.fleet.claims import Claims
-from karmada_vc_agent.fleet.default_objects import QUOTAS
-from karmada_vc_agent.fleet.divisions import STALLED_AFTER_S, Divisions
-from karmada_vc_agent.fleet.membership import Membership
+from karmada_vc_agent.apply.default_objects import QUOTAS
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Resource
@@ -33,7 +29,11 @@ from karmada_vc_agent.planning.quota_shares import (
 )
 from karmada_vc_agent.status.conditions import Condition, find_condition
 from karmada_vc_agent.status.quota_divided import QUOTA_DIVIDED, no_quota, quota_divided
+from karmada_vc_agent.telemetry.collector import HOST_OBJECT_INDEX
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
+from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.divisions import STALLED_AFTER_S, Divisions
+from karmada_vc_agent.views.membership import Membership
 
 _log = logging.getLogger(__name__)
 

@@ -8,11 +8,10 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 
-from karmada_vc_agent.fleet.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, digest
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import AlreadyExistsError, InvalidError, NotFoundError
+from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.cluster_registration import (
@@ -20,6 +19,7 @@ from karmada_vc_agent.status.cluster_registration import (
     new_cluster,
     served_by_another,
 )
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, digest
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class RegistrationController:
         """Make the Cluster of one virtual cluster exist and fit."""
         vc = self._virtual_clusters[name]
         cluster = self._clusters.ours(name)
-        other = self._clusters.namesake_or_double(name)
+        other = self._clusters.conflicting_cluster(name)
         record = await self._note_deletion(name)
         settings = settings_digest(vc)
         rival = self._clusters.other_agent(name)

@@ -6,14 +6,14 @@ One ConfigMap, made from the claims of the virtual clusters whose settings ask f
 import logging
 from collections.abc import Mapping
 
-from karmada_vc_agent.fleet.claims import Claims
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
-from karmada_vc_agent.translation.service_names import rewrite_rules
+from karmada_vc_agent.translation.dns_rewrites import rewrite_rules
+from karmada_vc_agent.views.claims import Claims
 
 _log = logging.getLogger(__name__)
 

@@ -40,7 +40,7 @@ class HookLevel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Dependency:
     """A hook that rests for a virtual cluster.
 
     ask_again: the last question that it did not answer. is_current: whether it still is what

@@ -9,14 +9,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from karmada_vc_agent.interpretation import health, reflect, third_party
+from karmada_vc_agent.interpretation import native_health, reflect, third_party
 from karmada_vc_agent.interpretation import retain as retention
 from karmada_vc_agent.interpretation.errors import (
     HookError,
     InterpretationError,
     UnavailableError,
 )
-from karmada_vc_agent.interpretation.hooks import Breakers, Hook, HookLevel, Rest
+from karmada_vc_agent.interpretation.hooks import Breakers, Dependency, Hook, HookLevel
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
@@ -35,7 +35,7 @@ class Level:
     name: str
     retain: Mapping[GroupVersionKind, retention.RetainRule]
     reflect: Mapping[GroupVersionKind, reflect.ReflectRule]
-    health: Mapping[GroupVersionKind, health.HealthRule]
+    health: Mapping[GroupVersionKind, native_health.HealthRule]
 
 
 _LEVELS = (
@@ -45,7 +45,7 @@ _LEVELS = (
         third_party.REFLECT_RULES,
         third_party.HEALTH_RULES,
     ),
-    Level("native", retention.RULES, reflect.RULES, health.RULES),
+    Level("native", retention.RULES, reflect.RULES, native_health.RULES),
 )
 
 # What a rule meets in an object of unexpected shape, e.g. a manifest whose spec is a text.
@@ -114,7 +114,7 @@ class Interpreter:
         self,
         levels: Sequence[HookLevel],
         now: Callable[[], float],
-        on_rest: Callable[[Rest], None] = lambda _: None,
+        on_rest: Callable[[Dependency], None] = lambda _: None,
     ) -> None:
         self._levels = levels
         self._breakers = Breakers(now)
@@ -197,14 +197,14 @@ class Interpreter:
 
 def _rest(
     level: HookLevel, hook: Hook, cluster: str, operation: Operation, objects: Sequence[Object]
-) -> Rest:
+) -> Dependency:
     kind = gvk_of(objects[0])
 
     def is_current() -> bool:
         now = level.hook(kind, operation)
         return now is not None and now.key == hook.key
 
-    return Rest(cluster, hook, lambda: hook.ask(cluster, objects), is_current)
+    return Dependency(cluster, hook, lambda: hook.ask(cluster, objects), is_current)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ Source: contract 7.5; karmada pkg/resourceinterpreter/default/thirdparty.
 from dataclasses import dataclass
 
 from karmada_vc_agent.interpretation import third_party_rules as rules
-from karmada_vc_agent.interpretation.health import HealthRule
 from karmada_vc_agent.interpretation.lua_values import to_json, to_table
+from karmada_vc_agent.interpretation.native_health import HealthRule
 from karmada_vc_agent.interpretation.reflect import ReflectRule
 from karmada_vc_agent.interpretation.retain import RetainRule
 from karmada_vc_agent.model.objects import GroupVersionKind, Object

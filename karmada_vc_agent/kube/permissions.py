@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from karmada_vc_agent.model.rbac import Rule
+from karmada_vc_agent.model.rbac_rule import Rule
 
 LASTS_S = 30.0
 """A refusal that ends sooner is the end of an execution namespace, not a lack of rights."""

@@ -125,12 +125,14 @@ class Reflector(Generic[T]):
     async def _refused(self, error: KubeError) -> None:
         """Take note of why the server did not answer as asked."""
         history = self._client.history
-        is_barred = isinstance(error, ForbiddenError) and not isinstance(error, UnauthorizedError)
-        is_nothing = isinstance(error, NotFoundError) or (is_barred and not len(self.store))
+        is_forbidden = isinstance(error, ForbiddenError) and not isinstance(
+            error, UnauthorizedError
+        )
+        is_nothing = isinstance(error, NotFoundError) or (is_forbidden and not len(self.store))
         if is_nothing or (history.is_in_doubt and await self._tells_of_another_server()):
             # There is nothing else to see here, at whatever time the server is.
             history.looked(self, history.epoch)
-        if is_barred:
+        if is_forbidden:
             self._answered.set()
         if isinstance(error, (ExpiredError, NotFoundError, UnreadableError)):
             self._version = None  # start over with a list

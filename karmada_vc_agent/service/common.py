@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.fleet.agent_node import AgentNode
-from karmada_vc_agent.fleet.agent_state import AgentState
-from karmada_vc_agent.fleet.divisions import Divisions
-from karmada_vc_agent.fleet.judgements import HubContact, Judgements
-from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.supervisor import Supervisor
+from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.model.objects import GroupVersionKind
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.service.clients import Clients
 from karmada_vc_agent.service.queues import Queues
 from karmada_vc_agent.service.stores import Stores
 from karmada_vc_agent.telemetry.metrics import Metrics
-from karmada_vc_agent.translation.surroundings import TranslationSettings
+from karmada_vc_agent.translation.context import TranslationSettings
+from karmada_vc_agent.views.agent_node import AgentNode
+from karmada_vc_agent.views.divisions import Divisions
+from karmada_vc_agent.views.judgements import HubContact, Judgements
 
 
 @dataclass(frozen=True, slots=True)

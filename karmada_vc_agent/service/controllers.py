@@ -11,14 +11,12 @@ from karmada_vc_agent.controllers.cluster_status import (
     StatusTimes,
 )
 from karmada_vc_agent.controllers.departures import DeparturesController
-from karmada_vc_agent.controllers.membership import MembershipController
+from karmada_vc_agent.controllers.node_labels import MembershipController
 from karmada_vc_agent.controllers.node_taints import NodeTaintsController
 from karmada_vc_agent.controllers.orphans import OrphansController
 from karmada_vc_agent.controllers.quotas import QuotaController
 from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.controllers.service_names import ServiceNamesController
-from karmada_vc_agent.fleet.census import HUB, Census, StatusMeter
-from karmada_vc_agent.fleet.judgements import LEASE
 from karmada_vc_agent.kube.controller import Controller, Requeue
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.objects import Object
@@ -39,6 +37,8 @@ from karmada_vc_agent.service.work_parts import WorkParts
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.group_trusted import group_trusted
 from karmada_vc_agent.status.readiness import Thresholds
+from karmada_vc_agent.telemetry.collector import HUB, MetricsCollector, StatusMeter
+from karmada_vc_agent.views.judgements import LEASE
 
 SWITCHES = {
     "cluster-lease": CLUSTER_STATUS,
@@ -57,14 +57,14 @@ class Controllers:
         works: WorkParts,
         placement: PlacementParts,
         leases: Leases,
-        census: Census,
+        collector: MetricsCollector,
         registration: RegistrationController,
     ) -> None:
         self._common = common
         self._works = works
         self._placement = placement
         self._leases = leases
-        self._census = census
+        self._collector = collector
         self._registration = registration
         self._quotas = QuotaController(
             common.clients.host,
@@ -94,7 +94,7 @@ class Controllers:
             common.config.cluster_lease_renew_interval_fraction,
             common.lead,
             on_renewed=self._renewed,
-            on_skew=self._census.lease_ahead,
+            on_skew=self._collector.lease_ahead,
         )
         status = self._status_controller()
         workers = common.config.concurrent_cluster_syncs
@@ -111,7 +111,7 @@ class Controllers:
         )
 
     def _renewed(self, name: str) -> None:
-        self._census.contact(name, HUB)
+        self._collector.contact(name, HUB)
         self._common.contact.accepted(name, LEASE)
 
     def _in_contact(self, renew: Reconcile) -> Reconcile:
@@ -166,14 +166,14 @@ class Controllers:
             view,
             common.virtual_clusters,
             StatusTimes(frequency_s, thresholds),
-            Gates(common.lead.may_report, self._works.finalizer.is_barred),
+            Gates(common.lead.may_report, self._works.finalizer.is_terminating),
             common.judgements,
             common.contact,
             with_resources=config.enable_cluster_resource_modeling,
             with_models=common.gates[CLUSTER_RESOURCE_MODELING],
             on_ready=self._leases.start,
             now=now,
-            instrument=StatusMeter(common.metrics, self._census),
+            instrument=StatusMeter(common.metrics, self._collector),
         )
 
     def _group_trusted(self, vc: VirtualCluster, _live: Object) -> list[Condition]:
@@ -194,7 +194,7 @@ class Controllers:
             stores.claims,
             self._works.watches.works,
             vcs,
-            on_counted=self._census.orphans_found,
+            on_counted=self._collector.orphans_found,
         )
         names = ServiceNamesController(
             host,

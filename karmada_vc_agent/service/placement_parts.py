@@ -1,16 +1,16 @@
 """What keeps pods on the nodes of their virtual cluster, and what looks whether they are."""
 
+from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.controllers.cluster_status import PODS_BY_NODE
 from karmada_vc_agent.controllers.escape_detector import SETTLES_S, EscapeDetector, HostPods
 from karmada_vc_agent.controllers.placement_guard import GuardSettings, PlacementGuard
 from karmada_vc_agent.controllers.registration import RegistrationController
-from karmada_vc_agent.fleet.work_events import WorkEvents
-from karmada_vc_agent.fleet.works import Works
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.service.common import Common
 from karmada_vc_agent.service.triggers import Triggers
-from karmada_vc_agent.status.placement_enforced import Trouble
+from karmada_vc_agent.status.placement_enforced import PolicyProblem
+from karmada_vc_agent.views.works import Works
 
 
 class PlacementParts:
@@ -47,7 +47,7 @@ class PlacementParts:
             ),
             watch=self.policies.store,
             on_change=triggers.placement_changed,
-            on_trouble=self._tell,
+            on_problem=self._tell,
         )
         self.escapes = EscapeDetector(
             host,
@@ -66,7 +66,7 @@ class PlacementParts:
             lambda key: queues.escapes.add_after(key, SETTLES_S),
         )
 
-    def _tell(self, trouble: Trouble) -> None:
+    def _tell(self, trouble: PolicyProblem) -> None:
         for name in self._common.virtual_clusters:
             cluster = self._common.stores.clusters.ours(name)
             if cluster is not None:

@@ -6,9 +6,9 @@ from typing import Any
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.controllers.endpoint_slices import ServiceKey
 from karmada_vc_agent.controllers.escape_detector import PodKey
-from karmada_vc_agent.fleet.claims import Claims
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.views.claims import Claims
 
 LEASE_RETRY_MAX_S = 5.0
 STATUS_RETRY_MAX_S = 30.0

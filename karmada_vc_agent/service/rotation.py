@@ -4,8 +4,8 @@ import logging
 from datetime import UTC, datetime
 
 from karmada_vc_agent.controllers.certificate import CertificateController, Rule
-from karmada_vc_agent.fleet.hub_kubeconfig import FileKeep, SecretKeep
 from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.lifecycle.hub_kubeconfig import FileStore, SecretStore
 from karmada_vc_agent.service.common import Common
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ def rotation(common: Common) -> Controller[str] | None:
     controller = CertificateController(
         clients.hub,
         clients.hub.credentials,
-        (FileKeep(kubeconfig), SecretKeep(clients.host, namespace)),
+        (FileStore(kubeconfig), SecretStore(clients.host, namespace)),
         Rule(
             config.cert_rotation_checking_interval,
             config.cert_rotation_remaining_time_threshold,

@@ -8,21 +8,17 @@ from typing import Any
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE
-from karmada_vc_agent.controllers.orphans import FIRST_LOOK_S
+from karmada_vc_agent.controllers.orphans import INITIAL_DELAY_S
 from karmada_vc_agent.controllers.placement_guard import EVERYTHING, IN_EFFECT_WITHIN_S
 from karmada_vc_agent.controllers.registration import RegistrationController
-from karmada_vc_agent.fleet.agent_node import AgentNode
-from karmada_vc_agent.fleet.agent_state import AgentState
-from karmada_vc_agent.fleet.census import Census, Counted, controller_label
-from karmada_vc_agent.fleet.divisions import Divisions
-from karmada_vc_agent.fleet.judgements import HubContact, Judgements
-from karmada_vc_agent.fleet.lead import Lead
-from karmada_vc_agent.fleet.progress import vital_checks
-from karmada_vc_agent.fleet.resync import resync
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.reflector import unlisted, wait_all_synced
 from karmada_vc_agent.kube.supervisor import Supervisor
+from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.lifecycle.lead import Lead
+from karmada_vc_agent.lifecycle.progress import vital_checks
+from karmada_vc_agent.lifecycle.resync import resync
 from karmada_vc_agent.model.switches import CLUSTER_STATUS, enabled_controllers, feature_gates
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.service.clients import Clients
@@ -32,10 +28,14 @@ from karmada_vc_agent.service.leases import Leases
 from karmada_vc_agent.service.placement_parts import PlacementParts
 from karmada_vc_agent.service.queues import ALL, Queues
 from karmada_vc_agent.service.stores import Stores
-from karmada_vc_agent.service.surroundings import translation_settings
+from karmada_vc_agent.service.translation_contexts import translation_settings
 from karmada_vc_agent.service.triggers import SERVICE_NAMES_KEY, Told, Triggers
 from karmada_vc_agent.service.work_parts import WorkParts
+from karmada_vc_agent.telemetry.collector import MetricsCollector, Sources, controller_label
 from karmada_vc_agent.telemetry.metrics import ControllerMeter, Metrics
+from karmada_vc_agent.views.agent_node import AgentNode
+from karmada_vc_agent.views.divisions import Divisions
+from karmada_vc_agent.views.judgements import HubContact, Judgements
 
 _log = logging.getLogger(__name__)
 
@@ -96,9 +96,9 @@ class Service:
         self._placement = placement = PlacementParts(
             common, works.watches.works, works.events, triggers, registration
         )
-        census = self._new_census()
+        collector = self._new_collector()
         self._controllers: list[Controller[Any]] = Controllers(
-            common, works, placement, self._leases, census, registration
+            common, works, placement, self._leases, collector, registration
         ).all()
         common.judgements.add_listener(triggers.judgement_changed)
         triggers.connect(
@@ -123,13 +123,13 @@ class Service:
             meter = ControllerMeter(metrics, controller_label(controller))
             controller.instrument = controller.queue.instrument = meter
             controller.supervisor = common.supervisor
-        metrics.add_source(census.samples)
+        metrics.add_source(collector.samples)
 
-    def _new_census(self) -> Census:
+    def _new_collector(self) -> MetricsCollector:
         stores, works = self._common.stores, self._works
-        return Census(
+        return MetricsCollector(
             self._common.virtual_clusters,
-            Counted(
+            Sources(
                 clusters=stores.clusters,
                 works=works.watches.works,
                 membership=stores.membership,
@@ -257,7 +257,7 @@ class Service:
         queues.service_names.add(SERVICE_NAMES_KEY)
         for name in self._common.virtual_clusters:
             queues.registration.add(name)
-        queues.orphans.add_after(ALL, FIRST_LOOK_S)
+        queues.orphans.add_after(ALL, INITIAL_DELAY_S)
         queues.admin_role.add(ADMIN_ROLE)
         queues.guard.add(EVERYTHING)
         self._placement.escapes.look_at_all()

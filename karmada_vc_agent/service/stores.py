@@ -6,24 +6,24 @@ from urllib.parse import urlsplit
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.controllers.cluster_status import pod_indexes
-from karmada_vc_agent.fleet.census import HOST_OBJECT_INDEX, cluster_label
-from karmada_vc_agent.fleet.claims import Claims
-from karmada_vc_agent.fleet.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
-from karmada_vc_agent.fleet.hub_clusters import (
-    CLUSTERS_PATH,
-    ClusterCodec,
-    HubClusters,
-    agent_id,
-)
-from karmada_vc_agent.fleet.membership import Membership
-from karmada_vc_agent.fleet.node_taints import NodeTaints
-from karmada_vc_agent.fleet.node_trust import NodeTrust
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.service.clients import Clients
+from karmada_vc_agent.telemetry.collector import HOST_OBJECT_INDEX, cluster_label
+from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
+from karmada_vc_agent.views.hub_clusters import (
+    CLUSTERS_PATH,
+    ClusterCodec,
+    HubClusters,
+    agent_id,
+)
+from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.views.node_trust import NodeTrust
+from karmada_vc_agent.views.tolerated_taints import NodeTaints
 
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 """Where a pod finds the address of the Service `kubernetes`."""

@@ -3,6 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from karmada_vc_agent.apply import causes
+from karmada_vc_agent.apply.default_objects import QUOTAS, RESOURCES
+from karmada_vc_agent.apply.grounds import Ground
+from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.reflection import WorkStatus, owning_work
+from karmada_vc_agent.apply.shared_names import SharedNames
 from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE
 from karmada_vc_agent.controllers.endpoint_slices import EndpointSliceController
 from karmada_vc_agent.controllers.escape_detector import EscapeDetector
@@ -11,18 +17,6 @@ from karmada_vc_agent.controllers.namespaces import DEFAULT_NAMESPACE
 from karmada_vc_agent.controllers.node_taints import SETTLES_S as TAINTS_SETTLE_S
 from karmada_vc_agent.controllers.placement_guard import EVERYTHING, PlacementGuard
 from karmada_vc_agent.controllers.quotas import WORKLOADS
-from karmada_vc_agent.controllers.work_status import WorkStatus, owning_work
-from karmada_vc_agent.fleet import causes
-from karmada_vc_agent.fleet.claims import Claim, claim_of
-from karmada_vc_agent.fleet.default_objects import QUOTAS, RESOURCES
-from karmada_vc_agent.fleet.grounds import Ground
-from karmada_vc_agent.fleet.hub_clusters import agent_of
-from karmada_vc_agent.fleet.interpreter_rules import Concerns
-from karmada_vc_agent.fleet.manifests import Manifests
-from karmada_vc_agent.fleet.node_groups import NODE_GROUP
-from karmada_vc_agent.fleet.shared_names import SharedNames
-from karmada_vc_agent.fleet.work_watches import WorkWatches
-from karmada_vc_agent.fleet.works import namespaces_used
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
@@ -38,6 +32,12 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.service.queues import Queues
 from karmada_vc_agent.service.stores import Stores
+from karmada_vc_agent.views.claims import Claim, claim_of
+from karmada_vc_agent.views.hub_clusters import agent_of
+from karmada_vc_agent.views.interpreter_rules import Concerns
+from karmada_vc_agent.views.node_groups import NODE_GROUP
+from karmada_vc_agent.views.work_watches import WorkWatches
+from karmada_vc_agent.views.works import namespaces_used
 
 NODE_CHANGE_SETTLES_S = 0.2
 """Changes of nodes come in groups; one status write is enough for those of this time."""
@@ -279,7 +279,7 @@ class Triggers:
         # Its Work, if there is one, takes over what was claimed on demand.
         work = work_name("Namespace", claim.namespace, "")
         self._queues.works.add((claim.cluster, work))
-        for resting in self._told.manifests.resting_on_claims(claim.cluster):
+        for resting in self._told.manifests.depending_on_claims(claim.cluster):
             self.enqueue_id(resting)
 
     def _namespace_claimed(self, name: str, *, is_new: bool) -> None:
@@ -312,7 +312,7 @@ class Triggers:
         self._queues.services.retry_now(lambda key: key[0] == name)
 
     def _retry_refused(self, ground: Ground, about: str | None) -> None:
-        for key in self._told.execution.resting_on(ground, about):
+        for key in self._told.execution.depending_on(ground, about):
             self._queues.works.add(key)
 
 

@@ -3,26 +3,20 @@
 import time
 from collections.abc import Callable, Hashable
 
+from karmada_vc_agent.apply import causes
+from karmada_vc_agent.apply.default_objects import DefaultObjects
+from karmada_vc_agent.apply.host_objects import HostObjects
+from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.namespace_rights import NamespaceRights
+from karmada_vc_agent.apply.reflection import WorkStatus
+from karmada_vc_agent.apply.shared_names import NAME_INDEX, NameHolders, SharedNames
+from karmada_vc_agent.apply.shared_objects import SharedObjects
+from karmada_vc_agent.apply.work_events import WorkEvents
+from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
 from karmada_vc_agent.controllers.endpoint_slices import Collaborators as SliceCollaborators
 from karmada_vc_agent.controllers.endpoint_slices import EndpointSliceController
 from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
 from karmada_vc_agent.controllers.namespaces import NAMESPACES, NamespaceController
-from karmada_vc_agent.controllers.work_status import WorkStatus
-from karmada_vc_agent.fleet import causes
-from karmada_vc_agent.fleet.default_objects import DefaultObjects
-from karmada_vc_agent.fleet.hook_probes import HookProbes
-from karmada_vc_agent.fleet.host_objects import HostObjects
-from karmada_vc_agent.fleet.interpreter_rules import InterpreterRules
-from karmada_vc_agent.fleet.manifests import Manifests
-from karmada_vc_agent.fleet.namespace_rights import NamespaceRights
-from karmada_vc_agent.fleet.node_groups import NodeGroups
-from karmada_vc_agent.fleet.served_kinds import ServedKinds
-from karmada_vc_agent.fleet.shared_names import NAME_INDEX, NameHolders, SharedNames
-from karmada_vc_agent.fleet.shared_objects import SharedObjects
-from karmada_vc_agent.fleet.work_bounds import WorkBounds
-from karmada_vc_agent.fleet.work_events import WorkEvents
-from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
-from karmada_vc_agent.fleet.work_watches import WorkWatches
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
@@ -32,7 +26,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import tenancy
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.rbac import NAMESPACE_ADMIN
+from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.model.switches import (
     ENDPOINT_SLICE_COLLECT,
     MULTI_CLUSTER_SERVICE,
@@ -43,11 +37,17 @@ from karmada_vc_agent.model.tenancy import SHARED, Guard
 from karmada_vc_agent.script_runner import ScriptRunner
 from karmada_vc_agent.service.common import Common, now
 from karmada_vc_agent.service.stores import HOST_OBJECT_INDEXES
-from karmada_vc_agent.service.surroundings import SurroundingsNow
+from karmada_vc_agent.service.translation_contexts import TranslationContexts
 from karmada_vc_agent.service.triggers import Triggers
 from karmada_vc_agent.status import endpoint_slice_work
+from karmada_vc_agent.translation.host_wide_names import index_keys
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
-from karmada_vc_agent.translation.shared_names import index_keys
+from karmada_vc_agent.views.hook_probes import HookProbes
+from karmada_vc_agent.views.interpreter_rules import InterpreterRules
+from karmada_vc_agent.views.node_groups import NodeGroups
+from karmada_vc_agent.views.served_kinds import ServedKinds
+from karmada_vc_agent.views.work_bounds import WorkBounds
+from karmada_vc_agent.views.work_watches import WorkWatches
 
 BUSY_WORKS = 16
 """Works waiting for a worker; events are held back while there are more."""
@@ -104,7 +104,7 @@ class WorkParts:
         node_groups = NodeGroups(
             common.discoveries.known, self.group_informers.store, common.stores.membership
         )
-        self._surroundings = SurroundingsNow(
+        self._contexts = TranslationContexts(
             common.settings,
             common.stores,
             self.watches,
@@ -176,7 +176,7 @@ class WorkParts:
             self.shared_objects,
             self.namespaces,
             common.discoveries.find,
-            self._surroundings.around,
+            self._contexts.context_for,
             common.stores.membership.lost_node,
             self.shared_names,
         )
@@ -245,7 +245,7 @@ class WorkParts:
                 works=self.watches.works,
                 claims=common.stores.claims,
                 find_on_host=common.discoveries.host.find,
-                around=self._surroundings.around,
+                context_for=self._contexts.context_for,
                 enqueue=common.queues.services.add,
                 scope=self.scope,
             ),

@@ -17,7 +17,7 @@ _HOLDS_ALONE = frozenset((POD_NODE_SELECTOR, VALIDATING))
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class PolicyProblem:
     """Why a layer does not hold, and what to do; reason: one word, as in a condition."""
 
     reason: str
@@ -29,13 +29,13 @@ class Enforcement:
     """Which layers were seen to hold, and what stood in the way of others."""
 
     layers: frozenset[str]
-    troubles: tuple[Trouble, ...] = ()
+    problems: tuple[PolicyProblem, ...] = ()
 
 
 def placement_enforced(enforcement: Enforcement) -> Condition:
     """Return the condition: True where a layer holds that lets no pod select other nodes."""
     held = ", ".join(layer for layer in LAYERS if layer in enforcement.layers)
-    texts = [trouble.text for trouble in enforcement.troubles]
+    texts = [trouble.text for trouble in enforcement.problems]
     if enforcement.layers & _HOLDS_ALONE:
         return Condition(
             type=PLACEMENT_ENFORCED,
@@ -44,7 +44,7 @@ def placement_enforced(enforcement: Enforcement) -> Condition:
             message="; ".join([f"held by {held}", *texts]),
         )
     begin = "pods that operators or tenants make themselves may run on any node"
-    reason = enforcement.troubles[0].reason if enforcement.troubles else "NothingHolds"
+    reason = enforcement.problems[0].reason if enforcement.problems else "NothingHolds"
     return Condition(
         type=PLACEMENT_ENFORCED, status="False", reason=reason, message="; ".join([begin, *texts])
     )

@@ -111,7 +111,7 @@ def in_unit(name: str, raw: Raw) -> int:
 def is_counted(name: str) -> bool:
     """Whether Karmada counts requests of this name (contract 4.4).
 
-    Counted: cpu, memory, ephemeral-storage, pods and scalar names. Not: storage and unknown
+    Sources: cpu, memory, ephemeral-storage, pods and scalar names. Not: storage and unknown
     names without a domain.
     """
     if name in _COUNTED_NAMES or name.startswith((_HUGE_PAGES_PREFIX, _ATTACHABLE_VOLUMES_PREFIX)):

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 
 from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.placement_enforced import Trouble
+from karmada_vc_agent.status.placement_enforced import PolicyProblem
 
 RIGHTS_CONFINED = "RightsConfined"
 
 
-def rights_confined(troubles: Sequence[Trouble], *, is_confined: bool) -> Condition:
+def rights_confined(problems: Sequence[PolicyProblem], *, is_confined: bool) -> Condition:
     """Return the condition: True where all policies about rights are there and right.
 
     is_confined: whether a write outside of its claims was seen to be refused to the agent.
     """
-    if is_confined and not troubles:
+    if is_confined and not problems:
         return Condition(
             type=RIGHTS_CONFINED,
             status="True",
@@ -25,8 +25,8 @@ def rights_confined(troubles: Sequence[Trouble], *, is_confined: bool) -> Condit
         if is_confined
         else "the agent's account is held by its roles alone, which let it reach every namespace"
     )
-    reason = troubles[0].reason if troubles else "NothingHolds"
-    texts = [trouble.text for trouble in troubles]
+    reason = problems[0].reason if problems else "NothingHolds"
+    texts = [trouble.text for trouble in problems]
     return Condition(
         type=RIGHTS_CONFINED, status="False", reason=reason, message="; ".join([begin, *texts])
     )

@@ -2,7 +2,7 @@
 
 import re
 
-from karmada_vc_agent.model.rbac import Rule
+from karmada_vc_agent.model.rbac_rule import Rule
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
 
 _CANNOT = re.compile(

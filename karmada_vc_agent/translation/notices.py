@@ -12,8 +12,8 @@ from typing import Any
 from karmada_vc_agent.model.domain import REWRITE_DNS_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation import dns_texts, rbac, rbac_rules, reference_table
+from karmada_vc_agent.translation.host_wide_names import SharedName, Space
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
-from karmada_vc_agent.translation.shared_names import SharedName, Space
 
 REFERENCES_MAX = 5
 """Notices of one manifest about references; more say nothing new."""

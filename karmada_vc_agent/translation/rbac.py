@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
-from karmada_vc_agent.model.rbac import NAMESPACE_ADMIN
+from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.kind_policy import (
     CLUSTER_ROLE,
@@ -72,7 +72,7 @@ def to_host(obj: Object, gvk: GroupVersionKind, confines: Confines, direction: D
     Returns whether the result rests on which namespaces are claimed.
     Refuses RuleForbidden, SubjectForbidden, ReferenceForbidden.
     """
-    rests_on_claims = False
+    depends_on_claims = False
     if is_role(gvk) and obj.get("rules") is not None:
         rules = enumerate(_list(obj["rules"], "rules", Code.RULE_FORBIDDEN))
         obj["rules"] = [
@@ -89,7 +89,7 @@ def to_host(obj: Object, gvk: GroupVersionKind, confines: Confines, direction: D
     if is_role_binding(gvk):
         if obj.get("subjects") is not None:
             subjects = _list(obj["subjects"], "subjects", Code.SUBJECT_FORBIDDEN)
-            rests_on_claims = any(_is_all_service_accounts(each) for each in subjects)
+            depends_on_claims = any(_is_all_service_accounts(each) for each in subjects)
             obj["subjects"] = [
                 mapped
                 for index, subject in enumerate(subjects)
@@ -97,7 +97,7 @@ def to_host(obj: Object, gvk: GroupVersionKind, confines: Confines, direction: D
             ]
         if obj.get("roleRef") is not None:
             obj["roleRef"] = _host_role_ref(obj["roleRef"], direction)
-    return rests_on_claims
+    return depends_on_claims
 
 
 def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object:

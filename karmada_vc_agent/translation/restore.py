@@ -26,31 +26,31 @@ from karmada_vc_agent.translation import (
     references,
     services,
 )
+from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import Names, ToVirtual, is_path
 from karmada_vc_agent.translation.references import Rewriter
-from karmada_vc_agent.translation.surroundings import Surroundings
 
 _TENANTS = frozenset({domain.REWRITE_DNS_ANNOTATION})
 _NAME_IN_TEXT = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 
 
-def restore(obj: Object, surroundings: Surroundings) -> Object:
+def restore(obj: Object, context: TranslationContext) -> Object:
     """Return a host object as its virtual cluster sees it.
 
     obj: as the host gave it, with status; not modified. Names come back by claim, by what
     translate() noted on the object, else by computation; a name of none of these stays.
     """
     obj, gvk = copy_object(obj), gvk_of(obj)
-    settings, cluster = surroundings.settings, surroundings.vc.name
-    direction = ToVirtual(names_of(obj, surroundings))
+    settings, cluster = context.settings, context.vc.name
+    direction = ToVirtual(names_of(obj, context))
     _restore_namespace(obj, gvk, direction.names)
     _restore_name(obj)
     if edge_application.is_edge_application(gvk):
-        edge_application.restore_manifests(obj, lambda inside: restore(inside, surroundings))
+        edge_application.restore_manifests(obj, lambda inside: restore(inside, context))
     Rewriter(
         cluster=cluster,
         direction=direction,
-        owns_node=surroundings.owns_node,
+        owns_node=context.owns_node,
         pod_templates=settings.pod_templates,
         namespace_references=settings.namespace_references,
     ).rewrite(obj, gvk)
@@ -63,9 +63,9 @@ def restore(obj: Object, surroundings: Surroundings) -> Object:
     return obj
 
 
-def names_of(obj: Object, surroundings: Surroundings) -> Names:
+def names_of(obj: Object, context: TranslationContext) -> Names:
     """Return the map of names for a host object, with those that translate() noted on it."""
-    return surroundings.names(_noted(obj))
+    return context.names(_noted(obj))
 
 
 def restore_text(text: str, names: Names) -> str:

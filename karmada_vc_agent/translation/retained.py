@@ -13,14 +13,14 @@ from karmada_vc_agent.model.objects import (
     metadata_map,
 )
 from karmada_vc_agent.translation import placement
+from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.pod_templates import are_fixed, pod_specs
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
-from karmada_vc_agent.translation.surroundings import Surroundings
 from karmada_vc_agent.translation.translate import HostObject
 
 
 def assert_placement(
-    retained: Object, translated: HostObject, live: Object | None, surroundings: Surroundings
+    retained: Object, translated: HostObject, live: Object | None, context: TranslationContext
 ) -> HostObject | Refusal:
     """Return the object to write after Retain, with namespace and placement as translated.
 
@@ -37,14 +37,14 @@ def assert_placement(
     if node is not None:
         del obj["spec"]["nodeName"]
     try:
-        templates = surroundings.settings.pod_templates
-        placement.place_pods(obj, translated.host_key.gvk, surroundings.placement(), templates)
+        templates = context.settings.pod_templates
+        placement.place_pods(obj, translated.host_key.gvk, context.placement(), templates)
     except RefusedError as error:
         return error.refusal
     if node is not None:
         obj["spec"]["nodeName"] = node
     if live is not None:
-        _keep_tolerations(obj, live, surroundings)
+        _keep_tolerations(obj, live, context)
     _keep_our_metadata(obj, translated.obj)
     if translated.host_key.gvk == NAMESPACE and live is not None:
         _keep_adoption(obj, live)
@@ -59,12 +59,12 @@ def _node_it_runs_on(obj: Object, live: Object | None) -> str | None:
     return node if node and node == dig(live, "spec", "nodeName") else None
 
 
-def _keep_tolerations(obj: Object, live: Object, surroundings: Surroundings) -> None:
+def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) -> None:
     gvk = gvk_of(obj)
     if not are_fixed(gvk):
         return
     for wanted, found in zip(pod_specs(obj, gvk), pod_specs(live, gvk), strict=False):
-        placement.keep_tolerations(wanted.spec, found.spec, surroundings.node_taints)
+        placement.keep_tolerations(wanted.spec, found.spec, context.node_taints)
 
 
 def _keep_our_metadata(obj: Object, translated: Object) -> None:

@@ -1,4 +1,4 @@
-"""The order of steps for one manifest; returns HostObject, Converted, Refusal or Absorbed.
+"""The order of steps for one manifest; returns HostObject, Converted, Refusal or Skipped.
 
 Steps change a draft, which holds a copy of the manifest; a step that raises RefusedError ends
 the trip. The list `_STEPS` is the order of rewriting-rules 2.
@@ -21,6 +21,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import (
+    dns_rewrites,
     dns_texts,
     edge_application,
     kind_policy,
@@ -30,11 +31,11 @@ from karmada_vc_agent.translation import (
     placement,
     rbac,
     references,
-    service_names,
     services,
     sharing,
     tenant_metadata,
 )
+from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.guards import Facts, pass_guards
 from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.names import ToHost
@@ -42,7 +43,6 @@ from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.shape import malformed
-from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
 
 _SERVER_FIELDS = ("uid", "resourceVersion", "generation", "managedFields", "ownerReferences")
 
@@ -53,7 +53,7 @@ class HostObject:
 
     is_shared: other virtual clusters may want the same object (rewriting-rules 5.1).
     is_system: Karmada made it for the Cluster itself; it is no tenant's.
-    rests_on_claims: it must be translated again when a namespace is claimed or released.
+    depends_on_claims: it must be translated again when a namespace is claimed or released.
     notices: what a user should know of it.
     """
 
@@ -62,7 +62,7 @@ class HostObject:
     host_key: ObjectKey
     is_shared: bool = False
     is_system: bool = False
-    rests_on_claims: bool = False
+    depends_on_claims: bool = False
     notices: tuple[Notice, ...] = ()
 
 
@@ -75,7 +75,7 @@ class Converted:
 
 
 @dataclass(frozen=True, slots=True)
-class Absorbed:
+class Skipped:
     """A manifest that counts as applied and has no object on the host (rewriting-rules 5.4)."""
 
     virtual_key: ObjectKey
@@ -88,20 +88,20 @@ class _Draft:
     obj: Object
     gvk: GroupVersionKind
     namespaced: bool
-    surroundings: Surroundings
+    context: TranslationContext
     direction: ToHost
     virtual_name: str
     policy: Policy = Policy.REFUSE
     virtual_namespace: VirtualNamespace = field(default=VirtualNamespace(""))
-    rests_on_claims: bool = False
+    depends_on_claims: bool = False
     notices: list[Notice] = field(default_factory=list)
 
 
 def translate(
     manifest: Object,
     namespaced: bool,  # noqa: FBT001 - a fact about the kind, not a switch
-    surroundings: Surroundings,
-) -> HostObject | Converted | Refusal | Absorbed:
+    context: TranslationContext,
+) -> HostObject | Converted | Refusal | Skipped:
     """Return what a manifest of a Work becomes on the host.
 
     manifest: as Karmada sent it; not modified. namespaced: the scope of its kind.
@@ -111,15 +111,15 @@ def translate(
     if problem:
         return Refusal(Code.MANIFEST_INVALID, "", problem)
     gvk = gvk_of(manifest)
-    is_system = surroundings.is_of_cluster and kind_policy.is_unified_auth(manifest)
+    is_system = context.is_of_cluster and kind_policy.is_unified_auth(manifest)
     if is_system and (gvk.group, gvk.kind) == kind_policy.CLUSTER_ROLE_BINDING:
-        return Absorbed(key_of(manifest))
+        return Skipped(key_of(manifest))
     draft = _Draft(
         obj=copy_object(manifest),
         gvk=gvk,
         namespaced=namespaced,
-        surroundings=surroundings,
-        direction=ToHost(surroundings.names()),
+        context=context,
+        direction=ToHost(context.names()),
         virtual_name=manifest["metadata"]["name"],
     )
     try:
@@ -135,7 +135,7 @@ def translate(
         key_of(draft.obj),
         is_shared=draft.policy is Policy.SHARE,
         is_system=is_system,
-        rests_on_claims=draft.rests_on_claims
+        depends_on_claims=draft.depends_on_claims
         or names.ALL_NAMESPACES in draft.direction.noted.values(),
         notices=(*draft.notices, *_notices(manifest, draft)),
     )
@@ -176,23 +176,23 @@ def _strip(draft: _Draft) -> None:
 
 def _refuse_forbidden_kind(draft: _Draft) -> None:
     """Apply the kind policy (step 2)."""
-    around = draft.surroundings
+    context = draft.context
     draft.policy = kind_policy.refuse_forbidden(
         draft.obj,
         namespaced=draft.namespaced,
-        configured=around.settings.cluster_scoped_kinds,
-        names_only=around.names_only,
+        configured=context.settings.cluster_scoped_kinds,
+        names_only=context.names_only,
     )
-    if not around.names_only:
-        kind_policy.refuse_denied(draft.gvk, around.vc)
+    if not context.names_only:
+        kind_policy.refuse_denied(draft.gvk, context.vc)
 
 
 def _pass_guards(draft: _Draft) -> None:
     """Refuse what the profile and the virtual cluster do not allow (ADR 23)."""
-    around = draft.surroundings
-    if not around.names_only:
-        facts = Facts(around.is_of_host)
-        draft.notices += pass_guards(draft.obj, draft.gvk, around.refuses, facts)
+    context = draft.context
+    if not context.names_only:
+        facts = Facts(context.is_of_host)
+        draft.notices += pass_guards(draft.obj, draft.gvk, context.refuses, facts)
 
 
 def _map_name(draft: _Draft) -> None:
@@ -222,101 +222,101 @@ def _map_name(draft: _Draft) -> None:
 
 def _confine_metadata(draft: _Draft) -> None:
     """Drop labels and annotations that decide for the host (ADR 23)."""
-    around = draft.surroundings
+    context = draft.context
     draft.notices += tenant_metadata.confine(
         draft.obj,
         draft.gvk,
-        around.settings.tenancy,
-        around.settings.namespace_keys,
-        around.vc.pod_security,
+        context.settings.tenancy,
+        context.settings.namespace_keys,
+        context.vc.pod_security,
     )
 
 
 def _rewrite_inside(draft: _Draft) -> None:
     """Rewrite the manifests inside an EdgeApplication, each by all steps (3.2)."""
-    around = draft.surroundings
+    context = draft.context
     if not edge_application.is_edge_application(draft.gvk):
         return
 
     def rewrite(manifest: Object) -> Object | Refusal:
-        result = translate(manifest, True, replace(around, work=""))
+        result = translate(manifest, True, replace(context, work=""))
         if isinstance(result, HostObject):
             edge_application.drop_controllers_annotations(result.obj)
-        assert not isinstance(result, Converted | Absorbed)  # noqa: S101 - cluster-scoped ones
+        assert not isinstance(result, Converted | Skipped)  # noqa: S101 - cluster-scoped ones
         if isinstance(result, Refusal):
             return result
         draft.notices += result.notices
         return result.obj
 
     edge_application.rewrite_manifests(
-        draft.obj, draft.virtual_namespace, rewrite, around.is_namespaced
+        draft.obj, draft.virtual_namespace, rewrite, context.is_namespaced
     )
     edge_application.confine_scope(
-        draft.obj, around.vc.required_selector, around.nodes_of_group, around.owns_node
+        draft.obj, context.vc.required_selector, context.nodes_of_group, context.owns_node
     )
 
 
 def _rewrite_references(draft: _Draft) -> None:
     """Map namespaces and names inside the object (step 4)."""
-    settings, vc = draft.surroundings.settings, draft.surroundings.vc
+    settings, vc = draft.context.settings, draft.context.vc
     Rewriter(
         cluster=vc.name,
         direction=draft.direction,
-        owns_node=draft.surroundings.owns_node,
+        owns_node=draft.context.owns_node,
         own_namespace=draft.obj["metadata"].get("namespace", ""),
         pod_templates=settings.pod_templates,
         namespace_references=settings.namespace_references,
     ).rewrite(draft.obj, draft.gvk)
-    references.drop_foreign_node_names(draft.obj, draft.gvk, draft.surroundings.owns_node)
+    references.drop_foreign_node_names(draft.obj, draft.gvk, draft.context.owns_node)
 
 
 def _rewrite_texts(draft: _Draft) -> None:
     """Map namespaces in texts, where the object asks for it (step 4)."""
-    around = draft.surroundings
-    templates = around.settings.pod_templates
-    if dns_texts.rewrite_texts(draft.obj, draft.gvk, around.claims.items(), templates):
-        draft.rests_on_claims = True
+    context = draft.context
+    templates = context.settings.pod_templates
+    if dns_texts.rewrite_texts(draft.obj, draft.gvk, context.claims.items(), templates):
+        draft.depends_on_claims = True
 
 
 def _rewrite_rbac(draft: _Draft) -> None:
     """Confine subjects, roleRefs and rules to the virtual cluster (step 4)."""
     if draft.gvk.group != kind_policy.RBAC_GROUP:
         return
-    around = draft.surroundings
+    context = draft.context
     confines = rbac.Confines(
-        around.vc.name,
-        around.admin_rules,
-        tuple(sorted(around.claims.values())),
-        is_strict=around.settings.is_strict,
+        context.vc.name,
+        context.admin_rules,
+        tuple(sorted(context.claims.values())),
+        is_strict=context.settings.is_strict,
     )
     if rbac.to_host(draft.obj, draft.gvk, confines, draft.direction):
-        draft.rests_on_claims = True
+        draft.depends_on_claims = True
 
 
 def _place(draft: _Draft) -> None:
     """Pin pods, and what decides about their nodes, to the virtual cluster (step 5)."""
-    around = draft.surroundings
-    placement.place_pods(draft.obj, draft.gvk, around.placement(), around.settings.pod_templates)
+    context = draft.context
+    placement.place_pods(draft.obj, draft.gvk, context.placement(), context.settings.pod_templates)
     placement.drop_selected_node(draft.obj, draft.gvk)
-    placement.tie_volume(draft.obj, draft.gvk, around.vc.required_selector)
-    placement.confine_image_pull(draft.obj, draft.gvk, around.vc.required_selector)
+    placement.tie_volume(draft.obj, draft.gvk, context.vc.required_selector)
+    placement.confine_image_pull(draft.obj, draft.gvk, context.vc.required_selector)
 
 
 def _rewrite_service(draft: _Draft) -> None:
     """Apply the rules of shared address space (step 6)."""
     if services.is_service(draft.gvk):
         services.drop_addresses(draft.obj)
-        domain_name = draft.surroundings.settings.cluster_domain
+        domain_name = draft.context.settings.cluster_domain
         services.rewrite_external_name(draft.obj, domain_name, draft.direction)
 
 
 def _name_services(draft: _Draft) -> None:
     """Let pods find Services by virtual names, where the settings ask for it (ADR 15)."""
-    settings = draft.surroundings.settings
-    service_names.name_services(
+    settings = draft.context.settings
+    dns_rewrites.name_services(
         draft.obj,
         draft.gvk,
-        draft.surroundings.vc,
+        draft.context.vc,
         settings.cluster_domain,
         settings.cluster_dns,
         settings.pod_templates,
@@ -325,20 +325,20 @@ def _name_services(draft: _Draft) -> None:
 
 def _stamp(draft: _Draft) -> None:
     """Put our labels and annotations on the object itself, never on pod templates (step 7)."""
-    around = draft.surroundings
+    context = draft.context
     if draft.gvk == NAMESPACE:
-        agent = around.settings.agent_name
-        _claim(draft.obj, around.vc, draft.virtual_namespace, agent, around.work)
-        namespace_defaults.put_pod_security(draft.obj, around.vc)
+        agent = context.settings.agent_name
+        _claim(draft.obj, context.vc, draft.virtual_namespace, agent, context.work)
+        namespace_defaults.put_pod_security(draft.obj, context.vc)
     elif draft.policy is Policy.SHARE:
         sharing.stamp(draft.obj)
     else:
         labels = metadata_map(draft.obj, "labels")
-        labels[domain.CLUSTER_LABEL] = around.vc.name
+        labels[domain.CLUSTER_LABEL] = context.vc.name
         if draft.namespaced:
             labels[domain.NAMESPACE_LABEL] = draft.virtual_namespace
-        if around.work:
-            metadata_map(draft.obj, "annotations")[domain.WORK_ANNOTATION] = around.work
+        if context.work:
+            metadata_map(draft.obj, "annotations")[domain.WORK_ANNOTATION] = context.work
     annotations = metadata_map(draft.obj, "annotations")
     if draft.policy is Policy.RENAME:
         annotations[domain.NAME_ANNOTATION] = draft.virtual_name
@@ -379,21 +379,21 @@ _SYSTEM_STEPS: tuple[Callable[[_Draft], None], ...] = (_strip, _rename, _map_nam
 def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
     """Return a RoleBinding for every claimed namespace in place of a ClusterRoleBinding."""
     objects = []
-    for virtual, host in sorted(draft.surroundings.claims.items()):
+    for virtual, host in sorted(draft.context.claims.items()):
         obj = rbac.role_binding_in(draft.obj, host)
         obj["metadata"]["labels"][domain.NAMESPACE_LABEL] = virtual
-        objects.append(HostObject(obj, virtual_key, key_of(obj), rests_on_claims=True))
+        objects.append(HostObject(obj, virtual_key, key_of(obj), depends_on_claims=True))
     return Converted(tuple(objects), virtual_key)
 
 
 def _notices(manifest: Object, draft: _Draft) -> Iterator[Notice]:
-    around = draft.surroundings
-    yield from notices.rules_cut(manifest, draft.gvk, is_strict=around.settings.is_strict)
+    context = draft.context
+    yield from notices.rules_cut(manifest, draft.gvk, is_strict=context.settings.is_strict)
     yield from notices.immediate_binding(manifest, draft.gvk)
     yield from notices.unknown_places(manifest)
     if not edge_application.is_edge_application(draft.gvk):  # its manifests told theirs
         yield from notices.unknown_references(
-            manifest, draft.gvk, around.claims, around.settings.namespace_references
+            manifest, draft.gvk, context.claims, context.settings.namespace_references
         )
 
 

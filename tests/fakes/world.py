@@ -9,26 +9,19 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from karmada_vc_agent.apply.default_objects import DefaultObjects
+from karmada_vc_agent.apply.host_objects import HostObjects
+from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.namespace_rights import NamespaceRights
+from karmada_vc_agent.apply.reflection import WorkStatus
+from karmada_vc_agent.apply.shared_names import NAME_INDEX, SharedNames
+from karmada_vc_agent.apply.shared_objects import SharedObjects
+from karmada_vc_agent.apply.work_events import WorkEvents
+from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
 from karmada_vc_agent.controllers.cluster_status import pod_indexes
 from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
 from karmada_vc_agent.controllers.namespaces import NAMESPACES, NamespaceController
 from karmada_vc_agent.controllers.quotas import QuotaController
-from karmada_vc_agent.controllers.work_status import WorkStatus
-from karmada_vc_agent.fleet.census import HOST_OBJECT_INDEX, cluster_label
-from karmada_vc_agent.fleet.claims import Claims
-from karmada_vc_agent.fleet.default_objects import DefaultObjects
-from karmada_vc_agent.fleet.divisions import Divisions
-from karmada_vc_agent.fleet.host_objects import HostObjects
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, cluster_id
-from karmada_vc_agent.fleet.manifests import Manifests
-from karmada_vc_agent.fleet.membership import Membership
-from karmada_vc_agent.fleet.namespace_rights import NamespaceRights
-from karmada_vc_agent.fleet.shared_names import NAME_INDEX, SharedNames
-from karmada_vc_agent.fleet.shared_objects import SharedObjects
-from karmada_vc_agent.fleet.work_bounds import WorkBounds
-from karmada_vc_agent.fleet.work_events import WorkEvents
-from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
-from karmada_vc_agent.fleet.works import Works, is_of_cluster, namespaces_used
 from karmada_vc_agent.interpretation.hooks import HookLevel
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.access_review import REVIEWS_PATH
@@ -43,9 +36,16 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.telemetry.collector import HOST_OBJECT_INDEX, cluster_label
+from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
+from karmada_vc_agent.translation.host_wide_names import index_keys
 from karmada_vc_agent.translation.rbac_rules import admin_rules
-from karmada_vc_agent.translation.shared_names import index_keys
-from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
+from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.divisions import Divisions
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, cluster_id
+from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.views.work_bounds import WorkBounds
+from karmada_vc_agent.views.works import Works, is_of_cluster, namespaces_used
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer, written
 
@@ -161,7 +161,7 @@ class World:
             self.shared_objects,
             self.namespaces,
             self.find_resource,
-            self.around,
+            self.context_for,
             self.membership.lost_node,
             self.shared_names,
         )
@@ -210,8 +210,8 @@ class World:
     async def find_resource(self, gvk: GroupVersionKind) -> Resource | None:
         return await self.host_discovery.find(gvk) or await self.hub_discovery.find(gvk)
 
-    def around(self, vc: VirtualCluster, work: str) -> Surroundings:
-        return Surroundings(
+    def context_for(self, vc: VirtualCluster, work: str) -> TranslationContext:
+        return TranslationContext(
             vc=vc,
             settings=self.settings,
             claims=self.claims.of(vc.name),

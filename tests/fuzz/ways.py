@@ -14,17 +14,10 @@ from typing import Any
 import orjson
 import yaml
 
+from karmada_vc_agent.apply.reflection import owning_work
 from karmada_vc_agent.cli import check_rules
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
-from karmada_vc_agent.controllers.work_status import owning_work
-from karmada_vc_agent.fleet.agent_state import AgentState
-from karmada_vc_agent.fleet.claims import Claims, claim_of, is_made_by_agent, unclaim
-from karmada_vc_agent.fleet.hub_clusters import ClusterCodec, HubClusters
-from karmada_vc_agent.fleet.membership import Membership
-from karmada_vc_agent.fleet.node_taints import NodeTaints
-from karmada_vc_agent.fleet.shapes import ServiceShape, WebhooksShape, WorkShape
-from karmada_vc_agent.fleet.works import manifests_of, namespaces_used
 from karmada_vc_agent.interpretation import customizations, interpreter, webhook
 from karmada_vc_agent.interpretation.errors import HookError, InterpretationError
 from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, INTERPRET_STATUS, RETAIN
@@ -39,29 +32,36 @@ from karmada_vc_agent.kube.kubeconfig import (
     read_server,
 )
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.json_patch import JsonPatchError, apply_json_patch
 from karmada_vc_agent.model.objects import Object, copy_object, dig, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.planning import node_ports, ownership, share_plan
 from karmada_vc_agent.planning.metadata import without_claims
-from karmada_vc_agent.planning.orphans import is_orphan, namespaces_needed
-from karmada_vc_agent.status import cluster_status
+from karmada_vc_agent.planning.orphaned import is_orphan, namespaces_needed
+from karmada_vc_agent.status import cluster_report as cluster_status
 from karmada_vc_agent.status.cluster_registration import cluster_changes
 from karmada_vc_agent.status.conditions import find_condition
 from karmada_vc_agent.status.manifest_status import first_ordinal
 from karmada_vc_agent.status.readiness import READY
 from karmada_vc_agent.status.work_status import applied_of, compose_work_status, dispatching_of
+from karmada_vc_agent.translation.host_wide_names import index_keys
 from karmada_vc_agent.translation.names import Names
 from karmada_vc_agent.translation.restore import names_of, restore, restore_text, restore_texts
 from karmada_vc_agent.translation.shape import malformed
-from karmada_vc_agent.translation.shared_names import index_keys
 from karmada_vc_agent.translation.translate import (
-    Absorbed,
     Converted,
     HostObject,
+    Skipped,
     translate,
 )
+from karmada_vc_agent.views.claims import Claims, claim_of, is_made_by_agent, unclaim
+from karmada_vc_agent.views.hub_clusters import ClusterCodec, HubClusters
+from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.views.shapes import ServiceShape, WebhooksShape, WorkShape
+from karmada_vc_agent.views.tolerated_taints import NodeTaints
+from karmada_vc_agent.views.works import manifests_of, namespaces_used
 from tests.fakes import objects
 from tests.fakes.planned import at_once, plan_apply, plan_release
 from tests.fuzz import hostile, samples
@@ -145,7 +145,7 @@ def decoded(codec: Codec[Any], line: bytes) -> Any:
 # --- Works ------------------------------------------------------------------------------
 
 
-AROUND = given.surroundings()
+AROUND = given.context()
 
 
 def _read_manifest(manifest: Any) -> None:
@@ -164,7 +164,7 @@ def _made(result: object) -> Iterable[HostObject]:
             return (result,)
         case Converted(objects=converted):
             return converted
-        case Absorbed():
+        case Skipped():
             return ()
     text = result.text("branch-a", "Kind", "edge", "name")  # type: ignore[attr-defined]
     assert text
@@ -306,7 +306,7 @@ def _read_cluster(value: Any) -> None:
     store.apply(objects.cluster("branch-b", clusters.id_of("branch-b")))
     store.apply(cluster)
     for name in VIRTUAL_CLUSTERS:
-        clusters.namesake_or_double(name)
+        clusters.conflicting_cluster(name)
         clusters.created_at(name)
         clusters.is_ready(name)
         clusters.is_deleting(name)

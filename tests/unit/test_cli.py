@@ -196,7 +196,7 @@ def test_running_needs_no_memory_for_other_commands_and_the_making_of_keys() -> 
     program = """
 import sys
 import karmada_vc_agent.cli
-heavy = {"cryptography", "lupa", "kubernetes", "karmada_vc_agent.commands.join"}
+heavy = {"cryptography", "lupa", "kubernetes", "karmada_vc_agent.commands.join_options"}
 print(*sorted(heavy & set(sys.modules)))
 """
     loaded = subprocess.run(  # noqa: S603 - our own interpreter

@@ -9,7 +9,7 @@ from karmada_vc_agent.access.host_roles import (
     host_roles,
 )
 from karmada_vc_agent.model.objects import Object, key_of
-from karmada_vc_agent.model.rbac import account_role
+from karmada_vc_agent.model.rbac_rule import account_role
 
 CEILING: tuple[Object, ...] = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create"]},

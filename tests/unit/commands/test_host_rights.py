@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.access.host_objects import HostInstall
+from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.commands.host_rights import Approvals, HostRights, host_rights
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.settings import AgentConfig

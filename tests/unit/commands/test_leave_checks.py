@@ -3,14 +3,14 @@
 import pytest
 
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
+from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.commands.leave_checks import check_known, check_ours
-from karmada_vc_agent.commands.leaving import NOTHING, HubFacts, LeaveError, Leaving
-from karmada_vc_agent.commands.preflight import PreflightError
-from karmada_vc_agent.fleet.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.fleet.hub_clusters import cluster_id
+from karmada_vc_agent.commands.leave_steps import NOTHING, HubFacts, LeaveError, Leaving
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.views.hub_clusters import cluster_id
 from tests.fakes import objects
 from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from karmada_vc_agent.commands.leave_run import LeavePlan, run_prune, warn
-from karmada_vc_agent.commands.leaving import HubFacts, Leaving
+from karmada_vc_agent.commands.leave_steps import HubFacts, Leaving
 from karmada_vc_agent.kube.credentials import Credentials
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer

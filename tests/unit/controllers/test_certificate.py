@@ -11,12 +11,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from karmada_vc_agent.controllers.certificate import POLL, POLLS, CertificateController, Rule
-from karmada_vc_agent.fleet.hub_kubeconfig import FileKeep, SecretKeep
 from karmada_vc_agent.kube.certificates import REQUESTS_PATH
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.kube.kubeconfig import client_certificate, read_kubeconfig
+from karmada_vc_agent.lifecycle.hub_kubeconfig import FileStore, SecretStore
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.authority import START, SUBJECT, Authority, kubeconfig
 from tests.fakes.world import World
@@ -26,7 +26,7 @@ CHECK = Requeue(300.0)
 DUE = START + timedelta(days=81)
 
 
-class ReadOnlyFile(FileKeep):
+class ReadOnlyFile(FileStore):
     """A mounted Secret; tests run as root, who may write everything."""
 
     def is_writable(self) -> bool:
@@ -45,13 +45,13 @@ class Setting:
         self.path.chmod(0o640)
         self.used: list[Credentials] = []
         self.now = START + timedelta(days=1)
-        self.controller = self.new(FileKeep(self.path))
+        self.controller = self.new(FileStore(self.path))
 
-    def new(self, file: FileKeep) -> CertificateController:
+    def new(self, file: FileStore) -> CertificateController:
         return CertificateController(
             self.world.hub_client,
             read_kubeconfig(self.path),
-            (file, SecretKeep(self.world.host_client, "agent")),
+            (file, SecretStore(self.world.host_client, "agent")),
             Rule(interval_s=300.0, threshold=0.2),
             self.used.append,
             lambda: self.now,

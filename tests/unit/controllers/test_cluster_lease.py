@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH, ClusterLeaseController
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.fleet.lead import Lead
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError, UnreachableError
+from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World
 

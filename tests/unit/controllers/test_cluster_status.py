@@ -10,8 +10,6 @@ from karmada_vc_agent.controllers.cluster_status import (
     HostView,
     StatusTimes,
 )
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.fleet.judgements import HubContact, Judgements
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.objects import Object
@@ -19,6 +17,8 @@ from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.placement_enforced import Enforcement, placement_enforced
 from karmada_vc_agent.status.readiness import Thresholds
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.views.judgements import HubContact, Judgements
 from tests.fakes import objects
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import NOW, World, new_world

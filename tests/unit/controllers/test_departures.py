@@ -5,12 +5,12 @@ import json
 import pytest
 
 from karmada_vc_agent.controllers.departures import DeparturesController
-from karmada_vc_agent.fleet.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.model.domain import OWNERS_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.world import AGENT, World
 

@@ -104,7 +104,7 @@ class Setting:
                 works=world.works,
                 claims=world.claims,
                 find_on_host=world.host_discovery.find,
-                around=world.around,
+                context_for=world.context_for,
                 enqueue=self.enqueued.append,
             ),
         )

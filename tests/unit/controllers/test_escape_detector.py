@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.controllers.cluster_status import PODS_BY_NODE
 from karmada_vc_agent.controllers.escape_detector import EscapeDetector, HostPods, PodKey
-from karmada_vc_agent.fleet.work_events import WorkEvents
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects

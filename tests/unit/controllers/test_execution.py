@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.controllers.execution import ExecutionController
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.world import NOW, World
 

@@ -6,11 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.fleet.work_bounds import WorkBounds, WorkCodec
-from karmada_vc_agent.fleet.works import is_trimmed
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.views.work_bounds import WorkBounds, WorkCodec
+from karmada_vc_agent.views.works import is_trimmed
 from tests.fakes import objects
 from tests.fakes.world import World, fill, new_world
 

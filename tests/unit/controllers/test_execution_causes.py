@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.fleet import causes
-from karmada_vc_agent.fleet.causes import HOOK, KIND, OBJECTS, READY, RIGHT, Cause
-from karmada_vc_agent.fleet.failure import refused
+from karmada_vc_agent.apply import causes
+from karmada_vc_agent.apply.causes import HOOK, KIND, OBJECTS, READY, RIGHT, Cause
+from karmada_vc_agent.apply.failure import refused
 from karmada_vc_agent.interpretation.errors import OverrunError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, Operation

@@ -59,8 +59,8 @@ async def test_cluster_role_binding_is_bound_in_every_namespace(world: World) ->
 
 async def test_cluster_role_binding_follows_namespaces_that_come(world: World) -> None:
     await carry_out(world, binding(), "edge")
-    assert world.manifests.resting_on_claims("branch-a") == ["karmada-es-branch-a/web-1"]
-    assert world.manifests.resting_on_claims("branch-b") == []
+    assert world.manifests.depending_on_claims("branch-a") == ["karmada-es-branch-a/web-1"]
+    assert world.manifests.depending_on_claims("branch-b") == []
     await world.namespaces.claim(world.vc(), VirtualNamespace("ops"))
     await world.execution.reconcile(KEY)
     assert world.host.find(BINDINGS.format("ops-v-branch-a")) is not None
@@ -75,7 +75,7 @@ async def test_role_bindings_go_with_their_cluster_role_binding(world: World) ->
     await world.execution.reconcile(KEY)
     assert world.host.find(BINDINGS.format("edge-v-branch-a")) is None
     assert world.host.find(BINDINGS.format("ops-v-branch-a")) is None
-    assert world.manifests.resting_on_claims("branch-a") == []
+    assert world.manifests.depending_on_claims("branch-a") == []
 
 
 async def test_renamed_object_is_made_reported_by_its_own_name_and_goes(world: World) -> None:

@@ -7,10 +7,9 @@ from typing import Any, cast
 import orjson
 import pytest
 
+from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
 from karmada_vc_agent.controllers.execution import ExecutionController
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.fleet.manifests import Manifests
-from karmada_vc_agent.fleet.work_finalizer import WorkFinalizer
 from karmada_vc_agent.kube.codec import Unreadable
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
@@ -18,6 +17,7 @@ from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -195,10 +195,10 @@ async def test_hub_that_refuses_the_finalizers_of_a_leaving_cluster_is_noted_onc
         await world.execution.reconcile(KEY)
     assert world.host.find(SETTINGS) is None
     assert world.barred == ["branch-a"]
-    assert world.finalizer.is_barred("branch-a")
+    assert world.finalizer.is_terminating("branch-a")
     world.hub.seed(objects.work(objects.config_map("later"), name="later"))
     world.look()
-    assert not world.finalizer.is_barred("branch-a")
+    assert not world.finalizer.is_terminating("branch-a")
 
 
 async def test_preserved_object_stays_without_any_mark(world: World) -> None:
@@ -359,13 +359,13 @@ async def test_cluster_registered_anew_is_not_barred_by_its_predecessor(world: W
     world.hub.fail(403, "Forbidden", method="PATCH")
     with pytest.raises(ForbiddenError):
         await world.execution.reconcile(KEY)
-    assert world.finalizer.is_barred("branch-a")
+    assert world.finalizer.is_terminating("branch-a")
     world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
     world.hub.remove(WORK)
     world.register()
     world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
     world.look()
-    assert not world.finalizer.is_barred("branch-a")
+    assert not world.finalizer.is_terminating("branch-a")
 
 
 @pytest.mark.parametrize("side", ["hub", "host"])
@@ -423,12 +423,12 @@ class FailsAtOdd:
     def __init__(self, real: Manifests) -> None:
         self._real = real
 
-    async def let_go(
+    async def remove(
         self, vc: VirtualCluster, manifest: Object, work: str, *, preserve: bool
     ) -> None:
         if manifest["metadata"]["name"] == "odd":
             raise TypeError("a bug")
-        await self._real.let_go(vc, manifest, work, preserve=preserve)
+        await self._real.remove(vc, manifest, work, preserve=preserve)
 
 
 async def test_fault_of_ours_at_a_manifest_keeps_the_work_and_lets_go_of_the_others(

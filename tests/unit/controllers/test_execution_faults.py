@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
+from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.controllers.execution import ExecutionController
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.fleet.manifests import Manifests
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.shape import MAX_LEVELS
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.world import World
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.world import World, new_world
 

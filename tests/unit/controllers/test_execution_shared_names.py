@@ -134,7 +134,7 @@ async def test_host_whose_write_fails_is_free_again(two: World) -> None:
 async def test_nothing_is_given_away_before_all_is_listed(
     two: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("karmada_vc_agent.fleet.shared_names.LOOKS", 2)
+    monkeypatch.setattr("karmada_vc_agent.apply.shared_names.LOOKS", 2)
     two.refuse_shared_hosts()
     await carried_out(two, "branch-a", "own.example.com")
     two.lists_in_time = False

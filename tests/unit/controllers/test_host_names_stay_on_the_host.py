@@ -14,21 +14,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from karmada_vc_agent.controllers.work_status import WorkStatus
-from karmada_vc_agent.fleet.failure import Failure
-from karmada_vc_agent.fleet.host_objects import Applied, HostObjects
-from karmada_vc_agent.fleet.manifests import Manifests
-from karmada_vc_agent.fleet.shared_names import SharedNames
-from karmada_vc_agent.fleet.shared_objects import SharedObjects
-from karmada_vc_agent.fleet.work_events import WorkEvents
+from karmada_vc_agent.apply.failure import Failure
+from karmada_vc_agent.apply.host_objects import Applied, HostObjects
+from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.reflection import WorkStatus
+from karmada_vc_agent.apply.shared_names import SharedNames
+from karmada_vc_agent.apply.shared_objects import SharedObjects
+from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, copy_object
+from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION, is_path
-from karmada_vc_agent.translation.surroundings import Surroundings
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.unit.translation import given as facts
 from tests.unit.translation.cases import CASES
@@ -105,22 +105,22 @@ class _Namespaces:
 
 
 def _cases() -> Iterator[Any]:
-    """Yield the manifests of the corpus that become host objects, each with its surroundings."""
+    """Yield the manifests of the corpus that become host objects, each with its context."""
     for case in CASES:
-        around = facts.surroundings(**case.given.get("surroundings", {}))
+        context = facts.context(**case.given.get("context", {}))
         manifest = case.given["manifest"]
-        translated = translate(manifest, case.given.get("namespaced", True), around)
+        translated = translate(manifest, case.given.get("namespaced", True), context)
         if isinstance(translated, HostObject):
-            yield pytest.param(manifest, translated.obj, around, id=case.name)
+            yield pytest.param(manifest, translated.obj, context, id=case.name)
 
 
 CORPUS = list(_cases())
 
 
-def _host_names(host: Object, around: Surroundings) -> set[str]:
+def _host_names(host: Object, context: TranslationContext) -> set[str]:
     """Return names that only the host knows: claimed, noted on the object, and computed."""
-    names = around.names()
-    claimed = dict(around.claims)
+    names = context.names()
+    claimed = dict(context.claims)
     noted = json.loads(annotations_of(host).get(NAMES_ANNOTATION, "{}"))
     noted = {name: virtual for name, virtual in noted.items() if not is_path(name)}
     computed = {names.host_namespace("later"), names.host_name("reader")}
@@ -144,11 +144,11 @@ def test_the_corpus_has_objects() -> None:
     assert len(CORPUS) >= 30
 
 
-@pytest.mark.parametrize(("manifest", "host", "around"), CORPUS)
+@pytest.mark.parametrize(("manifest", "host", "context"), CORPUS)
 def test_a_status_and_its_events_have_no_host_names(
-    manifest: Object, host: Object, around: Surroundings
+    manifest: Object, host: Object, context: TranslationContext
 ) -> None:
-    host_names = _host_names(host, around)
+    host_names = _host_names(host, context)
     texts = _texts(host_names)
 
     @MORE_THAN_ONE_CASE
@@ -164,7 +164,7 @@ def test_a_status_and_its_events_have_no_host_names(
         live["metadata"]["annotations"][karmada.TEMPLATE_GENERATION_ANNOTATION] = generation
         recorder = _Recorder()
         work_status = WorkStatus(lambda _: None, WorkEvents(recorder))
-        entry = asyncio.run(work_status.reflect(WORK, 0, manifest, live, around)).entry
+        entry = asyncio.run(work_status.reflect(WORK, 0, manifest, live, context)).entry
         if entry is not None:
             _assert_none_of(host_names, json.dumps(entry, ensure_ascii=False).replace("\\n", " "))
         assert recorder.texts
@@ -175,14 +175,14 @@ def test_a_status_and_its_events_have_no_host_names(
 
 
 @pytest.mark.parametrize(
-    ("manifest", "host", "around"), [c for c in CORPUS if c.values[0]["kind"] != "Namespace"]
+    ("manifest", "host", "context"), [c for c in CORPUS if c.values[0]["kind"] != "Namespace"]
 )
 async def test_an_answer_of_the_host_comes_without_host_names(
-    manifest: Object, host: Object, around: Surroundings
+    manifest: Object, host: Object, context: TranslationContext
 ) -> None:
     gvk = GroupVersionKind("", "v1", "Thing")
     resource = Resource(gvk, "things", namespaced="namespace" in host["metadata"])
-    host_names = _host_names(host, around)
+    host_names = _host_names(host, context)
 
     async def find_resource(_: GroupVersionKind) -> Resource:
         return resource
@@ -194,10 +194,10 @@ async def test_an_answer_of_the_host_comes_without_host_names(
             _RefusingShared(text),
             _Namespaces(),
             find_resource,
-            lambda *_: around,
+            lambda *_: context,
             lambda _: None,
             SharedNames(_NoHolders(), lambda _: None),
         )
-        failure = await manifests.apply(around.vc, manifest, around.work)
+        failure = await manifests.apply(context.vc, manifest, context.work)
         assert isinstance(failure, Failure)
         _assert_none_of(host_names, failure.text)

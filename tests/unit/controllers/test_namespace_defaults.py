@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.fleet.default_objects import RESOURCES
+from karmada_vc_agent.apply.default_objects import RESOURCES
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualNamespace

@@ -150,8 +150,8 @@ async def test_claims_made_at_the_same_time_make_one_namespace(world: World) -> 
 
 
 async def apply_manifest(world: World) -> object:
-    around = world.around(world.vc(), "karmada-es-branch-a/edge-1")
-    translated = translate(objects.namespace_manifest(), False, around)
+    context = world.context_for(world.vc(), "karmada-es-branch-a/edge-1")
+    translated = translate(objects.namespace_manifest(), False, context)
     assert isinstance(translated, HostObject)
     return await world.namespaces.apply(
         world.vc(), EDGE, translated.obj, lambda retained, _: retained

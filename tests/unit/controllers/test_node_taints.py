@@ -1,15 +1,15 @@
 """Works are looked at again when the taints of the nodes of their virtual cluster change."""
 
 from karmada_vc_agent.controllers.node_taints import NodeTaintsController
-from karmada_vc_agent.fleet.membership import Membership
-from karmada_vc_agent.fleet.node_taints import NodeTaints
-from karmada_vc_agent.fleet.works import Works
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Meta, Node, NodeSpec, Taint
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.views.tolerated_taints import NodeTaints
+from karmada_vc_agent.views.works import Works
 
 EDGE = Taint("edge", "", "NoSchedule")
 

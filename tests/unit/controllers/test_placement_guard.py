@@ -16,15 +16,15 @@ from karmada_vc_agent.controllers.placement_guard import (
     GuardSettings,
     PlacementGuard,
 )
-from karmada_vc_agent.fleet.installed_policies import wanted_policies
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.placement_enforced import Trouble
+from karmada_vc_agent.status.placement_enforced import PolicyProblem
 from karmada_vc_agent.translation.admission_objects import PolicyOwner
 from karmada_vc_agent.translation.admission_policies import UNPLACED_LABEL, mutating_policies
 from karmada_vc_agent.translation.admission_strict import holds
+from karmada_vc_agent.views.installed_policies import wanted_policies
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.storage import Place, StatusError
@@ -80,7 +80,7 @@ class Setting:
         self.is_needed = True
         self.watched: set[str] = set()
         self.changes: list[Condition | None] = []
-        self.told: list[Trouble] = []
+        self.told: list[PolicyProblem] = []
         host = world.host
         host.storage.served += kinds("Validating", "v1")
         host.seed(objects.namespace("kube-system"))
@@ -99,7 +99,7 @@ class Setting:
             is_needed=lambda: self.is_needed,
             watch=lambda resource: self.watched.add(resource.gvk.kind),
             on_change=lambda: self.changes.append(self.guard.condition()),
-            on_trouble=self.told.append,
+            on_problem=self.told.append,
             clock=self.clock,
         )
 

@@ -2,15 +2,15 @@
 
 import pytest
 
+from karmada_vc_agent.apply.default_objects import QUOTAS
 from karmada_vc_agent.controllers.quotas import WORKLOADS
-from karmada_vc_agent.fleet.default_objects import QUOTAS
-from karmada_vc_agent.fleet.divisions import STALLED_AFTER_S
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.status.quota_divided import quota_divided
+from karmada_vc_agent.views.divisions import STALLED_AFTER_S
 from tests.fakes import objects, served
 from tests.fakes.world import World, new_world
 

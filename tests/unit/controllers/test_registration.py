@@ -7,13 +7,13 @@ from karmada_vc_agent.controllers.registration import (
     RegistrationController,
     settings_digest,
 )
-from karmada_vc_agent.fleet.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.fleet.hub_clusters import CLUSTERS_PATH, cluster_id
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
+from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION
 from karmada_vc_agent.model.objects import annotations_of
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, cluster_id
 from tests.fakes import objects
 from tests.fakes.world import AGENT, HOST_UID, World
 

@@ -13,7 +13,7 @@ from karmada_vc_agent.interpretation.errors import (
     InterpretationError,
     OverrunError,
 )
-from karmada_vc_agent.interpretation.hooks import REMEMBERED, Breakers, Hook, Rest
+from karmada_vc_agent.interpretation.hooks import REMEMBERED, Breakers, Dependency, Hook
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
@@ -138,7 +138,7 @@ def test_only_so_many_hooks_are_remembered() -> None:
 
 @pytest.mark.parametrize("is_remote", [True, False])
 async def test_a_remote_hook_that_rests_is_told(is_remote: bool) -> None:
-    level, told = FakeLevel("webhook", InterpretHealth=OverrunError("too slow")), list[Rest]()
+    level, told = FakeLevel("webhook", InterpretHealth=OverrunError("too slow")), list[Dependency]()
     level.is_remote = is_remote
     interpreter = Interpreter((level,), Clock(), told.append)
     for _ in range(3):

@@ -5,10 +5,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from karmada_vc_agent.fleet.claims import Claims
-from karmada_vc_agent.fleet.grounds import resting_on
-from karmada_vc_agent.fleet.node_groups import NODE_GROUP
-from karmada_vc_agent.fleet.work_memory import WorkMemory
+from karmada_vc_agent.apply.grounds import depending_on
+from karmada_vc_agent.apply.work_memory import WorkMemory
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.store import Store
@@ -16,6 +14,8 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.service.triggers import Triggers
 from karmada_vc_agent.translation.refusal import Code
+from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.node_groups import NODE_GROUP
 from tests.fakes import objects
 
 GADGET = GroupVersionKind("example.com", "v1", "Gadget")
@@ -43,14 +43,14 @@ class Given:
         vcs = {name: objects.virtual_cluster(name) for name in ("branch-a", "branch-b")}
         self.triggers = Triggers(vcs, stores, self.queues)
         told: Any = MagicMock()
-        told.execution.resting_on = self.memory.resting_on
-        told.manifests.resting_on_claims.return_value = []
+        told.execution.depending_on = self.memory.depending_on
+        told.manifests.depending_on_claims.return_value = []
         self.triggers.connect(told)
         self.nodes_of_cluster_changed = stores.membership.add_listener.call_args.args[0]
         for code, about in OF_B:
-            rests_on = resting_on(code, "branch-b", about)
+            depends_on = depending_on(code, "branch-b", about)
             work = objects.work(vc="branch-b", name=str(code))
-            self.memory.note(work, (str(code),), rests_on, is_refused=True)
+            self.memory.note(work, (str(code),), depends_on, is_refused=True)
 
     def retried(self) -> set[str]:
         """Return the refused Works that were queued since the last look."""

@@ -7,11 +7,11 @@ from karmada_vc_agent.status.placement_enforced import (
     POD_NODE_SELECTOR,
     VALIDATING,
     Enforcement,
-    Trouble,
+    PolicyProblem,
     placement_enforced,
 )
 
-TROUBLE = Trouble("ForeignPolicy", "remove it")
+TROUBLE = PolicyProblem("ForeignPolicy", "remove it")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What tests of the translation start from: a virtual cluster and its surroundings."""
+"""What tests of the translation start from: a virtual cluster and its context."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,12 +8,12 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import rbac_rules
+from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.names import NamespaceTemplate
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
 from karmada_vc_agent.translation.refusal import Refusal
-from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
 from karmada_vc_agent.translation.translate import (
     HostObject,
     translate,
@@ -40,7 +40,7 @@ def virtual_cluster(
     return VirtualCluster(name, selector, **fields)
 
 
-def surroundings(
+def context(
     vc: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     claims: Mapping[str, str] | None = None,
@@ -48,11 +48,11 @@ def surroundings(
     *,
     is_of_cluster: bool = False,
     node_taints: Sequence[Mapping[str, str]] = (),
-) -> Surroundings:
-    """Build Surroundings from plain values, as YAML cases have them."""
+) -> TranslationContext:
+    """Build TranslationContext from plain values, as YAML cases have them."""
     if claims is None:
         claims = {"edge": "edge-v-branch-a"}
-    return Surroundings(
+    return TranslationContext(
         vc=_vc(vc or {}),
         settings=_settings(settings or {}),
         claims={VirtualNamespace(ns): HostNamespace(host) for ns, host in claims.items()},
@@ -66,26 +66,26 @@ def surroundings(
 
 
 def host_object(
-    manifest: Object, around: Surroundings | None = None, *, namespaced: bool = True
+    manifest: Object, facts: TranslationContext | None = None, *, namespaced: bool = True
 ) -> Object:
     """Translate a manifest that must not be refused and return the host's object."""
-    result = translated(manifest, around, namespaced=namespaced)
+    result = translated(manifest, facts, namespaced=namespaced)
     return result.obj
 
 
 def translated(
-    manifest: Object, around: Surroundings | None = None, *, namespaced: bool = True
+    manifest: Object, facts: TranslationContext | None = None, *, namespaced: bool = True
 ) -> HostObject:
-    result = translate(manifest, namespaced, around or surroundings())
+    result = translate(manifest, namespaced, facts or context())
     assert isinstance(result, HostObject), result
     return result
 
 
 def refusal(
-    manifest: Object, around: Surroundings | None = None, *, namespaced: bool = True
+    manifest: Object, facts: TranslationContext | None = None, *, namespaced: bool = True
 ) -> Refusal:
     """Translate a manifest that must be refused and return why."""
-    result = translate(manifest, namespaced, around or surroundings())
+    result = translate(manifest, namespaced, facts or context())
     assert isinstance(result, Refusal), result
     return result
 

@@ -17,7 +17,7 @@ NAME = "kubernetes.io/metadata.name"
 LONG = "a-name-that-is-much-too-long-for-a-namespace-of-a-branch"
 TEAMS = {"edge": "x", "ops": "y", "adopted": "x", LONG: "y"}
 """Namespaces of the virtual cluster, and the label `team` of each."""
-AROUND = given.surroundings(claims={"edge": "edge-v-branch-a", "adopted": "legacy"})
+AROUND = given.context(claims={"edge": "edge-v-branch-a", "adopted": "legacy"})
 OTHERS = {
     "edge-v-branch-b": {CLUSTER_LABEL: "branch-b", "team": "x"},
     "a-v-branch-a--000000000000": {CLUSTER_LABEL: "branch-ab", "team": "y"},

@@ -1,8 +1,8 @@
 """Runs the YAML cases: a manifest in, the host object or refusal out.
 
 A file holds one case, or one for each manifest of an application (folder `stacks`). A case holds
-`given` (manifest; optional namespaced, and surroundings as keyword arguments of
-given.surroundings) and `expect`: either `refusal`, or `absorbed`, or `converted`, or top-level
+`given` (manifest; optional namespaced, and context as keyword arguments of
+given.context) and `expect`: either `refusal`, or `absorbed`, or `converted`, or top-level
 fields of the host object, each compared whole. `host` is its `namespace/name`, `unchanged` lists
 fields that stay as the manifest has them, `notices` the codes of its notices, and `restored`
 holds fields of the object given back. For each case the input must stay as it was, and
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from karmada_vc_agent.model.objects import Object, copy_object, namespaced_name
+from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.restore import restore
-from karmada_vc_agent.translation.surroundings import Surroundings
 from karmada_vc_agent.translation.translate import (
-    Absorbed,
     Converted,
     HostObject,
+    Skipped,
     translate,
 )
 from tests.unit.translation import given
@@ -36,12 +36,12 @@ def test_there_are_cases() -> None:
 @each_case
 def test_case(case: Case) -> None:
     facts, expect = case.given, case.expect
-    around = given.surroundings(**facts.get("surroundings", {}))
+    context = given.context(**facts.get("context", {}))
     manifest = facts["manifest"]
     namespaced = facts.get("namespaced", True)
     before = copy_object(manifest)
 
-    result = translate(manifest, namespaced, around)
+    result = translate(manifest, namespaced, context)
 
     assert manifest == before
     if "refusal" in expect:
@@ -52,34 +52,34 @@ def test_case(case: Case) -> None:
             key: value for key, value in wanted.items() if key != "text"
         }
         text = result.text(
-            around.vc.name, manifest["kind"], metadata.get("namespace", ""), metadata["name"]
+            context.vc.name, manifest["kind"], metadata.get("namespace", ""), metadata["name"]
         )
         assert text == wanted.get("text", text)
         assert text.endswith(f": {result.code}: {result.detail}")
     elif "absorbed" in expect:
-        assert isinstance(result, Absorbed)
+        assert isinstance(result, Skipped)
     elif "converted" in expect:
         assert isinstance(result, Converted), result
         assert [each.obj for each in result.objects] == expect["converted"]
     else:
         assert isinstance(result, HostObject), result
         _check_object(result, manifest, expect)
-        _check_way_back(result.obj, namespaced, around, expect.get("restored", {}))
+        _check_way_back(result.obj, namespaced, context, expect.get("restored", {}))
 
 
 @each_case
 def test_odd_shape_anywhere_ends_in_an_answer(case: Case) -> None:
     facts = case.given
-    around = given.surroundings(**facts.get("surroundings", {}))
+    context = given.context(**facts.get("context", {}))
     namespaced = facts.get("namespaced", True)
     manifest = copy_object(facts["manifest"])
     sound = {key: manifest[key] for key in ("apiVersion", "kind", "metadata")}  # seen to by the hub
     content = {key: value for key, value in manifest.items() if key not in sound}
     for odd in _with_one_odd_value(content, content):
-        result = translate({**odd, **sound}, namespaced, around)
-        assert isinstance(result, HostObject | Converted | Refusal | Absorbed)
+        result = translate({**odd, **sound}, namespaced, context)
+        assert isinstance(result, HostObject | Converted | Refusal | Skipped)
         if isinstance(result, HostObject):
-            restore(result.obj, around)
+            restore(result.obj, context)
 
 
 def _with_one_odd_value(whole: Any, part: Any) -> Iterator[Any]:
@@ -106,12 +106,12 @@ def _check_object(result: HostObject, manifest: Object, expect: dict[str, Any]) 
 
 
 def _check_way_back(
-    obj: Object, namespaced: bool, around: Surroundings, wanted: dict[str, Any]
+    obj: Object, namespaced: bool, context: TranslationContext, wanted: dict[str, Any]
 ) -> None:
     before = copy_object(obj)
-    restored = restore(obj, around)
+    restored = restore(obj, context)
     assert obj == before
     assert {key: restored.get(key) for key in wanted} == wanted
-    again = translate(restored, namespaced, around)
+    again = translate(restored, namespaced, context)
     assert isinstance(again, HostObject)
     assert again.obj == obj

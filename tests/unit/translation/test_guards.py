@@ -7,8 +7,8 @@ import pytest
 
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import IN_BOTH, SHARED, STRICT, TENANCIES, Guard
+from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.refusal import Code, Refusal
-from karmada_vc_agent.translation.surroundings import Surroundings, TranslationSettings
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.unit.translation import given
 
@@ -157,8 +157,8 @@ HARMLESS = [
 
 
 def outcome(obj: Object, tenancy: str, *allow: str) -> HostObject | Refusal:
-    around = given.surroundings(vc={"allow": allow}, settings={"tenancy": tenancy})
-    result = translate(obj, obj["kind"] not in CLUSTER_SCOPED, around)
+    context = given.context(vc={"allow": allow}, settings={"tenancy": tenancy})
+    result = translate(obj, obj["kind"] not in CLUSTER_SCOPED, context)
     assert isinstance(result, HostObject | Refusal)
     return result
 
@@ -220,9 +220,9 @@ def test_one_controller_kind_can_be_allowed() -> None:
     assert isinstance(outcome(project, STRICT, "argoproj.io/Application"), Refusal)
 
 
-def of_host(**settings: str) -> Surroundings:
-    around = given.surroundings(settings=settings)
-    return replace(around, is_of_host=lambda address: address.startswith("10."))
+def of_host(**settings: str) -> TranslationContext:
+    context = given.context(settings=settings)
+    return replace(context, is_of_host=lambda address: address.startswith("10."))
 
 
 @pytest.mark.parametrize("obj", [endpoints("10.0.0.1"), endpoint_slice("10.0.0.1")])
@@ -246,14 +246,14 @@ def test_slices_that_karmada_dispatches_pass_and_templates_that_look_so_do_not()
 
 def test_what_a_refused_manifest_made_before_is_found() -> None:
     bare = manifest("v1", "PersistentVolume")
-    around = replace(given.surroundings(settings={"tenancy": STRICT}), names_only=True)
-    assert isinstance(translate(bare, False, around), HostObject)
+    context = replace(given.context(settings={"tenancy": STRICT}), names_only=True)
+    assert isinstance(translate(bare, False, context), HostObject)
     priority = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": "x"},
     }
-    assert isinstance(translate(priority, False, around), HostObject)
+    assert isinstance(translate(priority, False, context), HostObject)
 
 
 @pytest.mark.parametrize(
@@ -285,6 +285,6 @@ def test_kinds_inside_an_edge_application_have_the_scope_that_the_host_serves(
         "EdgeApplication",
         spec={"workloadTemplate": {"manifests": [inside]}},
     )
-    around = replace(given.surroundings(), is_namespaced=lambda _: scope)
-    found = translate(outside, True, around)
+    context = replace(given.context(), is_namespaced=lambda _: scope)
+    found = translate(outside, True, context)
     assert isinstance(found, HostObject) == is_applied, found

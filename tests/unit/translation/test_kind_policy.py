@@ -141,19 +141,21 @@ def test_unified_auth_object_is_recognised(
 def test_kinds_of_the_settings_are_refused_and_hidden(
     allowed: tuple[str, ...], denied: tuple[str, ...], api_version: str, kind: str, is_denied: bool
 ) -> None:
-    around = given.surroundings(vc={"allowed_kinds": allowed, "denied_kinds": denied})
+    context = given.context(vc={"allowed_kinds": allowed, "denied_kinds": denied})
     gvk = parse_api_version(api_version, kind)
-    hidden = kind_policy.hidden_from_api_enablements(gvk, namespaced=True, vc=around.vc)
+    hidden = kind_policy.hidden_from_api_enablements(gvk, namespaced=True, vc=context.vc)
     assert hidden is is_denied
     if is_denied:
-        refusal = given.refusal(manifest(api_version, kind), around)
+        refusal = given.refusal(manifest(api_version, kind), context)
         assert refusal.code is Code.KIND_FORBIDDEN
         assert refusal.detail == f"kind {kind} is not allowed in this virtual cluster"
     else:
-        given.host_object(manifest(api_version, kind), around)
+        given.host_object(manifest(api_version, kind), context)
 
 
 def test_namespaces_are_never_denied() -> None:
-    around = given.surroundings(vc={"allowed_kinds": ("ConfigMap",), "denied_kinds": ("*/*",)})
+    context = given.context(vc={"allowed_kinds": ("ConfigMap",), "denied_kinds": ("*/*",)})
     obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "edge"}}
-    assert given.host_object(obj, around, namespaced=False)["metadata"]["name"] == "edge-v-branch-a"
+    assert (
+        given.host_object(obj, context, namespaced=False)["metadata"]["name"] == "edge-v-branch-a"
+    )

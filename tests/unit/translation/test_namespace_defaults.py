@@ -116,9 +116,9 @@ def namespace(labels: dict[str, str] | None = None) -> Object:
 
 
 def test_namespace_gets_its_level_whatever_its_own_label_says() -> None:
-    around = given.surroundings(vc={"pod_security": "restricted"})
+    context = given.context(vc={"pod_security": "restricted"})
     for own in ({}, {POD_SECURITY_LABEL: "privileged"}):
-        obj = given.host_object(namespace(own), around, namespaced=False)
+        obj = given.host_object(namespace(own), context, namespaced=False)
         assert obj["metadata"]["labels"][POD_SECURITY_LABEL] == "restricted"
         assert obj["metadata"]["annotations"][POD_SECURITY_ANNOTATION] == "restricted"
     assert POD_SECURITY_LABEL not in str(given.host_object(namespace(), namespaced=False))

@@ -6,7 +6,7 @@ from karmada_vc_agent.model.core import Meta, Node, NodeSpec, Taint
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.node_taints import common_taints, missing_tolerations
 from karmada_vc_agent.translation.retained import assert_placement
-from tests.unit.translation.given import host_object, surroundings, translated
+from tests.unit.translation.given import context, host_object, translated
 
 BRANCH = Taint("branch", "a", "NoSchedule")
 EDGE = Taint("edge", "", "NoExecute")
@@ -80,8 +80,8 @@ def job(*tolerations: Object) -> Object:
 def test_a_job_keeps_its_tolerations_when_taints_come_and_go(
     wanted: list[Object], before: list[dict[str, str]], after: list[dict[str, str]]
 ) -> None:
-    live = host_object(job(*wanted), surroundings(node_taints=before))
-    now = surroundings(node_taints=after)
+    live = host_object(job(*wanted), context(node_taints=before))
+    now = context(node_taints=after)
     again = translated(job(*wanted), now)
     result = assert_placement(again.obj, again, live, now)
     assert _tolerations(result) == live["spec"]["template"]["spec"].get("tolerations")
@@ -92,13 +92,13 @@ def test_another_toleration_of_its_own_is_not_held_back() -> None:
     live = host_object(job(OWN))
     other = {"key": "other", "operator": "Exists"}
     again = translated(job(OWN, other))
-    assert _tolerations(assert_placement(again.obj, again, live, surroundings())) == [OWN, other]
+    assert _tolerations(assert_placement(again.obj, again, live, context())) == [OWN, other]
 
 
 def test_a_deployment_follows_the_taints() -> None:
     deployment = job(OWN) | {"apiVersion": "apps/v1", "kind": "Deployment"}
     live = host_object(deployment)
-    now = surroundings(node_taints=[{"key": "edge", "effect": "NoExecute"}])
+    now = context(node_taints=[{"key": "edge", "effect": "NoExecute"}])
     again = translated(deployment, now)
     assert _tolerations(assert_placement(again.obj, again, live, now)) == [OWN, FOR_EDGE]
 

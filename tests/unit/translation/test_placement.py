@@ -74,11 +74,11 @@ def test_preferred_affinity_elsewhere_is_kept() -> None:
 
 
 def test_every_required_label_must_be_possible() -> None:
-    around = given.surroundings(vc={"required": {"branch": "a", "site": "s"}})
-    assert given.refusal(pod(affinity(on_label("In", "t", key="site"))), around).code is (
+    context = given.context(vc={"required": {"branch": "a", "site": "s"}})
+    assert given.refusal(pod(affinity(on_label("In", "t", key="site"))), context).code is (
         Code.NODE_AFFINITY_CONFLICT
     )
-    host = given.host_object(pod({"nodeSelector": {"site": "s"}}), around)
+    host = given.host_object(pod({"nodeSelector": {"site": "s"}}), context)
     assert host["spec"]["nodeSelector"] == {"branch": "a", "site": "s"}
 
 
@@ -123,8 +123,8 @@ def test_no_tolerations_are_written_where_none_are_wanted() -> None:
 
 def test_configured_tolerations_are_not_shared_between_objects() -> None:
     toleration = {"key": "edge"}
-    around = given.surroundings(vc={"tolerations": [toleration]})
-    given.host_object(pod({}), around)["spec"]["tolerations"][0]["key"] = "changed"
+    context = given.context(vc={"tolerations": [toleration]})
+    given.host_object(pod({}), context)["spec"]["tolerations"][0]["key"] = "changed"
     assert toleration == {"key": "edge"}
 
 

@@ -165,8 +165,8 @@ def test_tolerations_are_added(
     api_version: str, kind: str, path: Path, selector_only: bool
 ) -> None:
     toleration = {"key": "edge", "operator": "Exists"}
-    around = given.surroundings(vc={"tolerations": [toleration]})
-    host = given.host_object(object_with(api_version, kind, path, {}), around)
+    context = given.context(vc={"tolerations": [toleration]})
+    host = given.host_object(object_with(api_version, kind, path, {}), context)
     assert spec_in(host, path)["tolerations"] == [toleration]
 
 

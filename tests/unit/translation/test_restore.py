@@ -25,24 +25,24 @@ def config_map(namespace: str, labels: dict[str, str] | None = None) -> Object:
 
 
 def test_namespace_comes_from_the_claim() -> None:
-    around = given.surroundings(claims={"edge": "legacy"})
-    assert restore(config_map("legacy"), around)["metadata"]["namespace"] == "edge"
+    context = given.context(claims={"edge": "legacy"})
+    assert restore(config_map("legacy"), context)["metadata"]["namespace"] == "edge"
 
 
 def test_namespace_comes_from_the_label_when_it_is_not_claimed() -> None:
-    around = given.surroundings(claims={})
+    context = given.context(claims={})
     obj = config_map("legacy", {f"{D}/namespace": "edge"})
-    assert restore(obj, around)["metadata"] == {"name": "c", "namespace": "edge"}
+    assert restore(obj, context)["metadata"] == {"name": "c", "namespace": "edge"}
 
 
 def test_claim_beats_the_label() -> None:
-    around = given.surroundings(claims={"edge": "legacy"})
+    context = given.context(claims={"edge": "legacy"})
     obj = config_map("legacy", {f"{D}/namespace": "forged"})
-    assert restore(obj, around)["metadata"]["namespace"] == "edge"
+    assert restore(obj, context)["metadata"]["namespace"] == "edge"
 
 
 def test_foreign_namespace_stays() -> None:
-    assert restore(config_map("kube-system"), given.surroundings()) == {
+    assert restore(config_map("kube-system"), given.context()) == {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "c", "namespace": "kube-system"},
@@ -58,7 +58,7 @@ def test_status_and_server_fields_stay() -> None:
         "status": {"phase": "Running"},
     }
     before = copy_object(obj)
-    restored = restore(obj, given.surroundings())
+    restored = restore(obj, given.context())
     assert obj == before
     assert restored == {**obj, "metadata": {"name": "p", "namespace": "edge", "uid": "1"}}
 
@@ -74,8 +74,8 @@ def test_live_namespace_gets_its_virtual_name_and_label() -> None:
         },
         "status": {"phase": "Active"},
     }
-    around = given.surroundings(claims={"edge": "legacy"})
-    assert restore(obj, around) == {
+    context = given.context(claims={"edge": "legacy"})
+    assert restore(obj, context) == {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {"name": "edge", "labels": {"kubernetes.io/metadata.name": "edge"}},
@@ -85,16 +85,16 @@ def test_live_namespace_gets_its_virtual_name_and_label() -> None:
 
 def test_namespace_label_is_neither_made_up_nor_changed_elsewhere() -> None:
     label = {"kubernetes.io/metadata.name": "x"}
-    around = given.surroundings()
-    assert restore(config_map("edge-v-branch-a", label), around)["metadata"]["labels"] == label
+    context = given.context()
+    assert restore(config_map("edge-v-branch-a", label), context)["metadata"]["labels"] == label
     obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "edge-v-branch-a"}}
-    assert restore(obj, around)["metadata"] == {"name": "edge"}
+    assert restore(obj, context)["metadata"] == {"name": "edge"}
 
 
 def test_work_annotations_are_given_back() -> None:
     obj = config_map("edge-v-branch-a")
     obj["metadata"]["annotations"] = {f"{D}/work": "karmada-es-branch-a/w", "a": "b"}
-    assert restore(obj, given.surroundings())["metadata"]["annotations"] == {
+    assert restore(obj, given.context())["metadata"]["annotations"] == {
         "a": "b",
         "work.karmada.io/name": "w",
         "work.karmada.io/namespace": "karmada-es-branch-a",
@@ -104,7 +104,7 @@ def test_work_annotations_are_given_back() -> None:
 def test_tenants_option_is_kept() -> None:
     obj = config_map("edge-v-branch-a")
     obj["metadata"]["annotations"] = {f"{D}/rewrite-dns": "env"}
-    restored = restore(obj, given.surroundings())
+    restored = restore(obj, given.context())
     assert restored["metadata"]["annotations"] == {f"{D}/rewrite-dns": "env"}
 
 
@@ -115,7 +115,7 @@ def test_dynamic_volume_keeps_its_name() -> None:
         "metadata": {"name": "db", "namespace": "edge-v-branch-a"},
         "spec": {"volumeName": "pvc-1b2c"},
     }
-    assert restore(obj, given.surroundings())["spec"] == {"volumeName": "pvc-1b2c"}
+    assert restore(obj, given.context())["spec"] == {"volumeName": "pvc-1b2c"}
 
 
 @pytest.mark.parametrize(
@@ -139,20 +139,20 @@ def test_dynamic_volume_keeps_its_name() -> None:
     ],
 )
 def test_text_has_virtual_names(text: str, expected: str) -> None:
-    assert restore_text(text, given.surroundings(claims=CLAIMS).names()) == expected
+    assert restore_text(text, given.context(claims=CLAIMS).names()) == expected
 
 
 @settings(deadline=None)
 @for_all(st.text("abv-/. ", max_size=30))
 def test_text_without_claims_stays(text: str) -> None:
-    assert restore_text(text, given.surroundings(claims={}).names()) == text
+    assert restore_text(text, given.context(claims={}).names()) == text
 
 
 def test_notes_of_odd_shape_are_ignored() -> None:
     obj = config_map("edge-v-branch-a")
     for notes in ("", "no json", "[]", json.dumps({"a": 1})):
         obj["metadata"]["annotations"] = {f"{D}/names": notes}
-        assert restore(obj, given.surroundings())["metadata"]["namespace"] == "edge"
+        assert restore(obj, given.context())["metadata"]["namespace"] == "edge"
 
 
 @pytest.mark.parametrize(
@@ -165,4 +165,4 @@ def test_event_tells_of_objects_in_virtual_namespaces(api_version: str, about: s
         event = {"apiVersion": api_version, "kind": "Event", "metadata": metadata}
         return event | {about: pod, "related": dict(pod)}
 
-    assert restore(event("legacy"), given.surroundings(claims=CLAIMS)) == event("old")
+    assert restore(event("legacy"), given.context(claims=CLAIMS)) == event("old")

@@ -69,12 +69,12 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, 
 
 @each_case
 def test_manifest_comes_back_but_for_what_is_injected(case: Case) -> None:
-    around = given.surroundings(**case.given.get("surroundings", {}))
+    context = given.context(**case.given.get("context", {}))
     manifest = case.given["manifest"]
-    result = translate(manifest, case.given.get("namespaced", True), around)
+    result = translate(manifest, case.given.get("namespaced", True), context)
     if not isinstance(result, HostObject):
         return
-    restored = restore(result.obj, around)
+    restored = restore(result.obj, context)
     is_rbac = result.host_key.gvk.group == "rbac.authorization.k8s.io"
     for path, before, after in differences(manifest, restored):
         allowed = [INJECTED] if before == MISSING else [DROPPED] if after == MISSING else []
@@ -281,15 +281,15 @@ def _check_both_ways(obj: Object, kind: tuple[str, str]) -> None:
     namespaced = kind[1] not in CLUSTER_SCOPED
     if not namespaced:
         del obj["metadata"]["namespace"]
-    around = given.surroundings(claims=CLAIMS, work="", settings=OPENED, vc=ALLOWED)
+    context = given.context(claims=CLAIMS, work="", settings=OPENED, vc=ALLOWED)
     before = copy_object(obj)
-    result = translate(obj, namespaced, around)
+    result = translate(obj, namespaced, context)
     assert isinstance(result, HostObject), result
     assert obj == before
-    restored = restore(result.obj, around)
+    restored = restore(result.obj, context)
     left = [each for each in differences(obj, restored) if not INJECTED.fullmatch(each[0])]
     assert left == []
-    again = translate(restored, namespaced, around)
+    again = translate(restored, namespaced, context)
     assert isinstance(again, HostObject)
     assert again.obj == result.obj
 
@@ -306,11 +306,11 @@ def _reversed(value: Any) -> Any:
 
 @each_case
 def test_order_of_keys_and_claims_means_nothing(case: Case) -> None:
-    facts, namespaced = case.given.get("surroundings", {}), case.given.get("namespaced", True)
+    facts, namespaced = case.given.get("context", {}), case.given.get("namespaced", True)
     turned = {**facts, "claims": _reversed(facts["claims"])} if facts.get("claims") else facts
     manifest = case.given["manifest"]
-    first = translate(manifest, namespaced, given.surroundings(**facts))
-    second = translate(_reversed(manifest), namespaced, given.surroundings(**turned))
+    first = translate(manifest, namespaced, given.context(**facts))
+    second = translate(_reversed(manifest), namespaced, given.context(**turned))
     if isinstance(first, HostObject):
         assert isinstance(second, HostObject)
         assert _text(first.obj) == _text(second.obj)

@@ -21,7 +21,7 @@ def cut(
         "metadata": {"name": "r", "namespace": "edge"},
         "rules": [{"apiGroups": [group], "resources": [resource, "pods"], "verbs": verbs}],
     }
-    result = given.translated(role, given.surroundings(settings={"tenancy": tenancy}))
+    result = given.translated(role, given.context(settings={"tenancy": tenancy}))
     return result.obj["rules"], [notice.code for notice in result.notices]
 
 
@@ -114,7 +114,7 @@ def test_kinds_of_controllers_are_only_read_between_tenants(tenancy: str, verbs:
 
 def test_groups_that_are_the_hosts_are_only_read_by_wildcards_too() -> None:
     served = [*given.SERVED, ("reliablesyncs.kubeedge.io", "reliablesyncs")]
-    around = replace(given.surroundings(), admin_rules=rbac_rules.admin_rules(served))
+    context = replace(given.context(), admin_rules=rbac_rules.admin_rules(served))
     for groups in (["*"], ["reliablesyncs.kubeedge.io"]):
         for resources in (["*"], ["reliablesyncs"]):
             rule = {"apiGroups": groups, "resources": resources, "verbs": ["*"]}
@@ -124,7 +124,7 @@ def test_groups_that_are_the_hosts_are_only_read_by_wildcards_too() -> None:
                 "metadata": {"name": "r", "namespace": "edge"},
                 "rules": [rule],
             }
-            rules = given.host_object(role, around)["rules"]
+            rules = given.host_object(role, context)["rules"]
             assert granted(rules, "reliablesyncs") == ["get", "list", "watch"]
 
 

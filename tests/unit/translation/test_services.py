@@ -37,8 +37,8 @@ def test_external_name(name: object, expected: object) -> None:
 
 
 def test_configured_domain_counts() -> None:
-    around = given.surroundings(settings={"cluster_domain": "site.lan"})
-    host = given.host_object(service("db.ops.svc.site.lan"), around)
+    context = given.context(settings={"cluster_domain": "site.lan"})
+    host = given.host_object(service("db.ops.svc.site.lan"), context)
     assert host["spec"]["externalName"] == "db.ops-v-branch-a.svc.site.lan"
 
 

@@ -18,9 +18,9 @@ each_stack = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
 def objects_of(stack: list[Case], cluster: str, claims: Mapping[str, str]) -> Iterator[HostObject]:
     """Yield what an application becomes on the host; what is refused is left out."""
     vc = {"name": cluster, "required": {"branch": "a"}}
-    around = given.surroundings(vc=vc, claims=claims, work="")
+    context = given.context(vc=vc, claims=claims, work="")
     for case in stack:
-        result = translate(case.given["manifest"], case.given.get("namespaced", True), around)
+        result = translate(case.given["manifest"], case.given.get("namespaced", True), context)
         if isinstance(result, HostObject):
             yield result
         elif isinstance(result, Converted):

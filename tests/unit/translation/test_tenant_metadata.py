@@ -22,8 +22,8 @@ def passed(key: str, tenancy: str, *patterns: str, field: str = "labels") -> tup
     settings = {"tenancy": tenancy, "namespace_keys": patterns}
     obj: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "edge"}}
     obj["metadata"][field] = {key: "x"}
-    around = given.surroundings(settings=settings)
-    result = given.translated(obj, around, namespaced=False)
+    context = given.context(settings=settings)
+    result = given.translated(obj, context, namespaced=False)
     return key in result.obj["metadata"][field], [notice.code for notice in result.notices]
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.model.objects import Object, ObjectKey, copy_object, parse_api_version
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.translation.refusal import Code, Refusal
 from karmada_vc_agent.translation.restore import restore
 from karmada_vc_agent.translation.retained import assert_placement
-from karmada_vc_agent.translation.surroundings import TranslationSettings
 from karmada_vc_agent.translation.translate import (
     HostObject,
     claimed_namespace,
@@ -22,7 +22,7 @@ from karmada_vc_agent.translation.translate import (
 from tests.unit.translation import given
 
 D = "virtualcluster.kubeedge.io"
-AROUND = given.surroundings()
+AROUND = given.context()
 
 
 def deployment(spec: Object | None = None) -> Object:
@@ -84,7 +84,7 @@ def test_labels_do_not_reach_pod_templates() -> None:
 def test_no_empty_annotations_are_left() -> None:
     manifest = deployment()
     manifest["metadata"]["annotations"] = {"work.karmada.io/name": "w"}
-    host = given.host_object(manifest, given.surroundings(work=""))
+    host = given.host_object(manifest, given.context(work=""))
     assert "annotations" not in host["metadata"]
 
 
@@ -160,9 +160,9 @@ class TestClaimedNamespace:
 
     def test_is_what_an_empty_namespace_manifest_becomes(self) -> None:
         work = "karmada-es-branch-a/edge-1"
-        around = given.surroundings(claims={}, work=work)
-        host = given.host_object(namespace(), around, namespaced=False)
-        made = claimed_namespace(around.vc, VirtualNamespace("edge"), around.settings, work)
+        context = given.context(claims={}, work=work)
+        host = given.host_object(namespace(), context, namespaced=False)
+        made = claimed_namespace(context.vc, VirtualNamespace("edge"), context.settings, work)
         assert host == made
 
 
@@ -375,10 +375,10 @@ MANIFESTS = st.one_of(
 )
 ARRANGEMENTS = st.sampled_from(
     [
-        given.surroundings(),
-        given.surroundings(claims={}, work=""),
-        given.surroundings(claims={"edge": "legacy", "legacy": "ops-v-branch-a", "y" * 63: "long"}),
-        given.surroundings(
+        given.context(),
+        given.context(claims={}, work=""),
+        given.context(claims={"edge": "legacy", "legacy": "ops-v-branch-a", "y" * 63: "long"}),
+        given.context(
             vc={"offline_tolerations": True, "tolerations": [{"key": "edge"}]},
             settings={"namespace_template": "{cluster}-{namespace}"},
         ),
@@ -409,10 +409,10 @@ def references_in(obj: Any) -> list[str]:
 
 @settings(deadline=None)
 @for_all(MANIFESTS, ARRANGEMENTS)
-def test_translation_is_pure_and_idempotent_over_restore(manifest: Object, around: Any) -> None:
+def test_translation_is_pure_and_idempotent_over_restore(manifest: Object, context: Any) -> None:
     before = copy_object(manifest)
-    first = translate(manifest, True, around)
-    second = translate(manifest, True, around)
+    first = translate(manifest, True, context)
+    second = translate(manifest, True, context)
     assert manifest == before
     assert first == second
     if isinstance(first, Refusal):
@@ -420,17 +420,17 @@ def test_translation_is_pure_and_idempotent_over_restore(manifest: Object, aroun
     assert isinstance(first, HostObject)
     assert isinstance(second, HostObject)
     assert json.dumps(first.obj) == json.dumps(second.obj)
-    restored = restore(first.obj, around)
-    again = translate(restored, True, around)
+    restored = restore(first.obj, context)
+    again = translate(restored, True, context)
     assert isinstance(again, HostObject)
     assert again.obj == first.obj
 
 
 @settings(deadline=None)
 @for_all(MANIFESTS, ARRANGEMENTS)
-def test_restore_gives_back_every_mapped_name(manifest: Object, around: Any) -> None:
-    result = translate(manifest, True, around)
+def test_restore_gives_back_every_mapped_name(manifest: Object, context: Any) -> None:
+    result = translate(manifest, True, context)
     if isinstance(result, HostObject):
-        restored = restore(result.obj, around)
+        restored = restore(result.obj, context)
         assert references_in(restored) == references_in(manifest)
         assert not any(D in key for key in restored["metadata"].get("labels", {}))

@@ -1,0 +1,52 @@
+"""Why a manifest could not be applied, in virtual names."""
+
+from dataclasses import dataclass
+
+from karmada_vc_agent.apply import causes
+from karmada_vc_agent.apply.causes import Cause
+from karmada_vc_agent.apply.grounds import Dependency, depending_on
+from karmada_vc_agent.model.objects import Object, key_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.planning.ownership import conflict_text
+from karmada_vc_agent.translation.refusal import Code, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A manifest that could not be applied; code where a rule refused it.
+
+    is_recreation: its object was there and was deleted by somebody. cause: what others fail for
+    as well, None where it is about this manifest. depends_on: what heals a refusal.
+    """
+
+    text: str
+    code: Code | None = None
+    is_recreation: bool = False
+    cause: Cause | None = None
+    depends_on: tuple[Dependency, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no time helps."""
+        return self.code is not None and self.cause is None
+
+
+def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
+    """Say with virtual names that a rule refused a manifest."""
+    key = key_of(manifest)
+    code, cause = refusal.code, None
+    if code is Code.SHARED_OBJECT_CONFLICT and refusal.about:
+        cause = Cause(vc.name, causes.OBJECTS, refusal.about)  # of objects nobody tells for sure
+    return Failure(
+        refusal.text(vc.name, key.gvk.kind, key.namespace, key.name),
+        code,
+        cause=cause,
+        depends_on=tuple(depending_on(code, vc.name, refusal.about)),
+    )
+
+
+def conflict(vc: VirtualCluster, manifest: Object) -> Failure:
+    """Say in Karmada's words that somebody else has the object (contract 5.5)."""
+    metadata = manifest["metadata"]
+    namespace = metadata.get("namespace") or ""
+    return Failure(conflict_text(manifest["kind"], namespace, metadata["name"], vc.name))

@@ -1,0 +1,67 @@
+"""What refusals rest on: when that changes, a Work is tried again, and at no other time.
+
+Else a tenant who changes namespaces or labels all day would have the refused Works of all
+others looked at each time.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from karmada_vc_agent.translation.refusal import Code
+
+
+class Ground(StrEnum):
+    """What a refusal may rest on beside its Work and the settings.
+
+    OWN_*: of the virtual cluster itself. The others are named by the refusal.
+    """
+
+    OWN_NAMESPACES = "own namespaces"
+    OWN_NODES = "own nodes"
+    HOST_NAMESPACE = "host namespace"
+    NODE_GROUP = "node group"
+    KIND = "kind"
+
+
+class Dependency(NamedTuple):
+    """What a Work waits for. about: a virtual cluster, or the name of what it is."""
+
+    ground: Ground
+    about: str
+
+
+_OWN = frozenset((Ground.OWN_NAMESPACES, Ground.OWN_NODES))
+
+GROUNDS: Mapping[Code, tuple[Ground, ...]] = {
+    Code.NODE_SELECTOR_CONFLICT: (),
+    Code.NODE_AFFINITY_CONFLICT: (Ground.OWN_NODES,),
+    Code.NODE_NAME_FORBIDDEN: (Ground.OWN_NODES,),
+    Code.NODE_SCOPE_FORBIDDEN: (Ground.OWN_NODES, Ground.NODE_GROUP),
+    Code.NODE_OVERLAP: (Ground.OWN_NODES,),
+    Code.NAMESPACE_FORBIDDEN: (),
+    Code.NAMESPACE_MISSING: (),
+    Code.NAMESPACE_NOT_OWNED: (Ground.HOST_NAMESPACE,),
+    Code.NAMESPACE_CLAIM_CONFLICT: (Ground.OWN_NAMESPACES, Ground.HOST_NAMESPACE),
+    Code.NAMESPACE_TERMINATING: (Ground.OWN_NAMESPACES,),
+    Code.MANIFEST_INVALID: (),
+    Code.KIND_FORBIDDEN: (Ground.KIND,),
+    Code.SHARED_OBJECT_CONFLICT: (),  # SharedObjects tells; what others have is a Cause
+    Code.SHARED_HOST_CONFLICT: (),  # SharedNames tells
+    Code.SUBJECT_FORBIDDEN: (),
+    Code.VOLUME_FORBIDDEN: (),
+    Code.ADDRESS_FORBIDDEN: (),
+    Code.HOST_FORBIDDEN: (),
+    Code.RULE_FORBIDDEN: (Ground.KIND,),
+    Code.NAME_RESERVED: (),
+    Code.REFERENCE_FORBIDDEN: (),
+    Code.IMMUTABLE: (),  # a change of the object itself has its Work looked at
+    Code.BOUND_EXCEEDED: (),  # WorkBounds tells
+}
+"""Code -> what heals it without a change of the Work."""
+
+
+def depending_on(code: Code, cluster: str, about: str) -> Iterator[Dependency]:
+    """Return what a refusal of a virtual cluster rests on; about: what it names."""
+    for ground in GROUNDS[code]:
+        yield Dependency(ground, cluster if ground in _OWN else about)

@@ -1,0 +1,204 @@
+"""The agent's own rights in the namespaces that it claims, given by RoleBindings that it makes.
+
+Everywhere else it may only read, and no Secrets. The roles are those of `join`, which lets the
+agent bind just these; where it runs with rights of its own, nothing is made.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from karmada_vc_agent.kube.access_review import may
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
+from karmada_vc_agent.kube.identity import SERVICE_ACCOUNT, user_name
+from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, namespace_role
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
+from karmada_vc_agent.views.live_objects import StoreOf
+
+_log = logging.getLogger(__name__)
+
+HELD_WITHIN_S = 5.0
+"""A server grants what a new binding gives, and refuses by new labels, after some milliseconds."""
+ASK_AGAIN_S = 0.05
+_GROUP = "rbac.authorization.k8s.io"
+_GVK = GroupVersionKind(_GROUP, "v1", "RoleBinding")
+BINDINGS = Resource(_GVK, "rolebindings", namespaced=True, verbs=frozenset(("list", "watch")))
+_PROOFS = (
+    Need("delete", "", "configmaps"),
+    Need("create", _GROUP, "rolebindings"),
+    Need("get", "", "secrets"),
+)
+"""Held by whoever has the agent's rights in a namespace."""
+
+
+class NamespaceRights:
+    """Sole writer of the bindings. store_of: the informer store of a resource."""
+
+    def __init__(
+        self,
+        host: ApiClient,
+        store_of: StoreOf,
+        agent: str,
+        *,
+        follows_kinds: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._host = host
+        self._store_of = store_of
+        self._agent = agent
+        self._roles = {binding_name(agent): namespace_role(agent)}
+        if follows_kinds:
+            self._roles[f"{binding_name(agent)}:kinds"] = NAMESPACE_ADMIN
+        self._clock = clock
+        self._account = ""
+        self._held: dict[HostNamespace, tuple[str, bool]] = {}
+
+    async def ensure(
+        self, cluster: str, virtual: VirtualNamespace, host: HostNamespace, uid: str
+    ) -> None:
+        """Have our rights in a claimed namespace. Raises RetryError, KubeError.
+
+        uid: of the Namespace; one that was made anew has nothing of what the old one had.
+        """
+        known, was_bound = self._held.get(host, ("", False))
+        is_known = known == uid != ""
+        if is_known and (not was_bound or self._is_bound(host)):
+            return
+        if not is_known and await self._has_rights(host):
+            self._held[host] = (uid, await self._has_them_by_bindings(host))
+            return
+        account = await self._name_us()
+        deadline = self._clock() + HELD_WITHIN_S
+        for name, role in self._roles.items():
+            await self._bind(_binding(name, role, account, (cluster, virtual), host), deadline)
+        while not await self._has_rights(host):
+            if self._clock() > deadline:
+                raise RetryError(
+                    f"the agent lacks its rights in namespace {virtual}: run karmada-vc-agent join"
+                )
+            await asyncio.sleep(ASK_AGAIN_S)
+        self._held[host] = (uid, True)
+
+    async def give_up(self, host: HostNamespace) -> None:
+        """Remove our bindings from a namespace that stays. Raises KubeError."""
+        self._held.pop(host, None)
+        for name in reversed(self._roles):
+            try:
+                await self._host.delete(BINDINGS.path(host, name))
+            except NotFoundError:
+                continue
+
+    async def _name_us(self) -> str:
+        """Return the account that we are for the host; asked once. Raises KubeError."""
+        self._account = self._account or await user_name(self._host)
+        return self._account
+
+    async def _has_them_by_bindings(self, host: HostNamespace) -> bool:
+        """Whether the rights that we hold are of our bindings; an administrator needs none."""
+        store = self._store_of(BINDINGS)
+        is_listed = store is not None and store.is_synced
+        if store is not None and is_listed and not all(store.get(host, n) for n in self._roles):
+            return False
+        with suppress(NotFoundError):  # before Kubernetes 1.28: subjects are not compared
+            await self._name_us()
+        return self._is_bound(host)
+
+    def _is_bound(self, host: HostNamespace) -> bool:
+        store = self._store_of(BINDINGS)
+        if store is None or not store.is_synced:
+            return True
+        for name, role in self._roles.items():
+            live = store.get(host, name)
+            wanted: Object = {"roleRef": _role_ref(role)}
+            if self._account:
+                wanted["subjects"] = [_subject(self._account)]
+            if live is None or any(live.get(part) != wanted[part] for part in wanted):
+                return False
+        return True
+
+    async def _has_rights(self, host: HostNamespace) -> bool:
+        for need in _PROOFS:
+            asked = Need(need.verb, need.group, need.resource, host)
+            if not await may(self._host, asked):
+                return False
+        return True
+
+    async def _bind(self, wanted: Object, deadline: float) -> None:
+        """Make one binding; a server may not have seen the claim yet, on which the policy rests."""
+        namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
+        while True:
+            try:
+                live = await self._host.create(BINDINGS.path(namespace), wanted)
+            except AlreadyExistsError:
+                path = BINDINGS.path(namespace, name)
+                live = await self._host.get(path)
+                if any(live.get(part) != wanted[part] for part in ("roleRef", "subjects")):
+                    _log.info("Correcting own rights", extra={"namespace": namespace})
+                    live = await self._host.replace(path, {**live, **_content(wanted)})
+            except (ForbiddenError, InvalidError):
+                if self._clock() > deadline:
+                    raise
+                await asyncio.sleep(ASK_AGAIN_S)
+                continue
+            store = self._store_of(BINDINGS)
+            if store is not None:
+                store.observe(live)
+            return
+
+
+def binding_name(agent: str) -> str:
+    """Return the name of the RoleBinding in each claimed namespace."""
+    return f"vc-agent:{agent}"
+
+
+def _content(wanted: Object) -> Object:
+    return {part: wanted[part] for part in ("roleRef", "subjects")}
+
+
+def _binding(
+    name: str,
+    role: str,
+    account: str,
+    claim: tuple[str, VirtualNamespace],
+    host: HostNamespace,
+) -> Object:
+    labels = dict(zip((CLUSTER_LABEL, NAMESPACE_LABEL), claim, strict=True))
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "RoleBinding",
+        "metadata": {
+            "name": name,
+            "namespace": host,
+            "labels": labels | {AGENT_LABEL: _agent(name)},
+        },
+        "roleRef": _role_ref(role),
+        "subjects": [_subject(account)],
+    }
+
+
+def _role_ref(role: str) -> Object:
+    return {"apiGroup": _GROUP, "kind": "ClusterRole", "name": role}
+
+
+def _agent(binding: str) -> str:
+    return binding.split(":")[1]
+
+
+def _subject(account: str) -> Object:
+    if not account.startswith(SERVICE_ACCOUNT):
+        return {"apiGroup": _GROUP, "kind": "User", "name": account}
+    namespace, _, name = account.removeprefix(SERVICE_ACCOUNT).partition(":")
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}

@@ -1,0 +1,175 @@
+"""Hosts and REST paths that two virtual clusters want, found in the informers.
+
+Who has a name is read from an index over our own labelled objects, so it costs no request. What
+is being written right now counts too: of two that want one name at once the first gets it.
+Nobody is told who the other is (rewriting-rules 4.3, 7; ADR 16).
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Protocol
+
+from karmada_vc_agent.apply.host_objects import Applied
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.objects import Object, gvk_of, labels_of
+from karmada_vc_agent.model.tenancy import Guard
+from karmada_vc_agent.planning.apply_plan import Foreign
+from karmada_vc_agent.translation.host_wide_names import (
+    SharedName,
+    Space,
+    holds_names,
+    index_key,
+    shared_names,
+)
+from karmada_vc_agent.translation.refusal import Code, RefusedError
+
+NAME_INDEX = "shared name"
+"""Index of the informers of host objects: index_keys()."""
+
+LOOKS, LOOK_EVERY_S = 200, 0.05
+
+
+class Holders(Protocol):
+    """The informers that know who has which name."""
+
+    def known(self) -> Iterable[Store[Object]]:
+        """Return those that run, each with NAME_INDEX."""
+
+    def needed(self) -> Iterable[Store[Object]]:
+        """Return one for every kind that takes names, started where it does not run."""
+
+
+class NameHolders:
+    """Holders among the informers of host objects, for the kinds that the host serves."""
+
+    def __init__(self, informers: InformerSet, discovery: Discovery) -> None:
+        self._informers = informers
+        self._discovery = discovery
+
+    def known(self) -> Iterable[Store[Object]]:
+        """Return the informers of all kinds: those without names have nothing in the index."""
+        return self._informers.stores()
+
+    def needed(self) -> Iterable[Store[Object]]:
+        """Start what is missing; a kind served in several versions needs one of them."""
+        served = {
+            (gvk.group, gvk.kind): resource
+            for gvk, resource in self._discovery.served.by_kind.items()
+            if holds_names(gvk)
+        }
+        stores = map(self._informers.store, served.values())
+        return [store for store in stores if store is not None]
+
+
+class SharedNames:
+    """Tells and, where the settings say so, refuses hosts that another virtual cluster has.
+
+    refuses: whether a virtual cluster is refused them (settings `refuseSharedHosts` and
+    `tenancy`). enqueue: called with the Works
+    (`<execution namespace>/<work>`) to look at again, since a name came free.
+    """
+
+    def __init__(
+        self,
+        holders: Holders,
+        enqueue: Callable[[str], None],
+        refuses: Callable[[str], bool] = lambda _cluster: False,
+    ) -> None:
+        self._holders = holders
+        self._enqueue = enqueue
+        self._refuses = refuses
+        self._in_flight: Counter[tuple[SharedName, str]] = Counter()
+        self._waiting: defaultdict[SharedName, set[str]] = defaultdict(set)
+
+    def follow(self, old: Object | None, new: Object | None) -> None:
+        """Have those look again who wait for a name that an object gave up."""
+        if old is not None:
+            self._free(shared_names(old).keys() - shared_names(new or {}).keys())
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        own = f"{execution_namespace(cluster)}/"
+        for name, works in list(self._waiting.items()):
+            works -= {work for work in works if work.startswith(own)}
+            if not works:
+                del self._waiting[name]
+
+    async def applying(
+        self,
+        obj: Object,
+        live: Callable[[], Object | None],
+        work: str,
+        write: Callable[[], Awaitable[Applied | Foreign]],
+    ) -> tuple[Applied | Foreign, tuple[SharedName, ...]]:
+        """Write an object; also return which of its names another virtual cluster has.
+
+        obj: as translated. live: tells what of it an informer knows. Raises RefusedError
+        (SharedHostConflict), RetryError, and whatever `write` raises.
+        """
+        if not holds_names(gvk_of(obj)):
+            return await write(), ()
+        cluster = labels_of(obj)[CLUSTER_LABEL]
+        wanted = shared_names(obj)
+        refuse = self._refuses(cluster)
+        if refuse and wanted:
+            await self._wait_listed()
+        had = shared_names(live() or {}).keys()
+        taken = tuple(name for name in wanted if self._is_taken(name, cluster))
+        # What stands is left alone, also where the setting is newer than it.
+        if refuse:
+            self._refuse_hosts([name for name in taken if name not in had], wanted, work)
+        flights = [(name, cluster) for name in wanted]
+        self._in_flight.update(flights)
+        is_written = False
+        try:
+            result = await write()
+            is_written = True
+        finally:
+            self._in_flight.subtract(flights)
+            self._in_flight += Counter()  # forgets what is at zero
+            self._free(had - wanted.keys() if is_written else wanted.keys() - had)
+        return result, taken
+
+    def _is_taken(self, name: SharedName, cluster: str) -> bool:
+        if any(each == name and owner != cluster for each, owner in self._in_flight):
+            return True
+        return any(
+            labels_of(holder).get(CLUSTER_LABEL) != cluster
+            for store in self._holders.known()
+            for holder in store.by_index(NAME_INDEX, index_key(name))
+        )
+
+    def _refuse_hosts(
+        self, taken: Iterable[SharedName], paths: dict[SharedName, str], work: str
+    ) -> None:
+        hosts = [name for name in taken if name.space is Space.HOST]
+        if not hosts:
+            return
+        for name in hosts:
+            self._waiting[name].add(work)
+        path = paths[hosts[0]]
+        detail = (
+            f'{path} "{hosts[0].name}" is used by another virtual cluster; an administrator '
+            f'allows it by "allow: [{Guard.SHARED_HOSTS}]"'
+        )
+        raise RefusedError(Code.SHARED_HOST_CONFLICT, path, detail)
+
+    def _free(self, names: Collection[SharedName]) -> None:
+        for name in names:
+            for work in self._waiting.pop(name, ()):
+                self._enqueue(work)
+
+    async def _wait_listed(self) -> None:
+        """Wait until it is known who has what: a restart must not give a name away."""
+        stores = list(self._holders.needed())
+        for _ in range(LOOKS):
+            if all(store.is_synced for store in stores):
+                return
+            await asyncio.sleep(LOOK_EVERY_S)
+        raise RetryError("refuseSharedHosts waits for the host to list who uses which host name")

@@ -1,0 +1,188 @@
+"""What a Work made goes from the host, then its finalizer (contract 5.8, 1.9).
+
+A Cluster that is being deleted takes its execution namespace along, and the rights in there
+may vanish before the Works do. So all its Works are cleaned as soon as the Cluster has its
+deletion mark; when the hub then refuses the finalizers, the Cluster is reported not Ready,
+upon which Karmada strips them itself.
+
+While hub or host may be of another time (kube/history.py), as after a restore from a backup,
+nothing is cleaned: a deletion that is true is still there at the second look.
+
+A Work may be made anew under its name before anybody looked at the end of the first, and a
+Cluster likewise: what is remembered of either is remembered of its uid.
+"""
+
+import logging
+from collections.abc import Callable
+
+from karmada_vc_agent.apply.bugs import Bugs
+from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import NotReadyError, RetryError
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
+from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
+from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.status.endpoint_slice_work import is_report
+from karmada_vc_agent.views.hub_clusters import HubClusters
+from karmada_vc_agent.views.works import (
+    WorkKey,
+    Works,
+    id_of_work,
+    is_preserved,
+    key_of_work,
+    manifests_of,
+    work_path,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class WorkFinalizer:
+    """Finalises Works; remembers which are cleaned, and whose finalizers the hub refuses.
+
+    on_barred: called with a Cluster that goes and whose finalizers we may not remove.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        host: ApiClient,
+        clusters: HubClusters,
+        works: Works,
+        manifests: Manifests,
+        on_barred: Callable[[str], None],
+    ) -> None:
+        self._hub = hub
+        self._host = host
+        self._clusters = clusters
+        self._works = works
+        self._manifests = manifests
+        self._bugs = Bugs()
+        self._on_barred = on_barred
+        self._cleaned: dict[WorkKey, str] = {}
+        self._barred: dict[str, str] = {}
+
+    def is_due(self, cluster: str, work: Object) -> bool:
+        """Whether a Work goes, by itself or with its Cluster."""
+        has_mark = bool(work["metadata"].get("deletionTimestamp"))
+        return has_mark or self._clusters.is_deleting(cluster)
+
+    def is_terminating(self, cluster: str) -> bool:
+        """Whether only the hub can finalise the Works of a Cluster, and the host is clean."""
+        uid = uid_of(self._clusters.ours(cluster))
+        if self._barred.get(cluster) != uid or not self._clusters.is_deleting(cluster):
+            return False
+        return all(map(self._is_cleaned, self._works.of(cluster)))
+
+    def forget(self, key: WorkKey) -> None:
+        """Forget a Work that is gone."""
+        self._cleaned.pop(key, None)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        self._barred.pop(cluster, None)
+        self._cleaned = {key: uid for key, uid in self._cleaned.items() if key[0] != cluster}
+
+    def _is_cleaned(self, work: Object) -> bool:
+        return self._cleaned.get(key_of_work(work)) == uid_of(work)
+
+    async def finalise(self, vc: VirtualCluster, work: Object) -> None:
+        """Remove or release what a Work made, then its finalizer. Raises KubeError, RetryError."""
+        metadata = work["metadata"]
+        key = (vc.name, metadata["name"])
+        finalizers = metadata.get("finalizers") or []
+        if EXECUTION_FINALIZER not in finalizers:
+            self._cleaned[key] = metadata["uid"]
+            return
+        if not self._is_cleaned(work):
+            self._wait_for_second_look()
+            if await self._clean(vc, work):
+                self._cleaned[key] = metadata["uid"]
+        rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
+        patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
+        try:
+            answer = await self._hub.merge_patch(
+                work_path(metadata["namespace"], metadata["name"]), patch
+            )
+        except NotFoundError:
+            return
+        except ForbiddenError:
+            if self._clusters.is_deleting(vc.name):
+                self._barred[vc.name] = uid_of(self._clusters.ours(vc.name))
+                self._on_barred(vc.name)
+            raise
+        self._note(answer)
+
+    def _note(self, work: Object) -> None:
+        store = self._works.store_of_namespace(work["metadata"]["namespace"])
+        if store is None:
+            return
+        if work["metadata"].get("deletionTimestamp") and not work["metadata"].get("finalizers"):
+            # It is gone now. Its host objects say so before the watch does, and would have
+            # it finalised once more.
+            store.remove(work)
+        else:
+            work["metadata"].pop("managedFields", None)
+            store.observe(work)
+
+    def _wait_for_second_look(self) -> None:
+        """Raise NotReadyError while the word of hub or host may be an old one."""
+        for client in (self._hub, self._host):
+            if client.history.is_in_doubt:
+                raise NotReadyError(f"{client.name} went back in time and is looked at again")
+
+    async def _clean(self, vc: VirtualCluster, work: Object) -> bool:
+        """Let go of what a Work made; return False where it was abandoned, and is there yet."""
+        is_up = self._clusters.is_ready(vc.name) or self._clusters.is_deleting(vc.name)
+        if not is_up and not is_preserved(work):
+            raise NotReadyError(f"cluster({vc.name}) not ready")
+        try:
+            # The rights in a namespace go with it: first what lies in there.
+            in_order = sorted(manifests_of(work), key=_is_namespace)
+            faults = [await self._remove(vc, work, manifest) for manifest in in_order]
+        except UnreachableError:
+            if self._clusters.is_ready(vc.name) or not self._clusters.is_deleting(vc.name):
+                raise
+            _log.warning(
+                "Abandoning host objects of a Cluster that goes while the host is away",
+                extra={"virtual_cluster": vc.name, "work": work["metadata"]["name"]},
+            )
+            return False
+        if any(faults):
+            raise RetryError(" ".join(dict.fromkeys(filter(None, faults))))
+        return True
+
+    async def _remove(self, vc: VirtualCluster, work: Object, manifest: Object) -> str:
+        """Let go of one manifest; return what to tell of a fault of ours, "" where all is well."""
+        work_id = id_of_work(work)
+        with self._bugs.guard(work_id, manifest) as guard:
+            self._wait_for_users(vc, work, manifest)
+            await self._manifests.remove(vc, manifest, work_id, preserve=is_preserved(work))
+        return guard.problem
+
+    def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:
+        """Raise RetryError while another Work needs the Namespace, or the rights in it.
+
+        One that is preserved is given up, and waits only for those that go as well.
+        """
+        if not _is_namespace(manifest):
+            return
+        namespace = text_at(manifest, "metadata", "name")
+        stays = is_preserved(work)
+        for name in () if stays else self._works.unreadable(vc.name):
+            text = f"namespace {namespace} may be used by work {name or '?'}, which cannot be read"
+            raise RetryError(text)
+        for other in self._works.using_namespace(vc.name, namespace):
+            if is_report(other):
+                continue  # it tells of the host and made nothing there
+            if stays and not self.is_due(vc.name, other):
+                continue
+            name = other["metadata"]["name"]
+            if name != work["metadata"]["name"] and not self._is_cleaned(other):
+                raise RetryError(f"namespace {namespace} is still used by work {name}")
+
+
+def _is_namespace(manifest: Object) -> bool:
+    gvk = gvk_of(manifest)
+    return (gvk.group, gvk.kind) == ("", "Namespace")

@@ -1,0 +1,94 @@
+"""What is remembered of each Work between two looks at it, until it is gone.
+
+A Work may be made anew under its name before anybody looked at the end of the first. So what is
+remembered is remembered of its uid, and of another Work of that name nothing is known.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from karmada_vc_agent.apply.grounds import Dependency, Ground
+from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.views.works import WorkKey, key_of_work
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How carrying out a Work ended last.
+
+    generation: of the Work then. codes: of the manifests that a rule refused. is_refused:
+    whether no time helps, since all that failed was refused by a rule. depends_on: what helps.
+    """
+
+    uid: str
+    generation: int
+    codes: tuple[str, ...]
+    is_refused: bool
+    depends_on: frozenset[Dependency] = frozenset()
+
+
+class WorkMemory:
+    """The last outcome of each Work."""
+
+    def __init__(self) -> None:
+        self._outcomes: dict[WorkKey, Outcome] = {}
+        self._resting: defaultdict[Dependency, dict[WorkKey, None]] = defaultdict(dict)
+
+    def note(
+        self,
+        work: Object,
+        codes: tuple[str, ...] = (),
+        depends_on: Iterable[Dependency] = (),
+        *,
+        is_refused: bool = False,
+    ) -> None:
+        """Remember how carrying out a Work ended."""
+        key, generation = key_of_work(work), work["metadata"].get("generation") or 0
+        self.forget(key)
+        found = Outcome(uid_of(work), generation, codes, is_refused, frozenset(depends_on))
+        self._outcomes[key] = found
+        for rest in found.depends_on:
+            self._resting[rest][key] = None
+
+    def is_new(self, work: Object) -> bool:
+        """Whether a Work is not as it was carried out last, or never was."""
+        known = self._outcomes.get(key_of_work(work))
+        seen = (uid_of(work), work["metadata"].get("generation") or 0)
+        return known is None or (known.uid, known.generation) != seen
+
+    def forget_predecessor(self, work: Object) -> None:
+        """Forget another Work of this name that is gone."""
+        known = self._outcomes.get(key_of_work(work))
+        if known is not None and known.uid != uid_of(work):
+            self.forget(key_of_work(work))
+
+    def forget(self, key: WorkKey) -> None:
+        """Forget a Work that is gone, or goes."""
+        known = self._outcomes.pop(key, None)
+        for rest in known.depends_on if known is not None else ():
+            self._resting[rest].pop(key, None)
+            if not self._resting[rest]:
+                del self._resting[rest]
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        for key in [key for key in self._outcomes if key[0] == cluster]:
+            self.forget(key)
+
+    def refused(self, cluster: str) -> list[WorkKey]:
+        """Return the Works of a virtual cluster that a rule refused."""
+        return [key for key, one in self._outcomes.items() if key[0] == cluster and one.is_refused]
+
+    def depending_on(self, ground: Ground, about: str | None) -> list[WorkKey]:
+        """Return the refused Works that rest on something; about: None = on any of its sort."""
+        if about is not None:
+            return list(self._resting.get(Dependency(ground, about), ()))
+        rests = [rest for rest in self._resting if rest.ground is ground]
+        return list(dict.fromkeys(key for rest in rests for key in self._resting[rest]))
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Return (virtual cluster, code) of each manifest that a rule refuses now."""
+        for (cluster, _), outcome in self._outcomes.items():
+            for code in outcome.codes:
+                yield cluster, code

@@ -1,0 +1,76 @@
+"""What became of the manifests of one Work."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from karmada_vc_agent.apply.failure import Failure
+from karmada_vc_agent.apply.grounds import Dependency
+from karmada_vc_agent.apply.host_objects import Applied
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.status.manifest_status import ManifestStatus, Reflection
+
+
+@dataclass(slots=True)
+class WorkOutcome:
+    """Skipped manifests have no result. unreadable: why a status could not be read, or ""."""
+
+    results: list[tuple[Object, Applied | Failure]] = field(default_factory=list)
+    entries: list[ManifestStatus] = field(default_factory=list)
+    unreadable: str = ""
+    unreadable_for: set[Hashable | None] = field(default_factory=set)
+
+    def reflected(self, reflection: Reflection) -> None:
+        """Take what was read of one manifest."""
+        if reflection.problem:
+            self.unreadable = reflection.problem
+            self.unreadable_for.add(reflection.cause)
+        if reflection.entry is not None:
+            self.entries.append(reflection.entry)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """What could not be applied."""
+        return [result for _, result in self.results if isinstance(result, Failure)]
+
+    @property
+    def errors(self) -> list[str]:
+        """What to tell of the failures."""
+        return [failure.text for failure in self.failures]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The rules that refused."""
+        return tuple(str(failure.code) for failure in self.failures if failure.code is not None)
+
+    @property
+    def depends_on(self) -> list[Dependency]:
+        """What heals the refusals."""
+        return [rest for failure in self.failures for rest in failure.depends_on]
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether something failed and no time helps: all that failed was refused by a rule."""
+        failures = self.failures
+        return bool(failures) and all(failure.is_final for failure in failures)
+
+    @property
+    def blamed(self) -> list[Hashable | None]:
+        """For what it is tried again: causes, None for what is about this Work alone."""
+        failed = [failure.cause for failure in self.failures if not failure.is_final]
+        return [*dict.fromkeys(failed), *self.unreadable_for]
+
+    def retry(self, text: str) -> RetryError:
+        """Return the error with which the Work backs off."""
+        shared = [cause for cause in self.blamed if cause is not None]
+        return RetryError(text, shared, is_own=None in self.blamed)
+
+    @property
+    def was_recreated(self) -> bool:
+        """Whether an object was made again that somebody deleted, or would have been."""
+        return any(is_recreation(result) for _, result in self.results)
+
+
+def is_recreation(result: Applied | Failure) -> bool:
+    """Whether an object was there before and was deleted by somebody."""
+    return result.is_recreation if isinstance(result, Failure) else result.was_recreated

@@ -1,0 +1,88 @@
+"""What the agent's admission policies mean for `leave`: who may give claims up, and their end.
+
+While they are there, nobody but the agent's account may change or delete a claimed namespace
+(rewriting-rules 3.5, layer 5). An administrator acts as that account, by impersonation, for these
+requests alone; that works with and without a running agent, and protects the other virtual
+clusters all the while. Why: docs/adr/0017.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from karmada_vc_agent.access.hub_objects import RBAC_GROUP
+from karmada_vc_agent.commands.apply_objects import find
+from karmada_vc_agent.commands.join_preflight import PreflightError
+from karmada_vc_agent.commands.leave_cleaning import NAMESPACES_PATH, claimed_clusters
+from karmada_vc_agent.kube.access_review import may
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.identity import need_to_act_as, user_name
+from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.translation.admission_objects import GROUP, PolicyOwner
+from karmada_vc_agent.translation.admission_policies import protected_user
+from karmada_vc_agent.views.installed_policies import remove_policies
+
+_POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
+_NEEDS = (Need("patch", "", "namespaces"), Need("delete", "", "namespaces"))
+
+
+async def claims_user(host: ApiClient, agent: str) -> str:
+    """Return as whom claimed namespaces are to be changed; "" = as ourselves.
+
+    Raises PreflightError where that is not possible, KubeError.
+    """
+    policy = PolicyOwner(agent, "", "").claims_policy
+    user = protected_user(await find(host, f"{_POLICIES_PATH}/{policy}") or {})
+    if not user or user == await user_name(host):
+        return ""
+    law = f"host: ValidatingAdmissionPolicy {policy} lets only {user} give up namespaces"
+    need = need_to_act_as(user)
+    if not await may(host, need):
+        source = host.credentials.source
+        problem = f"{law}, and {source} may not act as it; add this rule, or use another account:"
+        raise PreflightError([problem, f"  {need}"])
+    missing = [need for need in _NEEDS if not await may(host, need, user)]
+    if missing:
+        problem = f"{law}, and that account has lost the right to; give it back its rules:"
+        raise PreflightError([problem, *(f"  {need}" for need in missing), *_ways_out(agent)])
+    return user
+
+
+def _ways_out(agent: str) -> tuple[str, ...]:
+    kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings"
+    return (
+        "(karmada-vc-agent join --only host does), or first remove the agent's policies:",
+        f"  kubectl delete {kinds} -l {AGENT_LABEL}={agent}",
+    )
+
+
+async def give_up_policies(
+    host: ApiClient, namespace: str, agent: str, cluster: str, say: Callable[[str], None]
+) -> None:
+    """Remove the agent's rights and policies if no virtual cluster but `cluster` needs them.
+
+    The rights go first: without the policies they would be too strong. namespace: the agent's.
+    Raises KubeError.
+    """
+    if await _others(host, namespace, agent, cluster):
+        return
+    with suppress(NotFoundError):
+        await host.delete(f"/apis/{RBAC_GROUP}/v1/clusterrolebindings/vc-agent:{agent}")
+        say(f"host: agent {agent} has no virtual cluster any more and loses all its rights")
+    served = await Discovery(host).refresh()
+    for policy in await remove_policies(host, served, agent):
+        say(f"host: removed {policy}")
+
+
+async def _others(host: ApiClient, namespace: str, agent: str, cluster: str) -> bool:
+    """Whether the agent has claims or registrations of other virtual clusters."""
+    if any(name != cluster for name in await claimed_clusters(host, agent)):
+        return True
+    if await find(host, f"{NAMESPACES_PATH}/{namespace}") is None:
+        return False
+    state = AgentState(host, namespace, agent)
+    await state.load()
+    return any(name != cluster and not record.has_left for name, record in state.clusters().items())

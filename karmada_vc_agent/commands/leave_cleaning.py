@@ -1,0 +1,199 @@
+"""Remove what a virtual cluster has on the host, or take all marks off it and leave it.
+
+Only what carries the label of the virtual cluster is touched, and in a namespace only where
+the namespace carries the claim of this agent too.
+"""
+
+from collections.abc import Callable, Container
+from contextlib import suppress
+
+from karmada_vc_agent.apply.namespace_rights import binding_name
+from karmada_vc_agent.apply.shared_objects import SharedObjects
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError
+from karmada_vc_agent.model.domain import (
+    AGENT_LABEL,
+    CLUSTER_LABEL,
+    SHARED_LABEL,
+)
+from karmada_vc_agent.model.objects import Object, labels_of, namespaced_name
+from karmada_vc_agent.planning.metadata import without_claims
+from karmada_vc_agent.planning.orphaned import (
+    is_foreign,
+    is_orphan,
+    is_orphaned_namespace,
+    work_of,
+)
+from karmada_vc_agent.planning.share_plan import owners_of
+from karmada_vc_agent.views.claims import claim_of, is_made_by_agent, unclaim
+from karmada_vc_agent.views.labelled_objects import labelled_objects, objects_in
+
+NAMESPACES_PATH = "/api/v1/namespaces"
+_ATTEMPTS = 5
+Found = tuple[Resource, Object]
+
+
+class HostCleaner:
+    """Cleans one virtual cluster of one agent.
+
+    say: told of each namespace and of sums. claims_user: as whom namespaces are changed; empty =
+    as ourselves.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        agent: str,
+        cluster: str,
+        say: Callable[[str], None],
+        claims_user: str = "",
+    ) -> None:
+        self._host = host
+        self._agent = agent
+        self.cluster = cluster
+        self._say = say
+        self._claims_user = claims_user
+        self._discovery = Discovery(host)
+
+    async def namespaces(self) -> dict[str, Object]:
+        """Return the host namespaces that this agent claims for the virtual cluster, by name."""
+        selector = f"{CLUSTER_LABEL}={self.cluster},{AGENT_LABEL}={self._agent}"
+        answer = await self._host.get(NAMESPACES_PATH, {"labelSelector": selector})
+        found = answer.get("items") or []
+        return {item["metadata"]["name"]: item for item in found if claim_of(item) is not None}
+
+    async def objects(self, claimed: Container[str]) -> list[Found]:
+        """Return our objects; in namespaces only those of `claimed`. Namespaces are not told."""
+        served = await self._discovery.refresh()
+        selector = f"{CLUSTER_LABEL}={self.cluster}"
+        return [
+            (resource, live)
+            async for resource, live in labelled_objects(self._host, served, selector)
+            if work_of(live) and resource.gvk.kind != "Namespace" and _is_at_home(live, claimed)
+        ]
+
+    async def orphans(self, works: Container[str]) -> list[Found]:
+        """Return those of our objects whose Work is not among `works`."""
+        return [found for found in await self.objects(await self.namespaces())
+                if is_orphan(found[1], works)]  # fmt: skip
+
+    async def orphaned_namespaces(self, needed: Container[str]) -> dict[str, Object]:
+        """Return the claimed host namespaces that no Work needs, by name.
+
+        needed: the virtual namespaces that Works need.
+        """
+        return {
+            name: live
+            for name, live in (await self.namespaces()).items()
+            if (claim := claim_of(live)) and is_orphaned_namespace(claim.namespace, needed)
+        }
+
+    async def obstacle(self, name: str, live: Object) -> str:
+        """Return what keeps a namespace from being given up, or "".
+
+        One that the agent made goes with all that is in it, so nothing of others may be there.
+        """
+        if not is_made_by_agent(live):
+            return ""
+        served = await self._discovery.refresh()
+        if not served.is_complete:
+            return "not all kinds of the host can be looked through now"
+        try:
+            async for resource, found in objects_in(self._host, served, name):
+                if is_foreign(resource.gvk, found, self.cluster):
+                    text = namespaced_name(name, found["metadata"]["name"])
+                    return f"{resource.gvk.kind} {text} is not of the virtual cluster"
+        except ApiError as error:
+            return f"not all of it can be looked through: {error}"
+        return ""
+
+    async def clean(self, *, preserve: bool) -> None:
+        """Remove or release everything. Raises KubeError."""
+        claimed = await self.namespaces()
+        objects = await self.objects(claimed)
+        for resource, live in objects:
+            await (self.release(resource, live) if preserve else self.delete(resource, live))
+        if objects:
+            done = "left without our marks" if preserve else "deleted"
+            self._say(f"host: {len(objects)} objects {done}")
+        await self._leave_shared(preserve=preserve)
+        for name, namespace in claimed.items():
+            await self.give_up(name, namespace, preserve=preserve)
+
+    async def _leave_shared(self, *, preserve: bool) -> None:
+        """Give up the objects that virtual clusters share; the last owner's go."""
+        served = await self._discovery.refresh()
+        shared = SharedObjects(self._host, lambda _: None, lambda _: None)
+        async for resource, live in labelled_objects(self._host, served, SHARED_LABEL):
+            if self.cluster in owners_of(live):
+                name = live["metadata"]["name"]
+                await shared.leave(resource, name, self.cluster, "", preserve=preserve)
+                self._say(f"host: {resource.gvk.kind} {name} is shared: given up")
+
+    async def delete(self, resource: Resource, live: Object) -> None:
+        """Delete one object, if it is still the same."""
+        try:
+            await self._host.delete_same(_path(resource, live), live)
+        except (NotFoundError, ConflictError):
+            return  # gone, or another object of that name
+
+    async def release(self, resource: Resource, found: Object) -> None:
+        """Take our and Karmada's marks off an object and leave it."""
+        path = _path(resource, found)
+        for _ in range(_ATTEMPTS):
+            try:
+                await self._host.replace(path, without_claims(await self._host.get(path)))
+            except NotFoundError:
+                return
+            except ConflictError as error:
+                conflict = error
+                continue
+            return
+        raise conflict
+
+    async def give_up(self, name: str, live: Object, *, preserve: bool) -> None:
+        """Delete a claimed namespace that the agent made, else take the claim off it."""
+        path = f"{NAMESPACES_PATH}/{name}"
+        try:
+            if preserve or not is_made_by_agent(live):
+                await self._give_up_rights(name)
+                await self._host.merge_patch(path, unclaim(live), self._claims_user)
+                self._say(f"host: namespace {name} stays, without our claim")
+            elif not live["metadata"].get("deletionTimestamp"):
+                await self._host.delete_same(path, live, self._claims_user)
+                self._say(f"host: namespace {name} deleted")
+        except (NotFoundError, ConflictError):
+            return
+
+    async def _give_up_rights(self, name: str) -> None:
+        """Take the agent's own rights in a namespace that stays."""
+        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{name}/rolebindings"
+        for suffix in (":kinds", ""):
+            with suppress(NotFoundError):
+                await self._host.delete(f"{path}/{binding_name(self._agent)}{suffix}")
+
+
+async def claimed_clusters(host: ApiClient, agent: str) -> tuple[str, ...]:
+    """Return the virtual clusters for which an agent claims namespaces, by name."""
+    selector = f"{AGENT_LABEL}={agent},{CLUSTER_LABEL}"
+    answer = await host.get(NAMESPACES_PATH, {"labelSelector": selector})
+    return tuple(sorted({labels_of(item)[CLUSTER_LABEL] for item in answer.get("items") or ()}))
+
+
+def describe(found: Found) -> str:
+    """Return `Deployment edge-v-branch-a/web (Work web-1234)`."""
+    resource, live = found
+    metadata = live["metadata"]
+    name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
+    return f"{resource.gvk.kind} {name} (Work {work_of(live)})"
+
+
+def _is_at_home(live: Object, claimed: Container[str]) -> bool:
+    namespace = live["metadata"].get("namespace") or ""
+    return not namespace or namespace in claimed
+
+
+def _path(resource: Resource, live: Object) -> str:
+    metadata = live["metadata"]
+    return resource.path(metadata.get("namespace") or "", metadata["name"])

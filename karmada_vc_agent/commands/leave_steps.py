@@ -1,0 +1,345 @@
+"""Let one virtual cluster leave: Cluster, Works, host objects, rights, what is remembered.
+
+Never two writers. While an agent serves the virtual cluster, the Cluster is deleted on the hub and
+the agent cleans; what no Work made is removed when the Cluster is gone. While none does, the lead
+is taken, so that none begins meanwhile, and everything is done here. Every step can be done
+again: what an earlier attempt did is found done.
+"""
+
+import asyncio
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from karmada_vc_agent.access.hub_objects import RBAC_GROUP, HubAccess, named_clusters
+from karmada_vc_agent.commands.apply_objects import find
+from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.commands.leave_cleaning import HostCleaner
+from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
+from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
+from karmada_vc_agent.model.karmada import (
+    EXECUTION_FINALIZER,
+    LEASE_NAMESPACE,
+    SYSTEM_LABEL,
+    execution_namespace,
+)
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, namespaced_name
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.views.works import work_path
+
+POLL_S = 1.0
+LEAD_WITHIN_S = 25.0
+"""An agent that was killed holds its Lease for 15 s; one that holds it longer runs."""
+SHOWN = 20
+_BINDINGS = ("resourcebindings", "clusterresourcebindings")
+_RBAC_PATH = f"/apis/{RBAC_GROUP}/v1"
+_BINDINGS_PATH = "/apis/work.karmada.io/v1alpha2"
+
+Say = Callable[[str], None]
+
+
+class LeaveError(Exception):
+    """Leaving did not come to its end; says where it stands and what to do."""
+
+
+class AgentLeadsError(LeaveError):
+    """A running agent has the lead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Which virtual cluster of which agent leaves, and how.
+
+    claims_user: as whom its namespaces are given up; empty = as ourselves.
+    """
+
+    cluster: str
+    agent: str
+    namespace: str
+    preserve: bool
+    timeout_s: float
+    claims_user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HubFacts:
+    """What the hub knows of the virtual cluster."""
+
+    cluster: Object | None
+    bindings: tuple[str, ...]
+    served_by: str
+
+
+NOTHING = HubFacts(None, (), "")
+
+
+# --- what there is ----------------------------------------------------------------------
+
+
+async def look_at_hub(hub: ApiClient, cluster: str) -> HubFacts:
+    """Read the Cluster, which bindings target it, and which agent process renews its Lease."""
+    found = await find(hub, f"{CLUSTERS_PATH}/{cluster}")
+    lease = await find(hub, f"{LEASES_PATH}/{cluster}") if found is not None else None
+    served_by = annotations_of(lease or {}).get(LEASE_HOLDER_ANNOTATION, "")
+    return HubFacts(found, tuple(await _bindings(hub, cluster)), served_by)
+
+
+async def _bindings(hub: ApiClient, cluster: str) -> list[str]:
+    targeting = []
+    for kind in _BINDINGS:
+        answer = await hub.get(f"{_BINDINGS_PATH}/{kind}")
+        for binding in answer.get("items") or []:
+            clusters = dig(binding, "spec", "clusters") or []
+            if any(entry.get("name") == cluster for entry in clusters):
+                metadata = binding["metadata"]
+                name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
+                targeting.append(f"{kind.removesuffix('s')} {name}")
+    return targeting
+
+
+async def leader_of(host: ApiClient, leaving: Leaving) -> str:
+    """Return the agent process that has the lead by the Lease on the host, or ""."""
+    return str(dig(await _agent_lease(host, leaving), "spec", "holderIdentity") or "")
+
+
+async def live_leader_of(host: ApiClient, leaving: Leaving) -> str:
+    """Return the agent process that leads and is seen to renew its Lease, or "".
+
+    One that was killed has its name in the Lease still; clocks are not compared.
+    """
+    lease = await _agent_lease(host, leaving)
+    holder, renewed = _held(lease)
+    deadline = time.monotonic() + float(dig(lease, "spec", "leaseDurationSeconds") or 0)
+    while holder and time.monotonic() < deadline:
+        await asyncio.sleep(POLL_S)
+        now_holder, now_renewed = _held(await _agent_lease(host, leaving))
+        if (now_holder, now_renewed) != (holder, renewed):
+            return now_holder
+    return ""
+
+
+async def _agent_lease(host: ApiClient, leaving: Leaving) -> Object | None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
+    return await find(host, path)
+
+
+def _held(lease: Object | None) -> tuple[str, str]:
+    spec = dig(lease, "spec") or {}
+    return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
+
+
+# --- the lead ---------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def take_lead(host: ApiClient, leaving: Leaving) -> AsyncIterator[None]:
+    """Hold the lead, so that no agent begins meanwhile.
+
+    Raises AgentLeadsError where one runs. An agent that was never installed needs no lead.
+    """
+    if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
+        yield
+        return
+    identity = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
+    election = LeaderElection(host, leaving.namespace, leaving.agent, identity, ElectionTimes())
+    try:
+        async with asyncio.timeout(LEAD_WITHIN_S):
+            await election.acquire()
+    except TimeoutError:
+        raise AgentLeadsError(
+            f"an agent runs ({await leader_of(host, leaving)}), and would bring back what is "
+            "removed; stop it, then try again"
+        ) from None
+    renewing = asyncio.create_task(election.lead())
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+        await election.release()
+
+
+# --- the hub ----------------------------------------------------------------------------
+
+
+async def delete_cluster(hub: ApiClient, cluster: str, say: Say) -> None:
+    """Give the Cluster its deletion mark."""
+    try:
+        await hub.delete(f"{CLUSTERS_PATH}/{cluster}")
+    except NotFoundError:
+        return
+    say(f"hub: Cluster {cluster} is being deleted")
+
+
+async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
+    """Return the Works of a Cluster."""
+    answer = await hub.get(work_path(execution_namespace(cluster)))
+    return list(answer.get("items") or [])
+
+
+async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
+    """Tell the agent, in every Work, that the host objects are to stay."""
+    works = await works_of(hub, cluster)
+    for work in works:
+        path = work_path(work["metadata"]["namespace"], work["metadata"]["name"])
+        await hub.merge_patch(path, {"spec": {"preserveResourcesOnDeletion": True}})
+    say(f"hub: {len(works)} Works told to preserve their objects")
+
+
+async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
+    """Take the agent's finalizer off all Works."""
+    released = 0
+    for work in await works_of(hub, cluster):
+        metadata = work["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if EXECUTION_FINALIZER not in finalizers:
+            continue
+        rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
+        path = work_path(metadata["namespace"], metadata["name"])
+        try:
+            await hub.merge_patch(path, {"metadata": {"finalizers": rest}})
+        except NotFoundError:
+            continue
+        released += 1
+    if released:
+        say(f"hub: {released} Works released")
+
+
+async def wait_gone(hub: ApiClient, leaving: Leaving, say: Say, *, releases: bool) -> None:
+    """Wait until the Cluster is gone, and say what it waits for.
+
+    releases: take finalizers off Works that come late. Raises LeaveError.
+    """
+    deadline = time.monotonic() + leaving.timeout_s
+    said = ""
+    while await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is not None:
+        if releases:
+            await release_works(hub, leaving.cluster, say)
+        left = len(await works_of(hub, leaving.cluster))
+        waiting = f"{left} Works" if left else "the hub to remove the Cluster"
+        if waiting != said:
+            say(f"hub: waiting for {waiting}")
+            said = waiting
+        if time.monotonic() > deadline:
+            bindings = await _bindings(hub, leaving.cluster)
+            still = "; still targeted by " + ", ".join(bindings[:SHOWN]) if bindings else ""
+            raise LeaveError(
+                f"Cluster {leaving.cluster} is still there after {leaving.timeout_s:.0f} s, "
+                f"waiting for {waiting}{still}. It stays marked for deletion; to go on run leave "
+                "again"
+            )
+        await asyncio.sleep(POLL_S)
+
+
+async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
+    """Take the virtual cluster out of the agent's roles, and remove what goes with its name."""
+    access = HubAccess(leaving.agent, (leaving.cluster,))
+    local = f"{_RBAC_PATH}/namespaces/{LEASE_NAMESPACE}"
+    remaining: list[str] = []
+    for path in (f"{CLUSTER_ROLES_PATH}/{access.role}", f"{local}/roles/{access.role}"):
+        role = await find(hub, path)
+        if role is None or leaving.cluster not in named_clusters(role):
+            continue
+        role["rules"] = _without(role["rules"], leaving.cluster)
+        remaining += named_clusters(role)
+        if not remaining:
+            await _take_all_rights(hub, access, say)
+            break
+        await hub.merge_patch(path, {"rules": role["rules"]})
+        say(f"hub: {role['kind']} {access.role} names {leaving.cluster} no more")
+    await _delete(hub, f"{LEASES_PATH}/{leaving.cluster}", say)
+    namespace = execution_namespace(leaving.cluster)
+    bindings = f"{_RBAC_PATH}/namespaces/{namespace}/rolebindings"
+    await _delete(hub, f"{bindings}/{access.works_role}", say)
+    for secret in (leaving.cluster, f"{leaving.cluster}-impersonator"):
+        path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
+        live = await find(hub, path)
+        if labels_of(live or {}).get(SYSTEM_LABEL) == "true":
+            await _delete(hub, path, say)
+    space = await find(hub, f"/api/v1/namespaces/{namespace}")
+    if space is not None and not space["metadata"].get("deletionTimestamp"):
+        await _delete(hub, f"/api/v1/namespaces/{namespace}", say)
+
+
+async def _take_all_rights(hub: ApiClient, access: HubAccess, say: Say) -> None:
+    """Remove the roles of an agent whose last virtual cluster left."""
+    say(f"hub: agent {access.agent} has no virtual cluster any more and loses all its rights")
+    local = f"{_RBAC_PATH}/namespaces/{LEASE_NAMESPACE}"
+    for path in (
+        f"{_RBAC_PATH}/clusterrolebindings/{access.role}",
+        f"{_RBAC_PATH}/clusterroles/{access.role}",
+        f"{_RBAC_PATH}/clusterroles/{access.works_role}",
+        f"{local}/rolebindings/{access.role}",
+        f"{local}/roles/{access.role}",
+    ):
+        await _delete(hub, path, say)
+
+
+def _without(rules: list[Object], cluster: str) -> list[Object]:
+    """Return rules that do not name a Cluster; one that named no other goes.
+
+    Without this, an empty resourceNames would mean every name.
+    """
+    kept = []
+    for rule in rules:
+        names = rule.get("resourceNames")
+        if names is None or cluster not in names:
+            kept.append(rule)
+        elif rest := [name for name in names if name != cluster]:
+            kept.append({**rule, "resourceNames": rest})
+    return kept
+
+
+async def _delete(client: ApiClient, path: str, say: Say) -> None:
+    try:
+        await client.delete(path)
+    except NotFoundError:
+        return
+    say(f"{client.name}: deleted {'/'.join(path.split('/')[-2:])}")
+
+
+# --- the host ---------------------------------------------------------------------------
+
+
+async def clean_host(host: ApiClient, leaving: Leaving, say: Say) -> None:
+    """Remove or release everything that is left on the host."""
+    cleaner = HostCleaner(host, leaving.agent, leaving.cluster, say, leaving.claims_user)
+    await cleaner.clean(preserve=leaving.preserve)
+
+
+async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:
+    """Note that the virtual cluster left, so that no agent registers it again (trap 5).
+
+    The note goes by itself when an agent starts whose settings do not name it any more.
+    """
+    if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
+        return
+    state = AgentState(host, leaving.namespace, leaving.agent)
+    await state.load()
+    known = state.cluster(leaving.cluster)
+    record = ClusterRecord(known.uid if known else "", known.settings if known else "", True)
+    if known != record:
+        await state.remember(leaving.cluster, record)
+        say(f"host: noted that {leaving.cluster} left; take it out of the agent's settings")
+
+
+async def forget_left(
+    host: ApiClient, namespace: str, agent: str, clusters: tuple[str, ...]
+) -> list[str]:
+    """Let virtual clusters that left be registered again; return those. Raises KubeError."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps/{agent}-state"
+    if await find(host, path) is None:
+        return []
+    state = AgentState(host, namespace, agent)
+    await state.load()
+    back = [name for name in clusters if (record := state.cluster(name)) and record.has_left]
+    for name in back:
+        await state.forget(name)
+    return back

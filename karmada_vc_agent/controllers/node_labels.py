@@ -1,0 +1,59 @@
+"""Keeps the membership label on nodes of virtual clusters chosen by expressions or names."""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node
+from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.views.membership import Membership
+
+_log = logging.getLogger(__name__)
+
+
+class MembershipController:
+    """Writes one label, on Nodes; pods can select by equality only (rewriting-rules 3.1).
+
+    is_anothers: whether another agent serves a virtual cluster; then the label is that one's.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        nodes: Store[Node],
+        membership: Membership,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        is_anothers: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._host = host
+        self._nodes = nodes
+        self._membership = membership
+        self._virtual_clusters = virtual_clusters
+        self._is_anothers = is_anothers
+
+    async def reconcile(self, node_name: str) -> None:
+        """Set the label of one node, or take it away where it belongs to nobody who needs it."""
+        node = self._nodes.get("", node_name)
+        if node is None:
+            return
+        owner = self._virtual_clusters.get(self._membership.owner_of(node_name) or "")
+        wanted = owner.name if owner is not None and owner.needs_membership_label else None
+        found = node.metadata.labels.get(MEMBERSHIP_LABEL)
+        if wanted == found:
+            return
+        if wanted is None and found not in self._virtual_clusters:
+            return  # another agent's
+        if any(name and self._is_anothers(name) for name in (wanted, found)):
+            return
+        _log.info(
+            "Labelling node", extra={"node": node_name, "label": MEMBERSHIP_LABEL, "value": wanted}
+        )
+        try:
+            await self._host.merge_patch(
+                f"/api/v1/nodes/{node_name}", {"metadata": {"labels": {MEMBERSHIP_LABEL: wanted}}}
+            )
+        except NotFoundError:
+            return

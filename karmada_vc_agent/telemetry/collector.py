@@ -1,0 +1,207 @@
+"""What there is of each virtual cluster right now, counted when somebody asks for metrics.
+
+Only virtual clusters whose Cluster is on the hub and ours are told of; the others' series end.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.objects import Object, labels_of
+from karmada_vc_agent.status.cluster_numbers import cluster_numbers
+from karmada_vc_agent.status.work_status import applied_of
+from karmada_vc_agent.telemetry.metrics import Metrics, Sample
+from karmada_vc_agent.views.hub_clusters import HubClusters
+from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.views.works import Works, is_suspended
+
+HUB, HOST = "hub", "host"
+WORK_STATES = ("applied", "failed", "pending", "suspended", "deleting")
+
+
+def work_state(work: Object) -> str:
+    """Return the state of a Work, one of WORK_STATES; the later in that list wins."""
+    if work["metadata"].get("deletionTimestamp"):
+        return "deleting"
+    if is_suspended(work):
+        return "suspended"
+    applied = applied_of(work.get("status"))
+    if applied is None:
+        return "pending"
+    return "applied" if applied["status"] == "True" else "failed"
+
+
+def controller_label(controller: Controller[Any]) -> str:
+    """Return the name that metrics have for a controller: Karmada's where Karmada has it."""
+    return f"{controller.name}-controller"
+
+
+def cluster_label(obj: Object) -> Iterable[str]:
+    """Return the virtual cluster of a host object; an index of the stores of these."""
+    name = labels_of(obj).get(CLUSTER_LABEL)
+    return (name,) if name else ()
+
+
+HOST_OBJECT_INDEX = "virtual cluster"
+NOT_BY_CLUSTER = frozenset(("membership", "placement-guard"))
+"""Controllers whose keys are nodes, or one for all: no virtual cluster waits in their queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the collector looks.
+
+    host_objects: stores with HOST_OBJECT_INDEX. refused: (virtual cluster, code) of each
+    refused manifest. escaped: virtual cluster -> pods of it that run on foreign nodes.
+    is_accepted: whether the hub takes what is reported of a virtual cluster. quota_stalled:
+    virtual cluster -> whether its quota is not divided.
+    """
+
+    clusters: HubClusters
+    works: Works
+    membership: Membership
+    host_objects: Callable[[], Iterable[Store[Object]]]
+    refused: Callable[[], Iterable[tuple[str, str]]]
+    escaped: Callable[[], Mapping[str, int]]
+    controllers: Callable[[], Iterable[Controller[Any]]]
+    events_dropped: Callable[[], int]
+    is_accepted: Callable[[str], bool] = lambda _: True
+    quota_stalled: Callable[[], Mapping[str, bool]] = dict
+
+
+class MetricsCollector:
+    """A source of metrics; also remembers what has no other place: contacts and statuses."""
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        counted: Sources,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._names = tuple(names)
+        self._c = counted
+        self._wall_clock = wall_clock
+        self._contacts: dict[tuple[str, str], float] = {}
+        self._numbers: dict[str, dict[str, float]] = {}
+        self._orphans: dict[str, int] = {}
+        self._leases_ahead: dict[str, float] = {}
+
+    def contact(self, name: str, server: str) -> None:
+        """Note that hub or host has just answered for a virtual cluster."""
+        self._contacts[name, server] = self._wall_clock()
+
+    def status_computed(self, name: str, status: Object) -> None:
+        """Note the numbers of the status just computed."""
+        self._numbers[name] = cluster_numbers(status)
+
+    def orphans_found(self, name: str, count: int) -> None:
+        """Note how many host objects of a virtual cluster have no Work any more."""
+        self._orphans[name] = count
+
+    def lease_ahead(self, name: str, seconds: float) -> None:
+        """Note by how much the Lease of a virtual cluster was ahead of our clock."""
+        self._leases_ahead[name] = seconds
+
+    def forget(self, name: str) -> None:
+        """Drop what is remembered of a virtual cluster whose Cluster is gone."""
+        self._numbers.pop(name, None)
+        self._orphans.pop(name, None)
+        self._leases_ahead.pop(name, None)
+        for server in (HUB, HOST):
+            self._contacts.pop((name, server), None)
+
+    def samples(self) -> Iterator[Sample]:
+        """Return all samples of now."""
+        served = [name for name in self._names if self._c.clusters.ours(name) is not None]
+        refused = Counter(self._c.refused())
+        for name in served:
+            yield from self._of_cluster(name)
+        escaped = self._c.escaped()
+        for name in served:
+            yield Sample("virtual_cluster_escaped_pods", (name,), escaped.get(name, 0))
+        stalled = self._c.quota_stalled()
+        for name in served:
+            if name in stalled:
+                yield Sample("virtual_cluster_quota_stalled", (name,), stalled[name])
+        for (name, code), count in sorted(refused.items()):
+            if name in served:
+                yield Sample("virtual_cluster_refused_manifests", (name, code), count)
+        for controller in self._c.controllers():
+            yield from _of_queue(controller, served)
+        yield Sample("events_dropped_total", (), self._c.events_dropped())
+
+    def _of_cluster(self, name: str) -> Iterator[Sample]:
+        for family, number in self._numbers.get(name, {}).items():
+            yield Sample(family, (name,), number)
+        states = Counter(self._work_states(name))
+        for state in WORK_STATES:
+            yield Sample("virtual_cluster_works", (name, state), states[state])
+        membership = self._c.membership
+        yield Sample("virtual_cluster_nodes", (name,), len(membership.nodes_of(name)))
+        overlaps = len(membership.overlaps(name))
+        yield Sample("virtual_cluster_node_overlaps", (name,), overlaps)
+        objects = sum(
+            len(store.by_index(HOST_OBJECT_INDEX, name)) for store in self._c.host_objects()
+        )
+        yield Sample("virtual_cluster_host_objects", (name,), objects)
+        is_accepted = self._c.is_accepted(name)
+        yield Sample("virtual_cluster_reports_accepted", (name,), is_accepted)
+        for server in (HUB, HOST):
+            at = self._contacts.get((name, server))
+            if at is not None:
+                yield Sample("virtual_cluster_last_contact_timestamp_seconds", (name, server), at)
+        if name in self._leases_ahead:
+            yield Sample("virtual_cluster_lease_ahead_seconds", (name,), self._leases_ahead[name])
+        if name in self._orphans:
+            yield Sample("orphaned_objects", (name,), self._orphans[name])
+
+    def _work_states(self, name: str) -> Iterator[str]:
+        namespace = execution_namespace(name)
+        for work in self._c.works.store(name) or ():
+            if work["metadata"].get("namespace") == namespace:
+                yield work_state(work)
+
+
+class StatusMeter:
+    """A StatusInstrument (controllers/cluster_status.py)."""
+
+    def __init__(self, metrics: Metrics, collector: MetricsCollector) -> None:
+        self._metrics = metrics
+        self._collector = collector
+
+    def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None:
+        """Count a sync; its status is what the numbers of the Cluster are taken from."""
+        self._metrics.status_synced(name, took_s)
+        self._collector.status_computed(name, status)
+        if http_status == 200:
+            self._collector.contact(name, HOST)
+
+    def forget(self, name: str) -> None:
+        """Drop what there is of a virtual cluster whose Cluster is gone."""
+        self._metrics.forget(name)
+        self._collector.forget(name)
+
+
+def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sample]:
+    label = controller_label(controller)
+    queue = controller.queue
+    working = queue.working_s()
+    yield Sample("controller_runtime_active_workers", (label,), len(working))
+    yield Sample("controller_runtime_max_concurrent_reconciles", (label,), controller.workers)
+    yield Sample("workqueue_depth", (label, label, "0"), len(queue))
+    yield Sample("workqueue_unfinished_work_seconds", (label, label), sum(working))
+    longest = max(working, default=0.0)
+    yield Sample("workqueue_longest_running_processor_seconds", (label, label), longest)
+    waiting = queue.waiting()
+    if controller.name in NOT_BY_CLUSTER:
+        return
+    for name in served:
+        depth, oldest_s = waiting.get(name, (0, 0.0))
+        yield Sample("virtual_cluster_queue_depth", (name, label), depth)
+        yield Sample("virtual_cluster_queue_oldest_seconds", (name, label), oldest_s)

@@ -1,0 +1,115 @@
+"""What a translation depends on besides the manifest: settings, and facts about the world."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+
+from karmada_vc_agent.model import tenancy
+from karmada_vc_agent.model.addresses import plain_address
+from karmada_vc_agent.model.core import Taint
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.tenancy import Guard
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.translation import names
+from karmada_vc_agent.translation.edge_application import (
+    IsNamespaced,
+    NodesOfGroup,
+    namespaced_by_table,
+    no_groups,
+)
+from karmada_vc_agent.translation.guards import nothing_of_host
+from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds
+from karmada_vc_agent.translation.names import Names, NamespaceTemplate
+from karmada_vc_agent.translation.placement import Placement
+from karmada_vc_agent.translation.pod_templates import PodTemplates
+from karmada_vc_agent.translation.reference_table import NamespaceReferences
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationSettings:
+    """What of the agent's settings the rules depend on (rewriting-rules 10)."""
+
+    namespace_template: NamespaceTemplate = field(
+        default_factory=lambda: NamespaceTemplate.parse(names.DEFAULT_NAMESPACE_TEMPLATE)
+    )
+    forbidden_namespaces: tuple[str, ...] = names.DEFAULT_FORBIDDEN_NAMESPACES
+    pod_templates: tuple[PodTemplates, ...] = ()
+    namespace_references: tuple[NamespaceReferences, ...] = ()
+    cluster_scoped_kinds: ClusterScopedKinds = field(default_factory=dict)
+    cluster_domain: str = "cluster.local"
+    cluster_dns: tuple[str, ...] = ()
+    infrastructure: tuple[str, ...] = ()
+    pod_cidrs: tuple[str, ...] = ()
+    agent_name: str = "karmada-vc-agent"
+    tenancy: str = tenancy.SHARED
+    namespace_keys: tuple[str, ...] = ()
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether tenants do not trust each other."""
+        return self.tenancy == tenancy.STRICT
+
+    def is_of_host(self, address: str) -> bool:
+        """Whether an address is known to be of the host: a pod's, its DNS, or only a node's own."""
+        found = plain_address(address)
+        if found is None:
+            return False
+        if found.is_loopback or found.is_link_local or found.is_unspecified:
+            return True
+        return str(found) in self.cluster_dns or any(
+            found in ip_network(cidr) for cidr in self.pod_cidrs
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationContext:
+    """Facts about the world that a translation depends on, handed in by the caller.
+
+    claims: the host namespaces of this virtual cluster, by virtual name.
+    owns_node: whether a node, by its name, belongs to this virtual cluster.
+    work: `<execution namespace>/<work>` that brings the manifest; empty if none does.
+    is_of_cluster: whether the hub made that Work for the Cluster itself, for no template.
+    admin_rules: what may be done with namespaced objects of the host, see rbac.admin_rules().
+    nodes_of_group: names of the nodes in a NodeGroup of KubeEdge, None where there is none.
+    node_taints: taints of the nodes of this virtual cluster, which its pods tolerate.
+    is_of_host: whether an address is of a node, a pod or a Service of others.
+    is_namespaced: the scope of a kind, None where the host does not serve it.
+    names_only: find what a manifest made before a rule refused it; its content counts not.
+    """
+
+    vc: VirtualCluster
+    settings: TranslationSettings
+    claims: Mapping[VirtualNamespace, HostNamespace]
+    owns_node: Callable[[str], bool]
+    work: str = ""
+    is_of_cluster: bool = False
+    admin_rules: tuple[Object, ...] = ()
+    nodes_of_group: NodesOfGroup = no_groups
+    node_taints: tuple[Taint, ...] = ()
+    is_of_host: Callable[[str], bool] = nothing_of_host
+    is_namespaced: IsNamespaced = namespaced_by_table
+    names_only: bool = False
+
+    def refuses(self, guard: Guard, kind: str = "") -> bool:
+        """Whether the profile refuses something that the virtual cluster is not allowed."""
+        return tenancy.refuses(self.settings.tenancy, self.vc.allow, guard, kind)
+
+    def placement(self) -> Placement:
+        """Return where pods may run."""
+        return Placement(
+            required_selector=self.vc.required_selector,
+            owns_node=self.owns_node,
+            tolerations=self.vc.tolerations,
+            offline_tolerations=self.vc.offline_tolerations,
+            taints=self.node_taints,
+        )
+
+    def names(self, noted: Mapping[str, str] | None = None) -> Names:
+        """Return the map of names that these facts give."""
+        return Names(
+            cluster=self.vc.name,
+            template=self.settings.namespace_template,
+            claims=self.claims,
+            forbidden=self.settings.forbidden_namespaces,
+            noted=noted or {},
+        )

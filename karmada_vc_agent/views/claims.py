@@ -1,0 +1,141 @@
+"""Which host namespace belongs to which virtual cluster and virtual namespace.
+
+The claim labels on the host namespaces are the authority (rewriting-rules 1.2); names are
+never parsed back.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.domain import (
+    ADOPTED_ANNOTATION,
+    AGENT_LABEL,
+    CLUSTER_LABEL,
+    CREATED_BY_AGENT_ANNOTATION,
+    NAMESPACE_LABEL,
+    NODE_SELECTOR_ANNOTATION,
+    is_ours,
+)
+from karmada_vc_agent.model.objects import NAMESPACE, Object, annotations_of, gvk_of, labels_of
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
+
+
+class Claim(NamedTuple):
+    """What the labels of a host namespace say."""
+
+    cluster: str
+    namespace: VirtualNamespace
+    agent: str
+
+
+def claim_of(host_namespace: Object) -> Claim | None:
+    """Return the claim on a host Namespace object, or None."""
+    labels = labels_of(host_namespace)
+    if CLUSTER_LABEL not in labels or NAMESPACE_LABEL not in labels:
+        return None
+    return Claim(
+        labels[CLUSTER_LABEL],
+        VirtualNamespace(labels[NAMESPACE_LABEL]),
+        labels.get(AGENT_LABEL, ""),
+    )
+
+
+def is_made_by_agent(host_namespace: Object) -> bool:
+    """Whether an agent made a namespace, so that it is deleted when it is given up."""
+    marks = annotations_of(host_namespace)
+    return marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and ADOPTED_ANNOTATION not in marks
+
+
+def unclaim(live: Object) -> Object:
+    """Return the merge patch that removes everything we and Karmada put on a namespace."""
+
+    def goes(key: str) -> bool:
+        return is_ours(key) or karmada.is_karmada_key(key) or key == NODE_SELECTOR_ANNOTATION
+
+    return {
+        "metadata": {
+            "labels": {key: None for key in labels_of(live) if goes(key)},
+            "annotations": {key: None for key in annotations_of(live) if goes(key)},
+        }
+    }
+
+
+class Claims:
+    """An index over the watched host namespaces; only this agent's own claims count."""
+
+    def __init__(self, host_namespaces: Store[Object], agent: str) -> None:
+        self.store = host_namespaces
+        self._agent = agent
+        self._by_cluster: dict[str, dict[VirtualNamespace, HostNamespace]] = defaultdict(dict)
+        self._duplicates: dict[tuple[str, VirtualNamespace], set[HostNamespace]] = {}
+        host_namespaces.add_handler(self._changed)
+
+    def of(self, cluster: str) -> Mapping[VirtualNamespace, HostNamespace]:
+        """Return the claims of one virtual cluster."""
+        return self._by_cluster.get(cluster, {})
+
+    def is_empty(self) -> bool:
+        """Whether there is no claim at all, also of virtual clusters not in the settings."""
+        return not any(self._by_cluster.values())
+
+    def on(self, host_namespace: str) -> Claim | None:
+        """Return our claim on a host namespace, in force or not, or None."""
+        return self._own(self.store.get("", host_namespace))
+
+    def holder_of(self, host_namespace: str) -> Claim | None:
+        """Return whose a host namespace is; None where it is nobody's, or not the one in force."""
+        claim = self.on(host_namespace)
+        if claim is None or self.of(claim.cluster).get(claim.namespace) != host_namespace:
+            return None
+        return claim
+
+    def may_speak_for(self, obj: Object, cluster: str) -> bool:
+        """Whether the marks of an object count that names a virtual cluster as its own.
+
+        They do in that one's namespaces only: whoever may write elsewhere is not to keep a
+        neighbour busy. A namespace that is gone may have been one; what lies in none is written
+        by administrators.
+        """
+        if gvk_of(obj) == NAMESPACE:
+            claim = self._own(obj)
+        else:
+            namespace = obj["metadata"].get("namespace") or ""
+            if not namespace or self.store.get("", namespace) is None:
+                return True
+            claim = self.on(namespace)
+        return claim is not None and claim.cluster == cluster
+
+    def is_claimed_twice(self, cluster: str, namespace: VirtualNamespace) -> bool:
+        """Whether two host namespaces claim to be this virtual one."""
+        return len(self._duplicates.get((cluster, namespace), ())) > 1
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        before = self._own(old)
+        after = self._own(new)
+        if before and old is not None and before != after:
+            self._withdraw(before, HostNamespace(old["metadata"]["name"]))
+        if after and new is not None:
+            # Also where nothing changed: what was observed after a write was not told before.
+            self._enter(after, HostNamespace(new["metadata"]["name"]))
+
+    def _own(self, obj: Object | None) -> Claim | None:
+        claim = claim_of(obj) if obj is not None else None
+        return claim if claim and claim.agent == self._agent else None
+
+    def _enter(self, claim: Claim, host_namespace: HostNamespace) -> None:
+        pair = (claim.cluster, claim.namespace)
+        self._duplicates.setdefault(pair, set()).add(host_namespace)
+        self._by_cluster[claim.cluster].setdefault(claim.namespace, host_namespace)
+
+    def _withdraw(self, claim: Claim, host_namespace: HostNamespace) -> None:
+        pair = (claim.cluster, claim.namespace)
+        others = self._duplicates.get(pair, set())
+        others.discard(host_namespace)
+        if others:
+            self._by_cluster[claim.cluster][claim.namespace] = min(others)
+        else:
+            self._duplicates.pop(pair, None)
+            self._by_cluster[claim.cluster].pop(claim.namespace, None)

@@ -1,0 +1,89 @@
+"""Asks webhooks that do not answer again and again, so that no Work has to find out.
+
+A probe is the last question that was not answered, asked beside all workers. A webhook is
+probed while it is what would be asked; the longer it is away, the less often.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable
+
+from karmada_vc_agent.interpretation.errors import HookError, UnavailableError
+from karmada_vc_agent.interpretation.hooks import Dependency
+
+PAUSE_S = (2.0, 10.0)
+PAUSE_OF_OUTAGE = 0.1
+"""Part of an outage that may pass between two probes; 2 s at the beginning, 10 s at the end."""
+AT_ONCE = 4
+"""Probes under way: one that was swallowed must not hide that the next would be answered."""
+PROBED_AT_MOST = 256
+"""Webhooks times virtual clusters; of more than that Works themselves find out."""
+
+OnAnswer = Callable[[str, Hashable], None]
+"""(virtual cluster, key of the hook)"""
+
+
+class HookProbes:
+    """Probes webhooks; on_answer: told of each that answers again."""
+
+    def __init__(self, on_answer: OnAnswer) -> None:
+        self._on_answer = on_answer
+        self._probed: set[Hashable] = set()
+        self._new: asyncio.Queue[Dependency] = asyncio.Queue()
+
+    def probe(self, rest: Dependency) -> None:
+        """Probe a webhook until it answers."""
+        key = (rest.cluster, rest.hook.key)
+        if key in self._probed or len(self._probed) >= PROBED_AT_MOST:
+            return
+        self._probed.add(key)
+        self._new.put_nowait(rest)
+
+    async def run(self) -> None:
+        """Probe until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                group.create_task(self._watch(await self._new.get()), name="hook probe")
+
+    async def _watch(self, rest: Dependency) -> None:
+        try:
+            answers = await _wait_answer(rest)
+        finally:
+            self._probed.discard((rest.cluster, rest.hook.key))
+        if answers:
+            self._on_answer(rest.cluster, rest.hook.key)
+
+
+async def _wait_answer(rest: Dependency) -> bool:
+    """Return whether it answers; False where it is no longer what would be asked."""
+    loop = asyncio.get_running_loop()
+    since, shortest, longest = loop.time(), *PAUSE_S
+    asked: set[asyncio.Task[bool]] = set()
+    try:
+        while rest.is_current():
+            pause_s = min(longest, max(shortest, (loop.time() - since) * PAUSE_OF_OUTAGE))
+            next_at = loop.time() + pause_s
+            while asked and loop.time() < next_at:
+                done, asked = await asyncio.wait(
+                    asked, timeout=next_at - loop.time(), return_when=asyncio.FIRST_COMPLETED
+                )
+                if any(task.result() for task in done):
+                    return True
+            await asyncio.sleep(next_at - loop.time())
+            if len(asked) < AT_ONCE:
+                asked.add(asyncio.ensure_future(_answers(rest)))
+        return False
+    finally:
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def _answers(rest: Dependency) -> bool:
+    """Whether a question is answered, be it with a no."""
+    try:
+        await rest.ask_again()
+    except UnavailableError:
+        return False
+    except HookError:
+        return True
+    return True

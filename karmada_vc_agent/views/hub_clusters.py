@@ -1,0 +1,135 @@
+"""The Cluster objects of the hub, and which of them are ours.
+
+Ours is a Cluster that has the name of a virtual cluster *and* its id, a UUIDv5 of the
+host's kube-system UID and that name: stable, distinct, never the raw host UID. Of two agents
+of one host that have the same virtual cluster in their settings it is the one's that the
+Cluster names: whoever wrote that first.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Iterable
+
+import orjson
+
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
+from karmada_vc_agent.views.judgements import Judgements
+from karmada_vc_agent.views.shapes import ClusterShape
+
+CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
+
+
+def cluster_id(host_uid: str, name: str) -> str:
+    """Return the `spec.id` of a virtual cluster."""
+    return str(uuid.uuid5(uuid.UUID(host_uid), name))
+
+
+def agent_id(namespace: str, name: str) -> str:
+    """Return what tells an agent from others of the same host."""
+    return f"{namespace}/{name}"
+
+
+def agent_of(cluster: Object | None) -> str:
+    """Return the agent that serves a Cluster, or "" where it does not say."""
+    return annotations_of(cluster or {}).get(AGENT_ANNOTATION, "")
+
+
+def digest(value: object) -> str:
+    """Return a short text that changes whenever a JSON value does."""
+    content = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+class ClusterCodec(RawCodec):
+    """Clusters with `status.apiEnablements` as a digest: the list is large and only compared."""
+
+    def __init__(self) -> None:
+        super().__init__(ClusterShape)
+
+    def _trim(self, obj: Object) -> None:
+        super()._trim(obj)
+        enablements = dig(obj, "status", "apiEnablements")
+        if isinstance(enablements, list):
+            obj["status"]["apiEnablements"] = digest(enablements)
+
+
+class HubClusters:
+    """Reads the watched Clusters of the hub."""
+
+    def __init__(
+        self, store: Store[Object], host_uid: str, names: Iterable[str], agent: str = ""
+    ) -> None:
+        self.store = store
+        self.agent = agent
+        self.judge: Judgements | None = None
+        """Who says which Clusters are Ready; None = another does, and the hub has it."""
+        self._ids = {name: cluster_id(host_uid, name) for name in names}
+        self._marked: dict[str, str] = {}
+        store.add_handler(self._changed)
+
+    def id_of(self, name: str) -> str:
+        """Return the id of a virtual cluster."""
+        return self._ids[name]
+
+    def ours(self, name: str) -> Object | None:
+        """Return the Cluster of a virtual cluster, or None where it is absent or another's."""
+        cluster = self._of_this_host(name)
+        return None if cluster is None or self._other_agent(cluster) else cluster
+
+    def other_agent(self, name: str) -> str | None:
+        """Return the other agent of this host that serves a virtual cluster, if one does."""
+        return self._other_agent(self._of_this_host(name))
+
+    def _other_agent(self, cluster: Object | None) -> str | None:
+        found = agent_of(cluster) if self.agent else ""
+        return found if found and found != self.agent else None
+
+    def _of_this_host(self, name: str) -> Object | None:
+        cluster = self.store.get("", name)
+        if cluster is None or dig(cluster, "spec", "id") != self._ids.get(name):
+            return None
+        return cluster
+
+    def conflicting_cluster(self, name: str) -> Object | None:
+        """Return a foreign Cluster that has our name or our id."""
+        own_id = self._ids[name]
+        for cluster in self.store:
+            same_name = cluster["metadata"]["name"] == name
+            same_id = dig(cluster, "spec", "id") == own_id
+            if same_name != same_id:
+                return cluster
+        return None
+
+    def created_at(self, name: str) -> str:
+        """Return when the Cluster was created, or ""."""
+        cluster = self.ours(name)
+        return str(cluster["metadata"].get("creationTimestamp") or "") if cluster else ""
+
+    def is_ready(self, name: str) -> bool:
+        """Whether our Cluster is Ready: by our own judgement, if it is ours to judge."""
+        cluster = self.ours(name)
+        if self.judge is not None:
+            return cluster is not None and self.judge.is_ready(name)
+        conditions = dig(cluster, "status", "conditions") or []
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    def marked(self, name: str) -> str:
+        """Return the uid of our Cluster that was seen with a deletion mark last, or "".
+
+        Noted as it is told: the Cluster may be gone before anybody looks at it.
+        """
+        return self._marked.get(name, "")
+
+    def _changed(self, _old: Object | None, new: Object | None) -> None:
+        if new is None or not new["metadata"].get("deletionTimestamp"):
+            return
+        name = new["metadata"]["name"]
+        if dig(new, "spec", "id") == self._ids.get(name):
+            self._marked[name] = uid_of(new)
+
+    def is_deleting(self, name: str) -> bool:
+        """Whether our Cluster has a deletion mark."""
+        return bool(dig(self.ours(name), "metadata", "deletionTimestamp"))

@@ -1,0 +1,38 @@
+"""KubeEdge's NodeGroups of the host, watched once an EdgeApplication names one."""
+
+from collections.abc import Callable, Collection
+
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
+from karmada_vc_agent.views.membership import Membership
+
+NODE_GROUP = GroupVersionKind("apps.kubeedge.io", "v1alpha1", "NodeGroup")
+
+
+class NodeGroups:
+    """Says which nodes a NodeGroup has.
+
+    find: returns where NodeGroups live, None where the host does not serve them.
+    store_of: the informer store of a resource; its changes have refused Works tried again.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[GroupVersionKind], Resource | None],
+        store_of: Callable[[Resource], Store[Object] | None],
+        membership: Membership,
+    ) -> None:
+        self._find = find
+        self._store_of = store_of
+        self._membership = membership
+
+    def nodes_of(self, name: str) -> Collection[str] | None:
+        """Return the names of the nodes in a group, None where there is no such group (yet)."""
+        resource = self._find(NODE_GROUP)
+        store = self._store_of(resource) if resource is not None else None
+        group = store.get("", name) if store is not None else None
+        if group is None:
+            return None
+        labels, names = dig(group, "spec", "matchLabels"), dig(group, "spec", "nodes")
+        return self._membership.selected_by(labels, names or ())

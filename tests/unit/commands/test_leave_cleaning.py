@@ -1,0 +1,126 @@
+"""HostCleaner: what a virtual cluster shares with others is given up, not taken from them."""
+
+import json
+
+import pytest
+
+from karmada_vc_agent.commands.leave_cleaning import HostCleaner
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.model.domain import (
+    ADOPTED_ANNOTATION,
+    CREATED_BY_AGENT_ANNOTATION,
+    OWNERS_ANNOTATION,
+    SHARED_LABEL,
+)
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.planning.share_plan import owners_of
+from tests.fakes import objects
+from tests.fakes.api_server import FakeApiServer
+
+PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
+EDGE = "edge-v-branch-a"
+MADE = {CREATED_BY_AGENT_ANNOTATION: "true"}
+
+
+def priority_class(name: str, *owners: str) -> Object:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {
+            "name": name,
+            "labels": {SHARED_LABEL: "true"},
+            "annotations": {OWNERS_ANNOTATION: json.dumps(dict.fromkeys(owners, "hash"))},
+        },
+        "value": 1,
+    }
+
+
+async def test_shared_objects_stay_with_their_other_owners(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(
+        priority_class("common", "branch-a", "branch-b"),
+        priority_class("own", "branch-a"),
+        priority_class("foreign", "branch-b"),
+    )
+    said: list[str] = []
+    await HostCleaner(client, "karmada-vc-agent", "branch-a", said.append).clean(preserve=False)
+    assert owners_of(host.live(f"{PATH}/common")) == {"branch-b": "hash"}
+    assert host.find(f"{PATH}/own") is None
+    assert owners_of(host.live(f"{PATH}/foreign")) == {"branch-b": "hash"}
+    assert said == [
+        "host: PriorityClass common is shared: given up",
+        "host: PriorityClass own is shared: given up",
+    ]
+
+
+def claimed(**annotations: str) -> Object:
+    namespace = objects.claimed("branch-a")
+    namespace["metadata"]["annotations"] = annotations
+    return namespace
+
+
+def cleaner_of(client: ApiClient) -> HostCleaner:
+    return HostCleaner(client, "karmada-vc-agent", "branch-a", lambda _: None)
+
+
+async def test_only_claimed_namespaces_that_no_work_needs_are_orphaned(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(claimed(), objects.claimed("branch-b"), objects.namespace("free"))
+    assert list(await cleaner_of(client).orphaned_namespaces({"other"})) == [EDGE]
+    assert await cleaner_of(client).orphaned_namespaces({"edge"}) == {}
+
+
+async def test_what_others_have_in_a_namespace_keeps_it(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    namespace = host.seed(claimed(**MADE))
+    root = objects.config_map("kube-root-ca.crt", EDGE)
+    root["metadata"]["labels"] = {}
+    host.seed(root)
+    cleaner = cleaner_of(client)
+    assert await cleaner.obstacle(EDGE, namespace) == ""
+    theirs = objects.config_map("theirs", EDGE)
+    theirs["metadata"]["labels"] = {}
+    host.seed(theirs)
+    assert await cleaner.obstacle(EDGE, namespace) == (
+        f"ConfigMap {EDGE}/theirs is not of the virtual cluster"
+    )
+
+
+async def test_a_namespace_that_cannot_be_looked_through_stays(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    namespace = host.seed(claimed(**MADE))
+    host.fail(503, method="GET", path=f"/api/v1/namespaces/{EDGE}/secrets", message="away")
+    text = await cleaner_of(client).obstacle(EDGE, namespace)
+    assert text == "not all of it can be looked through: away"
+
+
+@pytest.mark.parametrize("marks", [{}, MADE | {ADOPTED_ANNOTATION: "true"}])
+async def test_a_namespace_that_the_agent_did_not_make_only_loses_its_claim(
+    host: FakeApiServer, client: ApiClient, marks: dict[str, str]
+) -> None:
+    namespace = host.seed(claimed(**marks))
+    theirs = objects.config_map("theirs", EDGE)
+    host.seed(theirs)
+    cleaner = cleaner_of(client)
+    assert await cleaner.obstacle(EDGE, namespace) == ""
+    await cleaner.give_up(EDGE, namespace, preserve=False)
+    left = host.live(f"/api/v1/namespaces/{EDGE}")["metadata"]
+    assert not [key for key in left.get("labels", {}) if "kubeedge.io" in key]
+    assert host.live(f"/api/v1/namespaces/{EDGE}/configmaps/theirs")
+
+
+async def test_leave_says_that_a_kind_cannot_be_listed(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(priority_class("common", "branch-a", "branch-b"))
+    host.fail(500, method="GET", path=PATH)
+    cleaner = HostCleaner(client, "karmada-vc-agent", "branch-a", lambda _: None)
+    with pytest.raises(ApiError):
+        await cleaner.clean(preserve=False)
+    await cleaner.clean(preserve=False)
+    assert owners_of(host.live(f"{PATH}/common")) == {"branch-b": "hash"}
