@@ -25,6 +25,8 @@ IMPATIENT = Timeouts(
 TASKS = 12
 WATCHES = 6
 TORTURE_S = 6.0
+MOST_S = 120.0
+"""A slow machine may take this long until it has met all of it."""
 RESTARTS = 4
 
 
@@ -84,18 +86,27 @@ def test_evil_answer_is_a_kube_error_or_an_answer(evil: str) -> None:
 def test_client_survives_all_of_it_at_once_and_serves_afterwards() -> None:
     with HostileServer(seed=9) as server:
         asyncio.run(_torture(server))
-    assert [evil for evil in (*EVILS, *DOORS) if not server.met[evil]] == []
+    assert _unmet(server) == []
+
+
+def _unmet(server: HostileServer) -> list[str]:
+    return [evil for evil in (*EVILS, *DOORS) if not server.met[evil]]
 
 
 async def _torture(server: HostileServer) -> None:
     client = new_client(server.url)
     escaped: list[BaseException] = []
-    until = asyncio.get_running_loop().time() + TORTURE_S
+    clock = asyncio.get_running_loop().time
+    began = clock()
     names = [*(name for name in ASKS if name != "watch")]
+
+    def is_over() -> bool:
+        lasted_s = clock() - began
+        return lasted_s > (MOST_S if _unmet(server) else TORTURE_S)
 
     async def ask_for_ever(number: int) -> None:
         chance = random.Random(number)  # noqa: S311 - a test
-        while asyncio.get_running_loop().time() < until:
+        while not is_over():
             name = "watch" if number >= TASKS else chance.choice(names)
             try:
                 await ASKS[name](client)
