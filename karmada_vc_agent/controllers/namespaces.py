@@ -1,79 +1,34 @@
-"""Host namespaces of the virtual clusters: claim, keep right, release (rewriting-rules 1).
+"""Keeps the claimed host namespaces right, and makes `default` (rewriting-rules 1)."""
 
-The claim labels on a host namespace are the authority. Only this controller writes
-namespaces; execution asks it to.
-"""
-
-import asyncio
-import logging
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from karmada_vc_agent.apply.default_objects import DefaultObjects
-from karmada_vc_agent.apply.host_objects import Applied, HostObjects
-from karmada_vc_agent.apply.namespace_rights import NamespaceRights
-from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.apply.namespace_writer import NamespaceWriter, Pair
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
-from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.domain import (
-    ADOPTED_ANNOTATION,
-    ALLOW_ADOPTION_ANNOTATION,
-    NODE_SELECTOR_ANNOTATION,
-    is_ours,
-)
-from karmada_vc_agent.model.objects import (
-    NAMESPACE,
-    Object,
-    annotations_of,
-    labels_of,
-    uid_of,
-)
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.planning.apply_plan import Check, Foreign
-from karmada_vc_agent.translation.context import TranslationSettings
-from karmada_vc_agent.translation.namespace_defaults import pod_security_changes
-from karmada_vc_agent.translation.refusal import Code, RefusedError
-from karmada_vc_agent.translation.translate import claimed_namespace
-from karmada_vc_agent.views.claims import Claims, claim_of, is_made_by_agent, unclaim
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
+from karmada_vc_agent.translation.refusal import RefusedError
+from karmada_vc_agent.views.claims import Claims
 
-_log = logging.getLogger(__name__)
-
-NAMESPACES = Resource(NAMESPACE, "namespaces", namespaced=False)
 DEFAULT_NAMESPACE = VirtualNamespace("default")
 """Karmada never sends a Work for it (contract 10.1), so the agent makes it itself."""
 
-Pair = tuple[str, VirtualNamespace]
-
 
 class NamespaceController:
-    """Claims host namespaces and keeps the claimed ones as they must be.
+    """Has the writer put namespaces right that are claimed, and claim `default`.
 
     is_registered: whether the Cluster of a virtual cluster is on the hub, and is to stay.
     """
 
     def __init__(
         self,
-        host: ApiClient,
+        writer: NamespaceWriter,
         claims: Claims,
-        host_objects: HostObjects,
         virtual_clusters: Mapping[str, VirtualCluster],
-        settings: TranslationSettings,
         is_registered: Callable[[str], bool],
-        defaults: DefaultObjects,
-        rights: NamespaceRights,
     ) -> None:
-        self._host = host
-        self._rights = rights
-        self._defaults = defaults
+        self._writer = writer
         self._claims = claims
-        self._host_objects = host_objects
         self._virtual_clusters = virtual_clusters
-        self._settings = settings
         self._is_registered = is_registered
-        self._equipped: dict[HostNamespace, str] = {}
-        self._locks: defaultdict[Pair, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def reconcile(self, pair: Pair) -> None:
         """Keep one claimed namespace right, and make `default` of a registered one exist."""
@@ -81,176 +36,13 @@ class NamespaceController:
         vc = self._virtual_clusters.get(cluster)
         if vc is None:
             return
-        name = self._claims.of(cluster).get(namespace)
-        if name is None:
-            wanted = namespace == DEFAULT_NAMESPACE and vc.namespaces == "Always"
-            if wanted and self._is_registered(cluster):
-                try:
-                    await self.claim(vc, namespace)
-                except RefusedError as error:
-                    raise RetryError(error.refusal.detail) from error
+        if namespace in self._claims.of(cluster):
+            await self._writer.correct(vc, namespace)
             return
-        live = self._claims.store.get("", name)
-        if live is None or _is_terminating(live):
+        if namespace != DEFAULT_NAMESPACE or vc.namespaces != "Always":
             return
-        await self._rights.ensure(cluster, namespace, name, uid_of(live))
-        desired = annotations_of(claimed_namespace(vc, namespace, self._settings, ""))
-        selector = desired[NODE_SELECTOR_ANNOTATION]
-        if annotations_of(live).get(NODE_SELECTOR_ANNOTATION) != selector:
-            _log.info(
-                "Correcting node selector of namespace",
-                extra={"virtual_cluster": cluster, "namespace": name, "selector": selector},
-            )
-            patch = {"metadata": {"annotations": {NODE_SELECTOR_ANNOTATION: selector}}}
-            self._claims.store.accept(await self._host.merge_patch(_path(name), patch))
-        changes = pod_security_changes(live, vc)
-        if changes:
-            live = await self._host.merge_patch(_path(name), {"metadata": changes})
-            self._claims.store.accept(live)
-        await self._defaults.ensure(vc, namespace, name)
-
-    async def claim(
-        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
-    ) -> HostNamespace:
-        """Return the claimed host namespace of a virtual one, made or adopted if need be.
-
-        desired: what to create, where a Work brings the namespace. Raises RefusedError,
-        RetryError while it terminates, KubeError.
-        """
-        async with self._locks[vc.name, namespace]:
-            if self._claims.is_claimed_twice(vc.name, namespace):
-                raise _refused(
-                    Code.NAMESPACE_CLAIM_CONFLICT, "two host namespaces claim to be this namespace"
-                )
-            name = self._claims.of(vc.name).get(namespace)
-            if name is None:
-                name = await self._create_or_adopt(vc, namespace, desired)
-                self._equipped.pop(name, None)
-            live = self._claims.store.get("", name)
-            if live is not None and _is_terminating(live):
-                raise RetryError(
-                    f"{Code.NAMESPACE_TERMINATING}: the namespace is being deleted on the host"
-                )
-            if self._equipped.get(name) != uid_of(live):
-                await self._rights.ensure(vc.name, namespace, name, uid_of(live))
-                # Before anything is applied there: what is admitted now is not looked at again.
-                await self._defaults.ensure(vc, namespace, name)
-                self._equipped[name] = uid_of(live)
-            return name
-
-    async def apply(
-        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object, check: Check
-    ) -> Applied | None:
-        """Apply the Namespace manifest of a Work; None while it is not needed (OnDemand).
-
-        desired: the host Namespace object. Raises as `claim` and `check` do.
-        """
-        is_claimed = namespace in self._claims.of(vc.name)
-        if vc.namespaces != "Always" and not is_claimed:
-            return None
-        name = await self.claim(vc, namespace, desired)
-        live = self._claims.store.get("", name)
-        if live is not None and labels_of(live).get(karmada.MANAGED_LABEL) != "true":
-            # Claimed before its Work came, or adopted: the claim is the permission.
-            mark = {"metadata": {"labels": {karmada.MANAGED_LABEL: "true"}}}
-            self._claims.store.accept(await self._host.merge_patch(_path(name), mark))
-        applied = await self._host_objects.apply(NAMESPACES, desired, check)
-        if isinstance(applied, Foreign):
-            raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, "another virtual cluster claims it", name)
-        return applied
-
-    async def release(
-        self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool
-    ) -> None:
-        """Give up a namespace whose Work is gone: delete what the agent made, else unclaim."""
-        name = self._claims.of(vc.name).get(namespace)
-        live = self._claims.store.get("", name) if name else None
-        if name is None or live is None:
-            return
-        claim = claim_of(live)
-        if claim is None or (claim.cluster, claim.namespace) != (vc.name, namespace):
-            return
-        self._equipped.pop(name, None)
-        try:
-            if preserve or not is_made_by_agent(live):
-                await self._defaults.clear(name)
-                await self._rights.give_up(name)
-                await self._host.merge_patch(_path(name), unclaim(live))
-            elif not _is_terminating(live):
-                _log.info(
-                    "Deleting namespace", extra={"virtual_cluster": vc.name, "namespace": name}
-                )
-                await self._host.delete_same(_path(name), live)
-        except (NotFoundError, ConflictError):
-            return
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the namespaces of a Cluster that is gone; on the host they stay claimed."""
-        for name in self._claims.of(cluster).values():
-            self._equipped.pop(name, None)
-        for pair in [pair for pair in self._locks if pair[0] == cluster]:
-            if not self._locks[pair].locked():
-                del self._locks[pair]
-
-    def forget_all(self) -> None:
-        """Forget which namespaces have their defaults: the host went back in time."""
-        self._equipped.clear()
-
-    def is_going(self, name: str) -> bool:
-        """Whether a host namespace is being deleted."""
-        live = self._claims.store.get("", name)
-        return live is not None and _is_terminating(live)
-
-    async def _create_or_adopt(
-        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
-    ) -> HostNamespace:
-        wanted = desired or claimed_namespace(vc, namespace, self._settings, "")
-        name = HostNamespace(wanted["metadata"]["name"])
-        try:
-            live = await self._host.create("/api/v1/namespaces", wanted)
-        except AlreadyExistsError:
-            live = await self._host.get(_path(name))
-            claim = claim_of(live)
-            if claim is not None:
-                if claim != (vc.name, namespace, self._settings.agent_name):
-                    raise _refused(
-                        Code.NAMESPACE_CLAIM_CONFLICT,
-                        "the host namespace is claimed by another virtual cluster, "
-                        "namespace or agent",
-                        name,
-                    ) from None
-            else:
-                live = await self._adopt(vc, wanted, live)
-        self._claims.store.accept(live)
-        return name
-
-    async def _adopt(self, vc: VirtualCluster, wanted: Object, live: Object) -> Object:
-        name = live["metadata"]["name"]
-        allowed = annotations_of(live).get(ALLOW_ADOPTION_ANNOTATION) == vc.name
-        if not allowed and name not in vc.adopt_namespaces:
-            detail = (
-                "its host namespace exists and belongs to no virtual cluster; an administrator "
-                "lets this one have it by adoptNamespaces"
-            )
-            raise _refused(Code.NAMESPACE_NOT_OWNED, detail, name)
-        _log.info("Adopting namespace", extra={"virtual_cluster": vc.name, "namespace": name})
-        annotations = {
-            ADOPTED_ANNOTATION: "true",
-            NODE_SELECTOR_ANNOTATION: annotations_of(wanted)[NODE_SELECTOR_ANNOTATION],
-        }
-        labels = {key: value for key, value in labels_of(wanted).items() if is_ours(key)}
-        patch = {"metadata": {"labels": labels, "annotations": annotations}}
-        return await self._host.merge_patch(_path(name), patch)
-
-
-def _path(name: str) -> str:
-    return f"/api/v1/namespaces/{name}"
-
-
-def _is_terminating(namespace: Object) -> bool:
-    return bool(namespace["metadata"].get("deletionTimestamp"))
-
-
-def _refused(code: Code, detail: str, name: str = "") -> RefusedError:
-    """Return the error of a refusal that rests on the host namespace of a name."""
-    return RefusedError(code, "metadata.namespace", detail, name)
+        if self._is_registered(cluster):
+            try:
+                await self._writer.claim(vc, namespace)
+            except RefusedError as error:
+                raise RetryError(error.refusal.detail) from error

@@ -8,6 +8,7 @@ from karmada_vc_agent.apply.default_objects import DefaultObjects
 from karmada_vc_agent.apply.host_objects import HostObjects
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.namespace_rights import NamespaceRights
+from karmada_vc_agent.apply.namespace_writer import NAMESPACES, NamespaceWriter
 from karmada_vc_agent.apply.reflection import WorkStatus
 from karmada_vc_agent.apply.shared_names import NAME_INDEX, NameHolders, SharedNames
 from karmada_vc_agent.apply.shared_objects import SharedObjects
@@ -16,7 +17,7 @@ from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
 from karmada_vc_agent.controllers.endpoint_slices import Collaborators as SliceCollaborators
 from karmada_vc_agent.controllers.endpoint_slices import EndpointSliceController
 from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
-from karmada_vc_agent.controllers.namespaces import NAMESPACES, NamespaceController
+from karmada_vc_agent.controllers.namespaces import NamespaceController
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
@@ -156,13 +157,11 @@ class WorkParts:
             triggers.enqueue_id,
             self._refuses_shared_hosts,
         )
-        self.namespaces = NamespaceController(
+        self.namespace_writer = NamespaceWriter(
             clients.host,
             common.stores.claims,
             host_objects,
-            common.virtual_clusters,
             common.settings,
-            lambda name: clusters.ours(name) is not None and not clusters.is_deleting(name),
             DefaultObjects(clients.host, self.store_of, common.settings),
             NamespaceRights(
                 clients.host,
@@ -171,10 +170,16 @@ class WorkParts:
                 follows_kinds=common.config.tenancy == SHARED,
             ),
         )
+        self.namespaces = NamespaceController(
+            self.namespace_writer,
+            common.stores.claims,
+            common.virtual_clusters,
+            lambda name: clusters.ours(name) is not None and not clusters.is_deleting(name),
+        )
         self.manifests = Manifests(
             host_objects,
             self.shared_objects,
-            self.namespaces,
+            self.namespace_writer,
             common.discoveries.find,
             self._contexts.context_for,
             common.stores.membership.lost_node,
@@ -254,7 +259,7 @@ class WorkParts:
     def host_went_back(self) -> None:
         """Forget what was known to be on the host; none of it may be there."""
         self._host_objects.forget_all()
-        self.namespaces.forget_all()
+        self.namespace_writer.forget_all()
 
     def forgetting(self) -> tuple[Callable[[str], None], ...]:
         """Return what drops all that is remembered of a Cluster that is gone."""
@@ -262,7 +267,7 @@ class WorkParts:
             self.execution,
             self._host_objects,
             self.manifests,
-            self.namespaces,
+            self.namespace_writer,
             self.shared_objects,
             self.shared_names,
         )

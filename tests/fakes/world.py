@@ -13,6 +13,7 @@ from karmada_vc_agent.apply.default_objects import DefaultObjects
 from karmada_vc_agent.apply.host_objects import HostObjects
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.namespace_rights import NamespaceRights
+from karmada_vc_agent.apply.namespace_writer import NAMESPACES, NamespaceWriter
 from karmada_vc_agent.apply.reflection import WorkStatus
 from karmada_vc_agent.apply.shared_names import NAME_INDEX, SharedNames
 from karmada_vc_agent.apply.shared_objects import SharedObjects
@@ -20,7 +21,7 @@ from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
 from karmada_vc_agent.controllers.cluster_status import pod_indexes
 from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
-from karmada_vc_agent.controllers.namespaces import NAMESPACES, NamespaceController
+from karmada_vc_agent.controllers.namespaces import NamespaceController
 from karmada_vc_agent.controllers.quotas import QuotaController
 from karmada_vc_agent.interpretation.hooks import HookLevel
 from karmada_vc_agent.interpretation.interpreter import Interpreter
@@ -110,15 +111,19 @@ class World:
         self.shared_objects = SharedObjects(
             self.host_client, self.shared_store_of, self.enqueue_id, self.interpreter
         )
-        self.namespaces = NamespaceController(
+        self.namespace_writer = NamespaceWriter(
             self.host_client,
             self.claims,
             self.host_objects,
-            self.virtual_clusters,
             self.settings,
-            lambda name: self.clusters.ours(name) is not None,
             DefaultObjects(self.host_client, self.store_of, self.settings),
             _AllRights(self.host_client, self.store_of, AGENT, follows_kinds=True),
+        )
+        self.namespaces = NamespaceController(
+            self.namespace_writer,
+            self.claims,
+            self.virtual_clusters,
+            lambda name: self.clusters.ours(name) is not None,
         )
         self.seconds = 0.0
         self.divisions = Divisions(lambda: self.seconds)
@@ -159,7 +164,7 @@ class World:
         self.manifests = manifests = Manifests(
             self.host_objects,
             self.shared_objects,
-            self.namespaces,
+            self.namespace_writer,
             self.find_resource,
             self.context_for,
             self.membership.lost_node,

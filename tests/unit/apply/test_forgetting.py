@@ -28,7 +28,7 @@ def keepers(world: World) -> list[Any]:
         world.execution,
         world.host_objects,
         world.manifests,
-        world.namespaces,
+        world.namespace_writer,
         world.shared_objects,
         world.shared_names,
     ]

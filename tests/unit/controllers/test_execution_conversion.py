@@ -40,7 +40,7 @@ def role() -> Object:
 async def carry_out(world: World, manifest: Object, *namespaces: str) -> None:
     world.register()
     for namespace in namespaces:
-        await world.namespaces.claim(world.vc(), VirtualNamespace(namespace))
+        await world.namespace_writer.claim(world.vc(), VirtualNamespace(namespace))
     world.hub.seed(objects.work(manifest))
     world.look()
     await world.execution.reconcile(KEY)
@@ -61,7 +61,7 @@ async def test_cluster_role_binding_follows_namespaces_that_come(world: World) -
     await carry_out(world, binding(), "edge")
     assert world.manifests.depending_on_claims("branch-a") == ["karmada-es-branch-a/web-1"]
     assert world.manifests.depending_on_claims("branch-b") == []
-    await world.namespaces.claim(world.vc(), VirtualNamespace("ops"))
+    await world.namespace_writer.claim(world.vc(), VirtualNamespace("ops"))
     await world.execution.reconcile(KEY)
     assert world.host.find(BINDINGS.format("ops-v-branch-a")) is not None
 

@@ -35,18 +35,18 @@ def look(world: World) -> None:
 
 async def test_defaults_are_there_before_the_namespace_is_used() -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
-        await world.namespaces.claim(world.vc(), EDGE)
+        await world.namespace_writer.claim(world.vc(), EDGE)
         for path in (QUOTA, LIMITS, POLICY, BINDING):
             assert world.host.live(path)["metadata"]["labels"][CLUSTER_LABEL] == "branch-a"
         assert world.host.live(QUOTA)["spec"]["hard"] == {"pods": "0"}
         world.forget_requests()
-        await world.namespaces.claim(world.vc(), EDGE)
+        await world.namespace_writer.claim(world.vc(), EDGE)
         assert world.host.requests == []
 
 
 async def test_defaults_that_are_right_cost_no_request() -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
-        await world.namespaces.claim(world.vc(), EDGE)
+        await world.namespace_writer.claim(world.vc(), EDGE)
         look(world)
         await world.namespaces.reconcile(("branch-a", EDGE))
         assert world.host.requests == []
@@ -65,7 +65,7 @@ async def test_defaults_that_are_right_cost_no_request() -> None:
 )
 async def test_default_changed_or_deleted_is_put_right(path: str, change: Object | None) -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
-        await world.namespaces.claim(world.vc(), EDGE)
+        await world.namespace_writer.claim(world.vc(), EDGE)
         before = world.host.live(path)
         world.host.remove(path)
         if change is not None:
@@ -79,7 +79,7 @@ async def test_default_changed_or_deleted_is_put_right(path: str, change: Object
 
 async def test_default_whose_label_was_taken_off_is_found_again() -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
-        await world.namespaces.claim(world.vc(), EDGE)
+        await world.namespace_writer.claim(world.vc(), EDGE)
         for path in (QUOTA, LIMITS):
             live = world.host.live(path)
             world.host.seed({**live, "metadata": {**live["metadata"], "labels": {}}})
@@ -91,7 +91,7 @@ async def test_default_whose_label_was_taken_off_is_found_again() -> None:
 
 async def test_defaults_go_with_their_settings() -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
-        await world.namespaces.claim(world.vc(), EDGE)
+        await world.namespace_writer.claim(world.vc(), EDGE)
         look(world)
         world.virtual_clusters["branch-a"] = objects.virtual_cluster()
         await world.namespaces.reconcile(("branch-a", EDGE))
@@ -100,7 +100,7 @@ async def test_defaults_go_with_their_settings() -> None:
 
 async def test_namesake_of_a_default_that_is_not_ours_stays() -> None:
     async with new_world(objects.virtual_cluster()) as world:
-        await world.namespaces.claim(world.vc(), EDGE)
+        await world.namespace_writer.claim(world.vc(), EDGE)
         metadata: dict[str, Any] = {"name": "vc-quota", "namespace": HOST}
         world.host.seed({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata})
         look(world)
@@ -112,18 +112,18 @@ async def test_defaults_leave_a_namespace_that_is_given_up() -> None:
     vc = objects.virtual_cluster(adopt_namespaces=(HOST,), **ALL)
     async with new_world(vc) as world:
         world.host.seed(objects.namespace(HOST))
-        await world.namespaces.claim(vc, EDGE)
+        await world.namespace_writer.claim(vc, EDGE)
         look(world)
-        await world.namespaces.release(vc, EDGE, preserve=False)
+        await world.namespace_writer.release(vc, EDGE, preserve=False)
         assert world.host.find(f"/api/v1/namespaces/{HOST}") is not None
         assert [world.host.find(path) for path in (QUOTA, LIMITS, POLICY, BINDING)] == [None] * 4
 
 
 async def test_namespace_made_anew_is_equipped_anew() -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
-        await world.namespaces.claim(world.vc(), EDGE)
+        await world.namespace_writer.claim(world.vc(), EDGE)
         for path in (QUOTA, LIMITS, POLICY, BINDING, f"/api/v1/namespaces/{HOST}"):
             world.host.remove(path)
         look(world)
-        await world.namespaces.claim(world.vc(), EDGE)
+        await world.namespace_writer.claim(world.vc(), EDGE)
         assert world.host.live(QUOTA)["spec"]["hard"] == {"pods": "0"}

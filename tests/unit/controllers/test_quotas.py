@@ -47,7 +47,7 @@ async def reconcile(world: World) -> None:
 async def given(world: World, *namespaces: VirtualNamespace) -> None:
     world.host.storage.served = [*world.host.storage.served, *APPS]
     for namespace in namespaces:
-        await world.namespaces.claim(world.vc(), namespace)
+        await world.namespace_writer.claim(world.vc(), namespace)
 
 
 async def test_shares_are_raised_once_every_namespace_is_counted() -> None:

@@ -35,7 +35,7 @@ async def test_rules_follow_the_claims_and_are_put_right() -> None:
         await names.reconcile("rules")
         assert world.host.live(PATH)["data"] == {"virtual-clusters.override": ""}
         for vc in vcs:
-            await world.namespaces.claim(vc, VirtualNamespace("edge"))
+            await world.namespace_writer.claim(vc, VirtualNamespace("edge"))
         await names.reconcile("rules")
         rules = world.host.live(PATH)["data"]["virtual-clusters.override"]
         assert ".edge.branch-a.vc.cluster.local. .edge-v-branch-a.svc.cluster.local." in rules
