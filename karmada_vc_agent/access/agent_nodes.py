@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.well_known import EDGE_LABEL, NAME_FIELD
 
-_EDGE_LABEL = "node-role.kubernetes.io/edge"
 _NEGATED = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
 _COMMON_DOMAINS = ("kubernetes.io/", "k8s.io/")
 
@@ -23,7 +23,7 @@ class OffGroups:
         """Return the affinity of the agent's Pods: off edges, off groups."""
         term: Object = {
             "matchExpressions": [
-                {"key": _EDGE_LABEL, "operator": "DoesNotExist"},
+                {"key": EDGE_LABEL, "operator": "DoesNotExist"},
                 {"key": MEMBERSHIP_LABEL, "operator": "DoesNotExist"},
                 *(
                     {"key": key, "operator": operator} | ({"values": list(v)} if v else {})
@@ -33,7 +33,7 @@ class OffGroups:
         }
         if self.node_names:
             term["matchFields"] = [
-                {"key": "metadata.name", "operator": "NotIn", "values": [name]}
+                {"key": NAME_FIELD, "operator": "NotIn", "values": [name]}
                 for name in self.node_names
             ]
         terms = {"nodeSelectorTerms": [term]}

@@ -13,11 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from karmada_vc_agent.access.hub_objects import RBAC_API, RBAC_GROUP, Reasons
+from karmada_vc_agent.access.hub_objects import Reasons
 from karmada_vc_agent.access.known_kinds import NAMESPACED, SHARED
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, Rule, account_role, namespace_role
+from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 
 Kind = tuple[str, str]
 """(group, plural)"""

@@ -11,9 +11,8 @@ from karmada_vc_agent.access.rights import OPTIONAL_CONTROLLERS, Where, granted
 from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE, SYSTEM_LABEL, execution_namespace
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 
-RBAC_API = "rbac.authorization.k8s.io/v1"
-RBAC_GROUP = "rbac.authorization.k8s.io"
 AGENTS_GROUP = "system:karmada:agents"
 USER_PREFIX = "system:karmada:agent:"
 

@@ -1,5 +1,7 @@
 """The kinds of Kubernetes 1.34 itself, for manifests that are made without asking a host."""
 
+from karmada_vc_agent.model.well_known import GATEWAY_GROUP, RBAC_GROUP
+
 _STATUS = ("status",)
 _SCALED = ("scale", "status")
 _TABLE: dict[str, dict[str, tuple[str, ...]]] = {
@@ -36,7 +38,7 @@ _TABLE: dict[str, dict[str, tuple[str, ...]]] = {
     "events.k8s.io": {"events": ()},
     "networking.k8s.io": {"ingresses": _STATUS, "networkpolicies": ()},
     "policy": {"poddisruptionbudgets": _STATUS},
-    "rbac.authorization.k8s.io": {"rolebindings": (), "roles": ()},
+    RBAC_GROUP: {"rolebindings": (), "roles": ()},
     "resource.k8s.io": {"resourceclaims": _STATUS, "resourceclaimtemplates": ()},
     "storage.k8s.io": {"csistoragecapacities": ()},
 }
@@ -52,7 +54,7 @@ NAMESPACED = frozenset(
 SHARED = (
     ("", "persistentvolumes"),
     ("apiextensions.k8s.io", "customresourcedefinitions"),
-    ("gateway.networking.k8s.io", "gatewayclasses"),
+    (GATEWAY_GROUP, "gatewayclasses"),
     ("networking.k8s.io", "ingressclasses"),
     ("node.k8s.io", "runtimeclasses"),
     ("scheduling.k8s.io", "priorityclasses"),

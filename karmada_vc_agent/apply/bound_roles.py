@@ -29,11 +29,11 @@ from karmada_vc_agent.model.objects import (
     maps_at,
 )
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
+from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 from karmada_vc_agent.translation import rbac_rules
 
 ATTEMPTS = 5
 """Roles come and go meanwhile, and other bindings to the same one have theirs."""
-_GROUP = "rbac.authorization.k8s.io"
 _OF_THE_HOST = frozenset((NAMESPACE_ADMIN, "admin", "edit", "view"))
 _RESERVED = ("vc:", "vc-")
 """No Work may bring a role of such a name, so none is prepared for one either."""
@@ -117,14 +117,14 @@ class BoundRoles:
 def _collection(obj: Object) -> str:
     """Return where the role is that an object binds; "" where it is not to be looked at."""
     gvk = gvk_of(obj)
-    if (gvk.group, gvk.kind) != (_GROUP, "RoleBinding"):
+    if (gvk.group, gvk.kind) != (RBAC_GROUP, "RoleBinding"):
         return ""  # the common case: each write asks
     kind, name = dig(obj, "roleRef", "kind"), dig(obj, "roleRef", "name")
     if not isinstance(name, str) or not name or "/" in name:
         return ""  # the server knows none of such a name
     if kind == "ClusterRole":
-        return "" if name in _OF_THE_HOST else f"/apis/{_GROUP}/v1/clusterroles"
-    return f"/apis/{_GROUP}/v1/namespaces/{obj['metadata']['namespace']}/roles"
+        return "" if name in _OF_THE_HOST else f"/apis/{RBAC_API}/clusterroles"
+    return f"/apis/{RBAC_API}/namespaces/{obj['metadata']['namespace']}/roles"
 
 
 def _stand_in(binding: Object) -> Object:
@@ -143,7 +143,7 @@ def _stand_in(binding: Object) -> Object:
     work = annotations_of(binding).get(domain.WORK_ANNOTATION)
     if work:
         metadata["annotations"] = {domain.WORK_ANNOTATION: work}
-    return {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": []}
+    return {"apiVersion": RBAC_API, "kind": kind, "metadata": metadata, "rules": []}
 
 
 def is_stand_in(obj: Object) -> bool:
@@ -153,7 +153,7 @@ def is_stand_in(obj: Object) -> bool:
     try without end.
     """
     gvk = gvk_of(obj)
-    if gvk.group != _GROUP or gvk.kind not in _MARKS or obj.get("rules"):
+    if gvk.group != RBAC_GROUP or gvk.kind not in _MARKS or obj.get("rules"):
         return False
     marks = {karmada.MANAGED_LABEL, *_MARKS[gvk.kind]}
     is_bare = labels_of(obj).keys() <= marks and "aggregationRule" not in obj
@@ -165,4 +165,4 @@ def _may_be_about(role: Object, error: NotFoundError) -> bool:
 
     kube-apiserver 1.34.4 says `rolebindings… "<name of the role>" not found`.
     """
-    return f'.{_GROUP} "{role["metadata"]["name"]}" not found' in str(error)
+    return f'.{RBAC_GROUP} "{role["metadata"]["name"]}" not found' in str(error)

@@ -26,6 +26,7 @@ from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, namespace_role
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
+from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 from karmada_vc_agent.views.live_objects import StoreOf
 
 _log = logging.getLogger(__name__)
@@ -33,12 +34,11 @@ _log = logging.getLogger(__name__)
 HELD_WITHIN_S = 5.0
 """A server grants what a new binding gives, and refuses by new labels, after some milliseconds."""
 ASK_AGAIN_S = 0.05
-_GROUP = "rbac.authorization.k8s.io"
-_GVK = GroupVersionKind(_GROUP, "v1", "RoleBinding")
+_GVK = GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding")
 BINDINGS = Resource(_GVK, "rolebindings", namespaced=True, verbs=frozenset(("list", "watch")))
 _PROOFS = (
     Need("delete", "", "configmaps"),
-    Need("create", _GROUP, "rolebindings"),
+    Need("create", RBAC_GROUP, "rolebindings"),
     Need("get", "", "secrets"),
 )
 """Held by whoever has the agent's rights in a namespace."""
@@ -177,7 +177,7 @@ def _binding(
 ) -> Object:
     labels = dict(zip((CLUSTER_LABEL, NAMESPACE_LABEL), claim, strict=True))
     return {
-        "apiVersion": f"{_GROUP}/v1",
+        "apiVersion": RBAC_API,
         "kind": "RoleBinding",
         "metadata": {
             "name": name,
@@ -190,7 +190,7 @@ def _binding(
 
 
 def _role_ref(role: str) -> Object:
-    return {"apiGroup": _GROUP, "kind": "ClusterRole", "name": role}
+    return {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}
 
 
 def _agent(binding: str) -> str:
@@ -199,6 +199,6 @@ def _agent(binding: str) -> str:
 
 def _subject(account: str) -> Object:
     if not account.startswith(SERVICE_ACCOUNT):
-        return {"apiGroup": _GROUP, "kind": "User", "name": account}
+        return {"apiGroup": RBAC_GROUP, "kind": "User", "name": account}
     namespace, _, name = account.removeprefix(SERVICE_ACCOUNT).partition(":")
     return {"kind": "ServiceAccount", "name": name, "namespace": namespace}

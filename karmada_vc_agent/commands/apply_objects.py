@@ -7,8 +7,8 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
 from karmada_vc_agent.model.objects import NAMESPACE, GroupVersionKind, Object, dig, gvk_of, key_of
+from karmada_vc_agent.model.well_known import RBAC_GROUP
 
-_RBAC = "rbac.authorization.k8s.io"
 _RESOURCES = {
     resource.gvk: resource
     for resource in (
@@ -17,14 +17,18 @@ _RESOURCES = {
         Resource(GroupVersionKind("", "v1", "ConfigMap"), "configmaps", namespaced=True),
         Resource(GroupVersionKind("", "v1", "Secret"), "secrets", namespaced=True),
         Resource(GroupVersionKind("apps", "v1", "Deployment"), "deployments", namespaced=True),
-        Resource(GroupVersionKind(_RBAC, "v1", "ClusterRole"), "clusterroles", namespaced=False),
         Resource(
-            GroupVersionKind(_RBAC, "v1", "ClusterRoleBinding"),
+            GroupVersionKind(RBAC_GROUP, "v1", "ClusterRole"), "clusterroles", namespaced=False
+        ),
+        Resource(
+            GroupVersionKind(RBAC_GROUP, "v1", "ClusterRoleBinding"),
             "clusterrolebindings",
             namespaced=False,
         ),
-        Resource(GroupVersionKind(_RBAC, "v1", "Role"), "roles", namespaced=True),
-        Resource(GroupVersionKind(_RBAC, "v1", "RoleBinding"), "rolebindings", namespaced=True),
+        Resource(GroupVersionKind(RBAC_GROUP, "v1", "Role"), "roles", namespaced=True),
+        Resource(
+            GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding"), "rolebindings", namespaced=True
+        ),
         Resource(
             GroupVersionKind("networking.k8s.io", "v1", "NetworkPolicy"),
             "networkpolicies",

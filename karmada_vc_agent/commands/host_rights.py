@@ -22,6 +22,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, key_of, label
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE
+from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.translation.admission_guards import group_labels
 from karmada_vc_agent.translation.admission_objects import (
     SCHEDULER,
@@ -120,7 +121,7 @@ async def grant_on_host(host: ApiClient, rights: HostRights, served: ServedApis)
 async def _roles(host: ApiClient, rights: HostRights) -> list[Object]:
     """Return the roles to write: a `virtual-cluster-admin` of somebody else is left alone."""
     roles = host_roles(rights.access)
-    live = await find(host, f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAMESPACE_ADMIN}")
+    live = await find(host, f"/apis/{RBAC_API}/clusterroles/{NAMESPACE_ADMIN}")
     return [
         role
         for role in roles

@@ -9,7 +9,6 @@ clusters all the while. Why: docs/adr/0017.
 from collections.abc import Callable
 from contextlib import suppress
 
-from karmada_vc_agent.access.hub_objects import RBAC_GROUP
 from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.commands.leave_cleaning import NAMESPACES_PATH, claimed_clusters
@@ -21,6 +20,7 @@ from karmada_vc_agent.kube.identity import need_to_act_as, user_name
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.translation.admission_objects import GROUP, PolicyOwner
 from karmada_vc_agent.translation.admission_policies import protected_user
 from karmada_vc_agent.views.installed_policies import remove_policies
@@ -70,7 +70,7 @@ async def give_up_policies(
     if await _others(host, namespace, agent, cluster):
         return
     with suppress(NotFoundError):
-        await host.delete(f"/apis/{RBAC_GROUP}/v1/clusterrolebindings/vc-agent:{agent}")
+        await host.delete(f"/apis/{RBAC_API}/clusterrolebindings/vc-agent:{agent}")
         say(f"host: agent {agent} has no virtual cluster any more and loses all its rights")
     served = await Discovery(host).refresh()
     for policy in await remove_policies(host, served, agent):

@@ -18,6 +18,7 @@ from karmada_vc_agent.model.domain import (
     SHARED_LABEL,
 )
 from karmada_vc_agent.model.objects import Object, labels_of, namespaced_name
+from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.planning.metadata import without_claims
 from karmada_vc_agent.planning.orphaned import (
     is_foreign,
@@ -168,7 +169,7 @@ class HostCleaner:
 
     async def _give_up_rights(self, name: str) -> None:
         """Take the agent's own rights in a namespace that stays."""
-        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{name}/rolebindings"
+        path = f"/apis/{RBAC_API}/namespaces/{name}/rolebindings"
         for suffix in (":kinds", ""):
             with suppress(NotFoundError):
                 await self._host.delete(f"{path}/{binding_name(self._agent)}{suffix}")

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from karmada_vc_agent.access.hub_objects import RBAC_GROUP, HubAccess, named_clusters
+from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.commands.leave_cleaning import HostCleaner
@@ -31,6 +31,7 @@ from karmada_vc_agent.model.karmada import (
     execution_namespace,
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, namespaced_name
+from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.views.works import work_path
 
@@ -39,7 +40,7 @@ LEAD_WITHIN_S = 25.0
 """An agent that was killed holds its Lease for 15 s; one that holds it longer runs."""
 SHOWN = 20
 _BINDINGS = ("resourcebindings", "clusterresourcebindings")
-_RBAC_PATH = f"/apis/{RBAC_GROUP}/v1"
+_RBAC_PATH = f"/apis/{RBAC_API}"
 _BINDINGS_PATH = "/apis/work.karmada.io/v1alpha2"
 
 Say = Callable[[str], None]

@@ -12,11 +12,12 @@ from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.objects import Object, labels_of
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
+from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 
 _log = logging.getLogger(__name__)
 
-_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+_PATH = f"/apis/{RBAC_API}/clusterroles"
 _MANAGED_BY = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
 ADMIN_ROLE = NAMESPACE_ADMIN
 """The only key, and the name of the ClusterRole."""
@@ -65,7 +66,7 @@ class AdminRoleController:
 
 def _role(name: str, rules: list[Object]) -> Object:
     return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "apiVersion": RBAC_API,
         "kind": "ClusterRole",
         "metadata": {"name": name, "labels": dict(_MANAGED_BY)},
         "rules": rules,

@@ -24,9 +24,10 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import MADE_BY_KARMADA, execution_namespace, work_name
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.well_known import SLICE_MANAGED_BY_LABEL
 from karmada_vc_agent.planning.prune import prune
 from karmada_vc_agent.status import endpoint_slice_work as rules
-from karmada_vc_agent.status.endpoint_slice_work import MADE_BY_LABEL, SERVICE_NAME_LABEL, Reporter
+from karmada_vc_agent.status.endpoint_slice_work import SERVICE_NAME_LABEL, Reporter
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.restore import restore
 from karmada_vc_agent.views.claims import Claim, Claims
@@ -39,7 +40,7 @@ ServiceKey = tuple[str, VirtualNamespace, str]
 ENDPOINT_SLICE = GroupVersionKind("discovery.k8s.io", "v1", "EndpointSlice")
 SERVICE_EXPORT = GroupVersionKind("multicluster.x-k8s.io", "v1alpha1", "ServiceExport")
 BY_SERVICE = "host namespace and Service"
-SELECTOR = f"{SERVICE_NAME_LABEL},{MADE_BY_LABEL} notin ({','.join(MADE_BY_KARMADA)})"
+SELECTOR = f"{SERVICE_NAME_LABEL},{SLICE_MANAGED_BY_LABEL} notin ({','.join(MADE_BY_KARMADA)})"
 """Slices of Services, but for those that came from the hub."""
 
 SYNCING = Requeue(0.5)

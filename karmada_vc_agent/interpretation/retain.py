@@ -17,10 +17,9 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     put,
 )
+from karmada_vc_agent.model.well_known import SERVICE_ACCOUNT_TOKEN
 
 RetainRule = Callable[[Object, Object], Object]
-
-_SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a Secret's type
 
 
 def _retain_deployment(desired: Object, live: Object) -> Object:
@@ -104,7 +103,7 @@ def _retain_job(desired: Object, live: Object) -> Object:
 
 
 def _retain_secret(desired: Object, live: Object) -> Object:
-    if desired.get("type") != _SERVICE_ACCOUNT_TOKEN or live.get("data") is None:
+    if desired.get("type") != SERVICE_ACCOUNT_TOKEN or live.get("data") is None:
         return desired
     return put(desired, live["data"], "data")
 

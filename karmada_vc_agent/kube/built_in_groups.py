@@ -1,5 +1,7 @@
 """The API groups that Kubernetes itself serves; others are of CRDs or of servers behind it."""
 
+from karmada_vc_agent.model.well_known import RBAC_GROUP
+
 _BUILT_IN = frozenset(
     (
         *("", "apps", "autoscaling", "batch", "extensions", "policy"),
@@ -16,7 +18,7 @@ _BUILT_IN = frozenset(
         "internal.apiserver.k8s.io",
         "networking.k8s.io",
         "node.k8s.io",
-        "rbac.authorization.k8s.io",
+        RBAC_GROUP,
         "resource.k8s.io",
         "scheduling.k8s.io",
         "storage.k8s.io",

@@ -15,6 +15,8 @@ SYSTEM_LABEL = "karmada.io/system"
 WORK_PERMANENT_ID_LABEL = "work.karmada.io/permanent-id"
 BINDING_PERMANENT_ID_LABEL = "resourcebinding.karmada.io/permanent-id"
 CLUSTER_BINDING_PERMANENT_ID_LABEL = "clusterresourcebinding.karmada.io/permanent-id"
+BINDING_LABELS = (BINDING_PERMANENT_ID_LABEL, CLUSTER_BINDING_PERMANENT_ID_LABEL)
+"""What each manifest that came from a template has one of."""
 POLICY_PERMANENT_ID_LABEL = "propagationpolicy.karmada.io/permanent-id"
 CLUSTER_POLICY_PERMANENT_ID_LABEL = "clusterpropagationpolicy.karmada.io/permanent-id"
 RETAIN_REPLICAS_LABEL = "resourcetemplate.karmada.io/retain-replicas"

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from karmada_vc_agent.model.objects import Object, dig, drop, put
-
-SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a Secret's type
+from karmada_vc_agent.model.well_known import SELECTED_NODE_ANNOTATION, SERVICE_ACCOUNT_TOKEN
 
 _SERVER_METADATA = frozenset(
     (
@@ -76,7 +75,7 @@ def _prune_service(obj: Object) -> Object:
 
 
 def _prune_volume_claim(obj: Object) -> Object:
-    return drop(obj, "metadata", "annotations", "volume.kubernetes.io/selected-node")
+    return drop(obj, "metadata", "annotations", SELECTED_NODE_ANNOTATION)
 
 
 # Contract 5.2, by kind name only, whatever the API group.

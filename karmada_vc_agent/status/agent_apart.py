@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from karmada_vc_agent.model.well_known import EDGE_LABEL
 from karmada_vc_agent.status.conditions import Condition
 
 AGENT_APART = "AgentApart"
-EDGE_LABEL = "node-role.kubernetes.io/edge"
 
 
 def agent_apart(node: str, labels: Mapping[str, str], owner: str | None) -> Condition:

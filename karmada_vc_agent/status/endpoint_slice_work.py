@@ -16,9 +16,9 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     maps_at,
 )
+from karmada_vc_agent.model.well_known import SLICE_MANAGED_BY_LABEL
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
-MADE_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 
 _SERVICE_EXPORT_KIND = ("multicluster.x-k8s.io", "ServiceExport")
 _MULTI_CLUSTER_SERVICE_KIND = ("networking.karmada.io", "MultiClusterService")
@@ -52,7 +52,7 @@ REPORTERS = (SERVICE_EXPORT, MULTI_CLUSTER_SERVICE)
 
 def is_made_by_karmada(endpoint_slice: Object) -> bool:
     """Whether a slice came from the hub, and must not be reported back to it."""
-    return labels_of(endpoint_slice).get(MADE_BY_LABEL) in karmada.MADE_BY_KARMADA
+    return labels_of(endpoint_slice).get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA
 
 
 def is_report(work: Object) -> bool:

@@ -12,6 +12,7 @@ from karmada_vc_agent.model.domain import (
     SHARED_LABEL,
 )
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.well_known import RBAC_GROUP
 from karmada_vc_agent.translation.admission_objects import (
     PolicyOwner,
     cel_list,
@@ -27,7 +28,7 @@ from karmada_vc_agent.translation.rbac import VIRTUAL_CLUSTER_ADMIN
 PROBE_LABEL = f"{DOMAIN}/probe"
 PROBED_NAMESPACE = "kube-system"
 
-_RBAC_KEYS = "rbac.authorization.k8s.io/"
+_RBAC_KEYS = f"{RBAC_GROUP}/"
 
 
 def probe_foreign() -> Object:

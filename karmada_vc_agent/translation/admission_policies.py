@@ -24,6 +24,7 @@ from karmada_vc_agent.model.domain import (
     NODE_SELECTOR_ANNOTATION,
 )
 from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation.admission_objects import (
     MUTATING,
     VALIDATING,
@@ -280,7 +281,7 @@ def _is_ours(key: str) -> str:
 
 
 def _pod_bindings(owner: PolicyOwner, kind: str, version: str, policy: str) -> list[Object]:
-    own = {"matchLabels": {"kubernetes.io/metadata.name": owner.namespace}}
+    own = {"matchLabels": {NAMESPACE_NAME_LABEL: owner.namespace}}
     probes = on("", "pods", "CREATE")["resourceRules"]
     probes[0]["resourceNames"] = [_probe_name(policy)]
     return [

@@ -2,6 +2,7 @@
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.well_known import RBAC_GROUP, SELECTED_NODE_ANNOTATION
 from karmada_vc_agent.translation.admission_objects import (
     PolicyOwner,
     cel_list,
@@ -19,7 +20,6 @@ from karmada_vc_agent.translation.references import (
     PROXY_REFERENCES,
 )
 
-_SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _NO_ADMINISTRATOR = "!(has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups)"
 _SNIPPETS = ("/snippet", "/snippets", "-snippet", "-snippets")
 
@@ -39,7 +39,7 @@ def own_objects(owner: PolicyOwner) -> Object:
     rules = [
         rule("", ("resourcequotas", "resourcequotas/status", "limitranges"), writes),
         rule("networking.k8s.io", ("networkpolicies",), writes),
-        rule("rbac.authorization.k8s.io", ("roles", "rolebindings"), writes),
+        rule(RBAC_GROUP, ("roles", "rolebindings"), writes),
     ]
     return {
         "failurePolicy": "Fail",
@@ -153,7 +153,7 @@ def pod_binding(owner: PolicyOwner) -> Object:
 
 
 def volume_node(owner: PolicyOwner) -> Object:
-    key = f"'{_SELECTED_NODE}'"
+    key = f"'{SELECTED_NODE_ANNOTATION}'"
     return {
         "failurePolicy": "Fail",
         "matchConstraints": on("", "persistentvolumeclaims", "CREATE", "UPDATE"),
@@ -164,7 +164,8 @@ def volume_node(owner: PolicyOwner) -> Object:
                 "expression": f"!({key} in variables.new_annotations)"
                 f" || {key} in variables.old_annotations"
                 f" && variables.old_annotations[{key}] == variables.new_annotations[{key}]",
-                "message": f"only a scheduler may set annotation {_SELECTED_NODE}: leave it out",
+                "message": "only a scheduler may set annotation "
+                f"{SELECTED_NODE_ANNOTATION}: leave it out",
             }
         ],
     }

@@ -19,6 +19,7 @@ from karmada_vc_agent.model.objects import (
     values_at,
 )
 from karmada_vc_agent.model.tenancy import Guard
+from karmada_vc_agent.model.well_known import GATEWAY_GROUP, SLICE_MANAGED_BY_LABEL
 from karmada_vc_agent.translation.controller_kinds import has_rights_of_its_own
 from karmada_vc_agent.translation.notices import Notice, NoticeCode
 from karmada_vc_agent.translation.refusal import Code, RefusedError
@@ -169,10 +170,6 @@ def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
 
 
 _SHARED = NoticeCode.SHARED_ADDRESS
-_BINDING_LABELS = (
-    karmada.BINDING_PERMANENT_ID_LABEL,
-    karmada.CLUSTER_BINDING_PERMANENT_ID_LABEL,
-)
 
 
 def _endpoints(obj: Object, facts: Facts) -> Iterator[Finding]:
@@ -195,8 +192,8 @@ def _endpoints(obj: Object, facts: Facts) -> Iterator[Finding]:
 def _is_dispatched(obj: Object) -> bool:
     """Whether Karmada itself brings a slice, for a MultiClusterService; no template does."""
     labels = labels_of(obj)
-    return labels.get("endpointslice.kubernetes.io/managed-by") in karmada.MADE_BY_KARMADA and (
-        not any(label in labels for label in _BINDING_LABELS)
+    return labels.get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA and (
+        not any(label in labels for label in karmada.BINDING_LABELS)
     )
 
 
@@ -266,7 +263,6 @@ def _many(problem: str, path: str) -> Finding:
     return Finding(Code.HOST_FORBIDDEN, path, problem, Guard.WILDCARD_HOSTS, NoticeCode.HOST_SHARED)
 
 
-_GATEWAY_API = "gateway.networking.k8s.io"
 _ROUTE = (_hosts("spec.hostnames[]", is_needed=False),)
 
 _BY_KIND: Mapping[tuple[str, str], tuple[_Check, ...]] = {
@@ -277,8 +273,8 @@ _BY_KIND: Mapping[tuple[str, str], tuple[_Check, ...]] = {
     ("discovery.k8s.io", "EndpointSlice"): (_endpoints,),
     ("networking.k8s.io", "Ingress"): (_ingress,),
     ("externaldns.k8s.io", "DNSEndpoint"): (_dns_endpoint,),
-    (_GATEWAY_API, "Gateway"): (_hosts("spec.listeners[].hostname", is_needed=True),),
-    **{(_GATEWAY_API, kind): _ROUTE for kind in ("HTTPRoute", "GRPCRoute", "TLSRoute")},
+    (GATEWAY_GROUP, "Gateway"): (_hosts("spec.listeners[].hostname", is_needed=True),),
+    **{(GATEWAY_GROUP, kind): _ROUTE for kind in ("HTTPRoute", "GRPCRoute", "TLSRoute")},
 }
 _OF_ALL: tuple[_Check, ...] = (_default_class, _external_dns, _snippets)
 

@@ -16,6 +16,7 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     values_at,
 )
+from karmada_vc_agent.model.well_known import GATEWAY_GROUP
 
 
 class Space(StrEnum):
@@ -32,15 +33,14 @@ class SharedName(NamedTuple):
     name: str
 
 
-_GATEWAY_API = "gateway.networking.k8s.io"
 _ROUTE = (Space.HOST, "spec.hostnames[]")
 
 HOLDERS: Mapping[tuple[str, str], tuple[Space, str]] = {
     ("networking.k8s.io", "Ingress"): (Space.HOST, "spec.rules[].host"),
-    (_GATEWAY_API, "HTTPRoute"): _ROUTE,
-    (_GATEWAY_API, "GRPCRoute"): _ROUTE,
-    (_GATEWAY_API, "TLSRoute"): _ROUTE,
-    (_GATEWAY_API, "Gateway"): (Space.HOST, "spec.listeners[].hostname"),
+    (GATEWAY_GROUP, "HTTPRoute"): _ROUTE,
+    (GATEWAY_GROUP, "GRPCRoute"): _ROUTE,
+    (GATEWAY_GROUP, "TLSRoute"): _ROUTE,
+    (GATEWAY_GROUP, "Gateway"): (Space.HOST, "spec.listeners[].hostname"),
     # Only the source of a Rule is served by the host; a target's path is the edge's own.
     ("rules.kubeedge.io", "Rule"): (Space.REST_PATH, "spec.sourceResource.path"),
 }

@@ -8,16 +8,11 @@ from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.kind_patterns import matches_any
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.well_known import GATEWAY_GROUP, RBAC_GROUP
 from karmada_vc_agent.translation.refusal import Code, RefusedError
-
-RBAC_GROUP = "rbac.authorization.k8s.io"
 
 _ANY = "*"
 _KARMADA_DOMAIN = ".karmada.io"
-_BINDING_LABELS = (
-    karmada.BINDING_PERMANENT_ID_LABEL,
-    karmada.CLUSTER_BINDING_PERMANENT_ID_LABEL,
-)
 
 
 class Policy(StrEnum):
@@ -53,7 +48,7 @@ _CLUSTER_SCOPED: Mapping[tuple[str, str], Policy] = {  # rewriting-rules 5.1; ot
     ("networking.k8s.io", "IngressClass"): Policy.SHARE,
     ("node.k8s.io", "RuntimeClass"): Policy.SHARE,
     ("snapshot.storage.k8s.io", "VolumeSnapshotClass"): Policy.SHARE,
-    ("gateway.networking.k8s.io", "GatewayClass"): Policy.SHARE,
+    (GATEWAY_GROUP, "GatewayClass"): Policy.SHARE,
     PRIORITY_CLASS: Policy.SHARE,
 }
 
@@ -259,7 +254,7 @@ def is_unified_auth(manifest: Object) -> bool:
         (gvk.group, gvk.kind) in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
         and dig(manifest, "metadata", "name") == IMPERSONATOR
         and labels.get(karmada.SYSTEM_LABEL) == "true"
-        and not any(label in labels for label in _BINDING_LABELS)
+        and not any(label in labels for label in karmada.BINDING_LABELS)
     )
 
 

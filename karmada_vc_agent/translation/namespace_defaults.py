@@ -12,6 +12,7 @@ from karmada_vc_agent.model import karmada, quantity
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, POD_SECURITY_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL, RBAC_API, RBAC_GROUP
 
 QUOTA_NAME = "vc-quota"
 LIMITS_NAME = "vc-limits"
@@ -21,15 +22,13 @@ APPLY_AS_NAME = "vc:apply-as"
 
 POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
 
-_RBAC_API = "rbac.authorization.k8s.io/v1"
-_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 _EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
 
 DEFAULT_KINDS: Mapping[GroupVersionKind, str] = {
     GroupVersionKind("", "v1", "ResourceQuota"): QUOTA_NAME,
     GroupVersionKind("", "v1", "LimitRange"): LIMITS_NAME,
     GroupVersionKind("networking.k8s.io", "v1", "NetworkPolicy"): ISOLATION_NAME,
-    GroupVersionKind("rbac.authorization.k8s.io", "v1", "RoleBinding"): APPLY_AS_NAME,
+    GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding"): APPLY_AS_NAME,
 }
 """Kind -> name of the default of that kind."""
 
@@ -59,12 +58,12 @@ def namespace_defaults(
             "namespace": vc.apply_as.namespace,
         }
         role = {
-            "apiGroup": "rbac.authorization.k8s.io",
+            "apiGroup": RBAC_GROUP,
             "kind": "ClusterRole",
             "name": vc.apply_as.cluster_role,
         }
         binding = {"roleRef": role, "subjects": [account]}
-        found.append(_object(_RBAC_API, "RoleBinding", APPLY_AS_NAME, binding))
+        found.append(_object(RBAC_API, "RoleBinding", APPLY_AS_NAME, binding))
     return [_claimed(obj, vc, virtual, host) for obj in found]
 
 
@@ -141,7 +140,7 @@ def _isolation(
     cluster: str, infrastructure: Iterable[str], pod_cidrs: Iterable[str]
 ) -> dict[str, Any]:
     values = sorted(set(infrastructure))
-    named = {"key": _NAMESPACE_NAME_LABEL, "operator": "In", "values": values}
+    named = {"key": NAMESPACE_NAME_LABEL, "operator": "In", "values": values}
     ingress: list[Object] = [
         {"from": [{"namespaceSelector": {"matchLabels": {CLUSTER_LABEL: cluster}}}]},
         {"from": [{"namespaceSelector": {"matchExpressions": [named]}}]},

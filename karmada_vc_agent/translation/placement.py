@@ -9,18 +9,16 @@ from typing import Any
 
 from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, copy_object, dig
+from karmada_vc_agent.model.well_known import NAME_FIELD, SELECTED_NODE_ANNOTATION
 from karmada_vc_agent.translation import pod_templates
 from karmada_vc_agent.translation.node_taints import is_for, missing_tolerations
 from karmada_vc_agent.translation.pod_templates import PodSpec
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
-SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
-
 IMAGE_PRE_PULL_JOB = ("operations.kubeedge.io", "ImagePrePullJob")
 
 _IMAGE_PULL = "imagePrePullTemplate"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_NODE_NAME_FIELD = "metadata.name"
 _ON_A_NODE = ("local", "hostPath")
 _OFFLINE_TOLERATIONS: tuple[Object, ...] = (
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
@@ -110,7 +108,7 @@ def move_node_name_to_affinity(pod_spec: PodSpec, owns_node: Callable[[str], boo
         detail = f'{path} "{node}" is not in the virtual cluster'
         raise RefusedError(Code.NODE_NAME_FORBIDDEN, path, detail)
     del spec["nodeName"]
-    only_there = {"key": _NODE_NAME_FIELD, "operator": "In", "values": [node]}
+    only_there = {"key": NAME_FIELD, "operator": "In", "values": [node]}
     node_affinity = _map_at(_map_at(spec, "affinity"), "nodeAffinity")
     required = node_affinity.get(_REQUIRED)
     if required is None:
@@ -239,7 +237,7 @@ def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
 
 def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
     """Whether a requirement on the node's name leaves no node of the virtual cluster."""
-    if dig(match, "key") != _NODE_NAME_FIELD or dig(match, "operator") != "In":
+    if dig(match, "key") != NAME_FIELD or dig(match, "operator") != "In":
         return False
     return not any(isinstance(name, str) and owns_node(name) for name in _list_at(match, "values"))
 

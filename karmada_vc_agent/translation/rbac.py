@@ -9,12 +9,12 @@ from typing import Any
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
+from karmada_vc_agent.model.well_known import RBAC_GROUP
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.kind_policy import (
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,
     IMPERSONATOR,
-    RBAC_GROUP,
 )
 from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.refusal import Code, RefusedError

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from karmada_vc_agent.model.well_known import GATEWAY_GROUP
+
 
 class Treatment(Enum):
     """What is done with the value that a row names."""
@@ -123,17 +125,17 @@ _ROUTE = _namespaces(
 )
 _GATEWAY_API: Mapping[tuple[str, str], tuple[Reference, ...]] = {
     **{
-        ("gateway.networking.k8s.io", kind): _ROUTE
+        (GATEWAY_GROUP, kind): _ROUTE
         for kind in ("HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
     },
-    ("gateway.networking.k8s.io", "Gateway"): (
+    (GATEWAY_GROUP, "Gateway"): (
         Reference("spec.listeners[].tls.certificateRefs[].namespace"),
         Reference("spec.listeners[].allowedRoutes.namespaces", Treatment.ROUTE_NAMESPACES),
     ),
-    ("gateway.networking.k8s.io", "GatewayClass"): (
+    (GATEWAY_GROUP, "GatewayClass"): (
         Reference("spec.parametersRef.namespace", Treatment.REFUSED),
     ),
-    ("gateway.networking.k8s.io", "ReferenceGrant"): _namespaces("spec.from[].namespace"),
+    (GATEWAY_GROUP, "ReferenceGrant"): _namespaces("spec.from[].namespace"),
     ("cert-manager.io", "Issuer"): _namespaces(
         "spec.acme.solvers[].http01.gatewayHTTPRoute.parentRefs[].namespace"
     ),

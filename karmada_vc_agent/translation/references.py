@@ -12,6 +12,7 @@ from typing import Any
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values_at
+from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import reference_table
 from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.pod_templates import PodTemplates, pod_specs
@@ -23,8 +24,6 @@ from karmada_vc_agent.translation.reference_table import (
     Treatment,
 )
 from karmada_vc_agent.translation.refusal import Code, RefusedError
-
-NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 _LOCAL_SERVERS = ("https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
 _LOCAL_CLUSTER = "in-cluster"

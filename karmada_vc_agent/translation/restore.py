@@ -18,12 +18,12 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     labels_of,
 )
+from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import (
     dns_texts,
     edge_application,
     names,
     rbac,
-    references,
     services,
 )
 from karmada_vc_agent.translation.context import TranslationContext
@@ -130,8 +130,8 @@ def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names) -> None
     claimed = known.claimed_namespace(host)
     metadata[own] = claimed or labelled or known.virtual_namespace(host) or host
     labels = metadata.get("labels") or {}
-    if gvk == NAMESPACE and references.NAMESPACE_NAME_LABEL in labels:
-        labels[references.NAMESPACE_NAME_LABEL] = metadata[own]
+    if gvk == NAMESPACE and NAMESPACE_NAME_LABEL in labels:
+        labels[NAMESPACE_NAME_LABEL] = metadata[own]
 
 
 def _restore_name(obj: Object) -> None:

@@ -20,6 +20,7 @@ from karmada_vc_agent.model.objects import (
     metadata_map,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL, RBAC_GROUP
 from karmada_vc_agent.translation import (
     dns_rewrites,
     dns_texts,
@@ -217,7 +218,7 @@ def _map_name(draft: _Draft) -> None:
     metadata[own] = draft.direction.names.host_namespace(namespace)
     if not draft.namespaced:
         metadata.pop("namespace", None)
-        (metadata.get("labels") or {}).pop(references.NAMESPACE_NAME_LABEL, None)
+        (metadata.get("labels") or {}).pop(NAMESPACE_NAME_LABEL, None)
 
 
 def _confine_metadata(draft: _Draft) -> None:
@@ -280,7 +281,7 @@ def _rewrite_texts(draft: _Draft) -> None:
 
 def _rewrite_rbac(draft: _Draft) -> None:
     """Confine subjects, roleRefs and rules to the virtual cluster (step 4)."""
-    if draft.gvk.group != kind_policy.RBAC_GROUP:
+    if draft.gvk.group != RBAC_GROUP:
         return
     context = draft.context
     confines = rbac.Confines(

@@ -9,6 +9,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.well_known import NAME_FIELD
 from karmada_vc_agent.status.agent_apart import AGENT_APART, agent_apart
 from karmada_vc_agent.status.conditions import Condition, find_condition
 from karmada_vc_agent.views.membership import Membership
@@ -28,7 +29,7 @@ async def check_apart_from_tenants(
     """
     if not node:
         return
-    found = await host.get("/api/v1/nodes", {"fieldSelector": f"metadata.name={node}"})
+    found = await host.get("/api/v1/nodes", {"fieldSelector": f"{NAME_FIELD}={node}"})
     for live in found.get("items") or ():
         if live["metadata"]["name"] != node:
             continue

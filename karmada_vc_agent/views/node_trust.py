@@ -10,7 +10,7 @@ from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object, dig
-from karmada_vc_agent.status.agent_apart import EDGE_LABEL
+from karmada_vc_agent.model.well_known import EDGE_LABEL
 
 _log = logging.getLogger(__name__)
 

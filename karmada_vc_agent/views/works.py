@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import (
-    BINDING_PERMANENT_ID_LABEL,
-    CLUSTER_BINDING_PERMANENT_ID_LABEL,
+    BINDING_LABELS,
     cluster_of_execution_namespace,
     execution_namespace,
     is_karmada_key,
@@ -21,8 +20,6 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.planning.bounded_works import Measure
 from karmada_vc_agent.status.work_status import applied_of
-
-_BINDING_LABELS = (BINDING_PERMANENT_ID_LABEL, CLUSTER_BINDING_PERMANENT_ID_LABEL)
 
 WorkKey = tuple[str, str]
 """Virtual cluster and name of a Work."""
@@ -65,7 +62,7 @@ def is_applied(work: Object) -> bool:
 
 def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
     """Whether the hub made a Work for a Cluster itself, and no binding did (contract 10.6)."""
-    if work is None or cluster is None or labels_of(work).keys() & set(_BINDING_LABELS):
+    if work is None or cluster is None or labels_of(work).keys() & set(BINDING_LABELS):
         return False
     owners = maps_at(work, "metadata", "ownerReferences")
     wanted = ("Cluster", cluster["metadata"]["uid"])

@@ -1,0 +1,17 @@
+"""Well-known names of Kubernetes and KubeEdge: API groups, labels, annotations, fields."""
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+RBAC_API = f"{RBAC_GROUP}/v1"
+GATEWAY_GROUP = "gateway.networking.k8s.io"
+
+NAME_FIELD = "metadata.name"
+"""As field selectors and `matchFields` of node affinity name an object."""
+NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+"""On every Namespace, kept by the API server: its own name."""
+EDGE_LABEL = "node-role.kubernetes.io/edge"
+"""On the edge nodes of KubeEdge."""
+SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
+"""On a PersistentVolumeClaim: the node of its first Pod, as the scheduler wrote it."""
+SLICE_MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
+"""On an EndpointSlice: which controller writes it."""
+SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a Secret's type
