@@ -1,10 +1,14 @@
 """The host side of a manifest: what is there, and the write that makes it right.
 
-Reads come from an informer of our own labelled objects where it is synced, otherwise from
-the server. What was written, and in which version the server answered, is remembered, so
-that an event about an object that is as we left it costs no write.
+    live -> merge -> retain -> assert placement -> decide -> write
+
+One order, whatever is decided; only retaining and writing wait for anybody. Reads come from an
+informer of our own labelled objects where it is synced, otherwise from the server. What was
+written, and in which version the server answered, is remembered, so that an event about an
+object that is as we left it costs no write.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,15 +26,13 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     uid_of,
 )
+from karmada_vc_agent.planning import apply_plan
 from karmada_vc_agent.planning.apply_plan import (
-    Check,
     Create,
     Foreign,
     Keep,
     Replace,
     needs_update,
-    plan_apply,
-    plan_release,
     version_of,
 )
 from karmada_vc_agent.planning.ownership import may_delete
@@ -40,6 +42,9 @@ from karmada_vc_agent.views.live_objects import LiveObjects, StoreOf
 
 ATTEMPTS = 5
 """How often a write that met a newer object is planned again, as Karmada does."""
+
+Check = Callable[[Object, Object | None], Object]
+"""(retained object, live) -> the object to write: asserts the rules once more after Retain."""
 
 _MET_ANOTHER = (AlreadyExistsError, ConflictError, NotFoundError)
 
@@ -128,7 +133,7 @@ class HostObjects:
             if live is not None and is_as_left:
                 return Applied(live, was_written=False)
             try:
-                answer = await self._write(resource, desired, live, check, as_user)
+                answer = await self._sync(resource, desired, live, check, as_user)
             except ApiError as error:
                 is_missing = live is None and isinstance(error, NotFoundError)
                 if is_missing or not isinstance(error, _MET_ANOTHER):
@@ -186,9 +191,10 @@ class HostObjects:
             live = await self._objects.fresh(resource, key.namespace, key.name)
             if live is None:
                 return None
-            match await plan_release(desired, live, self._retain):
-                case Foreign() as foreign:
-                    return foreign
+            merged = apply_plan.merge_released(desired, live)
+            if isinstance(merged, Foreign):
+                return merged
+            match apply_plan.decide_released(await self._retain(merged, live), live):
                 case Keep():
                     break
                 case Replace(obj):
@@ -204,7 +210,7 @@ class HostObjects:
         self._memory.pop(key, None)
         return None
 
-    async def _write(
+    async def _sync(
         self,
         resource: Resource,
         desired: Object,
@@ -212,16 +218,20 @@ class HostObjects:
         check: Check,
         as_user: str,
     ) -> Applied | Foreign:
-        namespace = desired["metadata"].get("namespace") or ""
-        match await plan_apply(desired, live, self._retain, check):
-            case Create(wanted):
-                path = resource.path(namespace)
+        """Write once what makes the live object right, if anything has to be written."""
+        merged = apply_plan.merge(desired, live)
+        if isinstance(merged, Foreign):
+            return merged
+        retained = merged if live is None else await self._retain(merged, live)
+        wanted = check(retained, live)
+        match apply_plan.decide(wanted, live):
+            case Create():
+                path = resource.path(desired["metadata"].get("namespace") or "")
                 write = partial(self._host.create, path, wanted, as_user)
-            case Replace(wanted):
-                path = resource.path(namespace, desired["metadata"]["name"])
+            case Replace():
+                key = key_of(desired)
+                path = resource.path(key.namespace, key.name)
                 write = partial(self._host.replace, path, wanted, as_user)
-            case Foreign() as foreign:
-                return foreign
             case Keep():
                 assert live is not None  # noqa: S101 - only a live object can be kept
                 return Applied(live, was_written=False)
@@ -229,9 +239,9 @@ class HostObjects:
         self._objects.observe(resource, answer)
         return Applied(answer, was_written=True)
 
-    async def _retain(self, desired: Object, live: Object) -> Object:
-        cluster = labels_of(desired).get(CLUSTER_LABEL, "")
-        return await self._interpreter.retain(cluster, desired, live)
+    async def _retain(self, merged: Object, live: Object) -> Object:
+        cluster = labels_of(merged).get(CLUSTER_LABEL, "")
+        return await self._interpreter.retain(cluster, merged, live)
 
 
 def _has_our_marks(desired: Object, live: Object) -> bool:

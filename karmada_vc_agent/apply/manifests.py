@@ -10,7 +10,7 @@ from typing import Protocol
 from karmada_vc_agent.apply import causes
 from karmada_vc_agent.apply.causes import Cause
 from karmada_vc_agent.apply.failure import Failure, conflict, refused
-from karmada_vc_agent.apply.host_objects import Applied, HostObjects, RecreationError
+from karmada_vc_agent.apply.host_objects import Applied, Check, HostObjects, RecreationError
 from karmada_vc_agent.apply.shared_names import SharedNames
 from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.interpretation.errors import InterpretationError
@@ -28,7 +28,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.planning import node_ports
-from karmada_vc_agent.planning.apply_plan import Check, Foreign
+from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation import services
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.denial import explain_denial

@@ -8,7 +8,7 @@ import logging
 from collections import defaultdict
 
 from karmada_vc_agent.apply.default_objects import DefaultObjects
-from karmada_vc_agent.apply.host_objects import Applied, HostObjects
+from karmada_vc_agent.apply.host_objects import Applied, Check, HostObjects
 from karmada_vc_agent.apply.namespace_rights import NamespaceRights
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
@@ -29,7 +29,7 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.planning.apply_plan import Check, Foreign
+from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.translation.namespace_defaults import pod_security_changes
 from karmada_vc_agent.translation.refusal import Code, RefusedError

@@ -24,6 +24,7 @@ from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, dig, gvk_of
 from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
 from karmada_vc_agent.planning.share_plan import (
+    Change,
     Differs,
     Remove,
     difference,
@@ -31,6 +32,7 @@ from karmada_vc_agent.planning.share_plan import (
     owners_of,
     plan_leave,
     plan_share,
+    with_owners,
 )
 from karmada_vc_agent.translation.kind_policy import CUSTOM_RESOURCE_DEFINITION
 from karmada_vc_agent.translation.refusal import Code, RefusedError
@@ -80,17 +82,13 @@ class SharedObjects:
         RefusedError (SharedObjectConflict), RetryError while it is being deleted, KubeError,
         InterpretationError.
         """
-
-        async def retain(wanted: Object, live: Object) -> Object:
-            return await self._interpreter.retain(cluster, wanted, live)
-
         self._users[_key(desired)].add(work)
         name = desired["metadata"]["name"]
         live = await self._objects.live(resource, "", name)
         for _ in range(ATTEMPTS):
             _wait_for_deletion(live)
             try:
-                match await plan_share(desired, live, cluster, retain):
+                match await self._plan(desired, live, cluster):
                     case Keep():
                         assert live is not None  # noqa: S101 - only a live object can be kept
                         return Applied(live, was_written=False)
@@ -113,6 +111,16 @@ class SharedObjects:
             self._observe(resource, answer, work)
             return Applied(answer, was_written=True)
         raise conflict
+
+    async def _plan(
+        self, desired: Object, live: Object | None, cluster: str
+    ) -> Create | Replace | Keep | Differs:
+        plan = plan_share(desired, live, cluster)
+        if isinstance(plan, Change):
+            assert live is not None  # noqa: S101 - only a live object can be changed
+            retained = await self._interpreter.retain(cluster, plan.merged, live)
+            return Replace(with_owners(retained, plan.owners))
+        return plan
 
     async def leave(
         self, resource: Resource, name: str, cluster: str, work: str, *, preserve: bool

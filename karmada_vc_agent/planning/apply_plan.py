@@ -1,26 +1,20 @@
 """Decide which write, if any, makes the live object what the manifest wants.
 
+    live -> merge -> retain -> assert placement -> decide -> write
+
+`merge` and `decide` stand here; the interpreter and the rules are asked in between by the caller.
+
 Karmada compares the whole merged object with the live one (contract 5.5 step 5), so a default
 that the server filled in and the manifest does not name makes them differ. The PUT that follows
 changes nothing: the server answers with the same resourceVersion. `needs_update` with the
 remembered version is what keeps that from happening at each event.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from karmada_vc_agent.model.objects import Object, dig, labels_of
 from karmada_vc_agent.planning import metadata, ownership
 from karmada_vc_agent.planning.prune import prune
-
-Retain = Callable[[Object, Object], Awaitable[Object]]
-"""(merged desired, live) -> desired with what the host owns; may raise InterpretationError.
-
-Awaited because it may be a script or a webhook of the user's own.
-"""
-
-Check = Callable[[Object, Object | None], Object]
-"""(retained object, live) -> the object to write: asserts the rules once more after Retain."""
 
 _GENERATION_PREFIX = "gen:"
 _RESOURCE_VERSION_PREFIX = "rv:"
@@ -55,36 +49,41 @@ class Foreign:
     owner: str
 
 
-ApplyPlan = Create | Replace | Keep | Foreign
+def merge(desired: Object, live: Object | None) -> Object | Foreign:
+    """Return the manifest with what of the live object's metadata stays (contract 5.5).
 
-
-async def plan_apply(
-    desired: Object, live: Object | None, retain: Retain, check: Check
-) -> ApplyPlan:
-    """Plan the write for one manifest.
-
-    desired: the rewritten manifest, named as on the host. live: the host object or None. What
-    was retained is checked before it is compared: somebody may have edited it on the host.
-    Source: contract 5.5.
+    desired: the rewritten manifest, named as on the host. live: the host object or None.
     """
     if live is None:
-        return Create(check(desired, None))
+        return desired
     if not ownership.may_replace(desired, live):
         return Foreign(ownership.foreign_owner(desired, live) or "")
-    retained = await retain(metadata.merge_metadata(desired, live), live)
-    return _replace_unless_equal(check(retained, live), live)
+    return metadata.merge_metadata(desired, live)
 
 
-async def plan_release(desired: Object, live: Object, retain: Retain) -> Replace | Keep | Foreign:
-    """Plan the write that takes Karmada's and our marks off an object that is to stay.
+def merge_released(desired: Object, live: Object) -> Object | Foreign:
+    """Return a manifest that is to stay on the host without Karmada's marks.
 
     Used when a Work with preserveResourcesOnDeletion goes (contract 5.8, first point).
     """
     if not ownership.may_replace(desired, live):
         return Foreign(ownership.foreign_owner(desired, live) or "")
-    merged = metadata.merge_metadata(metadata.without_claims(desired), live)
-    # Our own keys are in no managed list, so the merge alone would bring them back.
-    retained = await retain(merged, live)
+    return metadata.merge_metadata(metadata.without_claims(desired), live)
+
+
+def decide(wanted: Object, live: Object | None) -> Create | Replace | Keep:
+    """Return the write, if any, that makes the live object what is wanted.
+
+    wanted: merged, retained, and held to the rules: also what is kept was.
+    """
+    return Create(wanted) if live is None else _replace_unless_equal(wanted, live)
+
+
+def decide_released(retained: Object, live: Object) -> Replace | Keep:
+    """Return the write, if any, that takes our marks off as well.
+
+    Our own keys are in no managed list, so the merge alone would bring them back.
+    """
     return _replace_unless_equal(metadata.without_our_keys(retained), live)
 
 
@@ -101,7 +100,7 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
 
     desired: the rewritten manifest (trap 31). remembered: `version_of` what was last written
     or found right. All labels count, so one added on the host asks for an update each time;
-    `plan_apply` then says Keep. Source: contract 5.6.
+    `decide` then says Keep. Source: contract 5.6.
     """
     version = version_of(live)
     if version != remembered:
@@ -116,7 +115,7 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
     )
 
 
-def _replace_unless_equal(merged: Object, live: Object) -> Replace | Keep:
+def _replace_unless_equal(wanted: Object, live: Object) -> Replace | Keep:
     # Karmada prunes only the live side and so PUTs each Service whose clusterIP it retained;
     # pruning both sides the same way spares the host these writes.
-    return Keep() if prune(merged) == prune(live) else Replace(merged)
+    return Keep() if prune(wanted) == prune(live) else Replace(wanted)

@@ -14,7 +14,15 @@ from typing import Any
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, put
 from karmada_vc_agent.planning import metadata
-from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace, Retain
+from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """All owners want the same: retain what is merged, then PUT it with its owners."""
+
+    merged: Object
+    owners: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +46,11 @@ class Remove:
     otherwise: Object
 
 
-SharePlan = Create | Replace | Keep | Differs
+SharePlan = Create | Replace | Keep | Change | Differs
 LeavePlan = Replace | Remove | Keep
 
 
-async def plan_share(
-    desired: Object, live: Object | None, cluster: str, retain: Retain
-) -> SharePlan:
+def plan_share(desired: Object, live: Object | None, cluster: str) -> SharePlan:
     """Plan the write for the manifest of one virtual cluster.
 
     desired: as translated, marked as shared. An object of the host itself is never written:
@@ -52,7 +58,7 @@ async def plan_share(
     """
     wanted = content_hash(desired)
     if live is None:
-        return Create(_with_owners(desired, {cluster: wanted}))
+        return Create(with_owners(desired, {cluster: wanted}))
     path = difference(_content(desired), _content(live))
     if not is_shared(live):
         return Keep() if path is None else Differs(path, None)
@@ -61,12 +67,11 @@ async def plan_share(
     if path is None and joined == owners:
         return Keep()
     if all(hash_ == wanted for hash_ in joined.values()):
-        merged = await retain(metadata.merge_metadata(desired, live), live)
-        return Replace(_with_owners(merged, joined))
+        return Change(metadata.merge_metadata(desired, live), joined)
     if path is None:
-        return Replace(_with_owners(live, joined))
+        return Replace(with_owners(live, joined))
     is_noted = cluster not in owners or joined == owners
-    return Differs(path, None if is_noted else _with_owners(live, joined))
+    return Differs(path, None if is_noted else with_owners(live, joined))
 
 
 def plan_leave(live: Object, cluster: str) -> LeavePlan:
@@ -75,13 +80,19 @@ def plan_leave(live: Object, cluster: str) -> LeavePlan:
     if not is_shared(live) or cluster not in owners:
         return Keep()
     rest = {name: hash_ for name, hash_ in owners.items() if name != cluster}
-    left = _with_owners(live, rest)
+    left = with_owners(live, rest)
     return Replace(left) if rest else Remove(left)
 
 
 def is_shared(live: Object) -> bool:
     """Whether an agent made this object to be shared."""
     return labels_of(live).get(domain.SHARED_LABEL) == "true"
+
+
+def with_owners(obj: Object, owners: Mapping[str, str]) -> Object:
+    """Return an object that names its owners; owners: as `owners_of` returns them."""
+    text = json.dumps(owners, sort_keys=True, separators=(",", ":"))
+    return put(obj, text, "metadata", "annotations", domain.OWNERS_ANNOTATION)
 
 
 def owners_of(live: Object) -> dict[str, str]:
@@ -137,8 +148,3 @@ def _content(obj: Object) -> Object:
         if own:
             content[f"metadata.{name}"] = own
     return content
-
-
-def _with_owners(obj: Object, owners: Mapping[str, str]) -> Object:
-    text = json.dumps(owners, sort_keys=True, separators=(",", ":"))
-    return put(obj, text, "metadata", "annotations", domain.OWNERS_ANNOTATION)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.planning import apply_plan
-from karmada_vc_agent.planning.apply_plan import ApplyPlan, Foreign, Keep, Replace
+from karmada_vc_agent.planning import apply_plan, share_plan
+from karmada_vc_agent.planning.apply_plan import Create, Foreign, Keep, Replace
+from karmada_vc_agent.planning.share_plan import Change, Differs
 
 Rule = Callable[[Object, Object], Object]
 T = TypeVar("T")
@@ -22,15 +23,27 @@ def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("it waited for something")
 
 
-def plan_apply(desired: Object, live: Object | None, rule: Rule) -> ApplyPlan:
-    async def retain(merged: Object, live: Object) -> Object:
-        return rule(merged, live)
-
-    return at_once(apply_plan.plan_apply(desired, live, retain, lambda obj, _live: obj))
+def plan_apply(
+    desired: Object, live: Object | None, rule: Rule
+) -> Create | Replace | Keep | Foreign:
+    merged = apply_plan.merge(desired, live)
+    if isinstance(merged, Foreign):
+        return merged
+    return apply_plan.decide(merged if live is None else rule(merged, live), live)
 
 
 def plan_release(desired: Object, live: Object, rule: Rule) -> Replace | Keep | Foreign:
-    async def retain(merged: Object, live: Object) -> Object:
-        return rule(merged, live)
+    merged = apply_plan.merge_released(desired, live)
+    if isinstance(merged, Foreign):
+        return merged
+    return apply_plan.decide_released(rule(merged, live), live)
 
-    return at_once(apply_plan.plan_release(desired, live, retain))
+
+def plan_share(
+    desired: Object, live: Object | None, cluster: str
+) -> Create | Replace | Keep | Differs:
+    """Plan as where no rule retains anything."""
+    plan = share_plan.plan_share(desired, live, cluster)
+    if isinstance(plan, Change):
+        return Replace(share_plan.with_owners(plan.merged, plan.owners))
+    return plan

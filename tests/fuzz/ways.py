@@ -63,7 +63,7 @@ from karmada_vc_agent.views.shapes import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.views.tolerated_taints import NodeTaints
 from karmada_vc_agent.views.works import manifests_of, namespaces_used
 from tests.fakes import objects
-from tests.fakes.planned import at_once, plan_apply, plan_release
+from tests.fakes.planned import at_once, plan_apply, plan_release, plan_share
 from tests.fuzz import hostile, samples
 from tests.unit.translation import given
 
@@ -218,13 +218,8 @@ def _plan(live: Object) -> None:
             plan(live, desired, interpreter.retain)
         except InterpretationError:
             continue
-    shared = share_plan.plan_share(desired, live, "branch-a", _as_wanted)
-    at_once(shared)
+    plan_share(desired, live, "branch-a")
     without_claims(live)
-
-
-async def _as_wanted(merged: Object, _live: Object) -> Object:
-    return merged
 
 
 def _read_text(value: Any) -> None:

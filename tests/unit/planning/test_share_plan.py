@@ -1,6 +1,5 @@
 """Shared objects: who joins, who waits, who may change them, when they go."""
 
-import asyncio
 from typing import Any
 
 from hypothesis import given
@@ -13,24 +12,16 @@ from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
 from karmada_vc_agent.planning.share_plan import (
     Differs,
     Remove,
-    SharePlan,
     owners_of,
     plan_leave,
 )
+from tests.fakes.planned import plan_share
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=8,
 )
-
-
-async def keep(desired: Object, _live: Object) -> Object:
-    return desired
-
-
-def plan_share(desired: Object, live: Object | None, cluster: str) -> SharePlan:
-    return asyncio.run(share_plan.plan_share(desired, live, cluster, keep))
 
 
 def desired(value: int = 10, **labels: str) -> Object:
@@ -47,7 +38,7 @@ def live(value: int = 10, **owners: str) -> Object:
     assert isinstance(plan, Create)
     obj = put(plan.obj, "7", "metadata", "resourceVersion")
     obj["preemptionPolicy"] = "PreemptLowerPriority"  # filled in by the host
-    return share_plan._with_owners(obj, owners)
+    return share_plan.with_owners(obj, owners)
 
 
 def wish(value: int = 10, **labels: str) -> str:
