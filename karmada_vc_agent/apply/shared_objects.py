@@ -34,7 +34,7 @@ from karmada_vc_agent.planning.share_plan import (
     plan_share,
     with_owners,
 )
-from karmada_vc_agent.translation.kind_policy import CUSTOM_RESOURCE_DEFINITION
+from karmada_vc_agent.translation.kind_policy import DEFINE_KINDS
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.views.live_objects import LiveObjects, StoreOf
 
@@ -192,8 +192,7 @@ class SharedObjects:
 
     async def _has_objects(self, live: Object, selector: str = "") -> bool:
         """Whether a CustomResourceDefinition has objects, those that a selector finds."""
-        gvk = gvk_of(live)
-        if (gvk.group, gvk.kind) != CUSTOM_RESOURCE_DEFINITION:
+        if gvk_of(live).group_kind not in DEFINE_KINDS:
             return False
         query = {"limit": "1"} | ({"labelSelector": selector} if selector else {})
         group, plural = dig(live, "spec", "group"), dig(live, "spec", "names", "plural")

@@ -7,12 +7,24 @@ Object = dict[str, Any]
 """A Kubernetes object, or a part of one, as decoded from JSON."""
 
 
+class GroupKind(NamedTuple):
+    """Group (empty for core) and kind: what rules go by, for versions make no difference."""
+
+    group: str
+    kind: str
+
+
 class GroupVersionKind(NamedTuple):
     """Group (empty for core), version and kind of an object."""
 
     group: str
     version: str
     kind: str
+
+    @property
+    def group_kind(self) -> GroupKind:
+        """Return the kind without its version."""
+        return GroupKind(self.group, self.kind)
 
     @property
     def api_version(self) -> str:

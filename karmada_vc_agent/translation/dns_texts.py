@@ -9,13 +9,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.domain import REWRITE_DNS_ANNOTATION
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, dig
+from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object, annotations_of, dig
 from karmada_vc_agent.translation import pod_templates
 
 ENV, ARGS, DATA = "env", "args", "data"
 PLACES = (ENV, ARGS, DATA)
 
+DATA_FIELDS: Mapping[GroupKind, tuple[str, ...]] = {kinds.CONFIG_MAP: ("data",)}
+"""Where `data` stands: maps of texts."""
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 Replace = Callable[[str], str]
@@ -42,8 +45,9 @@ def rewrite_texts(
     if not places:
         return False
     replace = _replacing(dict(namespaces))
-    if DATA in places and (gvk.group, gvk.kind) == ("", "ConfigMap"):
-        _change_values(obj.get("data"), replace)
+    if DATA in places:
+        for field in DATA_FIELDS.get(gvk.group_kind, ()):
+            _change_values(obj.get(field), replace)
     for pod_spec in pod_templates.pod_specs(obj, gvk, extra):
         for container in _containers(pod_spec):
             if ENV in places:

@@ -8,16 +8,17 @@ afterwards, so admission on the host is what holds its pods (kubeedge 4).
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model import karmada, kinds
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.placement import require_node_labels
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 
-_KIND = ("apps.kubeedge.io", "EdgeApplication")
 _MANIFESTS = ("spec", "workloadTemplate", "manifests")
+NOT_INSIDE = frozenset({kinds.EDGE_APPLICATION})
+"""Kinds that are refused inside, beside the cluster-scoped ones."""
 _SCOPE = "spec.workloadScope"
-_CONTROLLERS_DOMAIN = f"{_KIND[0]}/"
+_CONTROLLERS_DOMAIN = f"{kinds.EDGE_APPLICATION.group}/"
 
 IsNamespaced = Callable[[GroupVersionKind], bool | None]
 """Kind -> whether its objects lie in a namespace; None where the host does not serve it."""
@@ -35,11 +36,6 @@ def no_groups(_name: str) -> Collection[str] | None:
 def namespaced_by_table(gvk: GroupVersionKind) -> bool | None:
     """Take a kind to lie in a namespace unless it is known to lie in none."""
     return not kind_policy.is_cluster_scoped(gvk)
-
-
-def is_edge_application(gvk: GroupVersionKind) -> bool:
-    """Whether this is an EdgeApplication, of any version."""
-    return (gvk.group, gvk.kind) == _KIND
 
 
 def drop_controllers_annotations(obj: Object) -> None:
@@ -132,7 +128,7 @@ def _refuse_kind(manifest: Any, path: str, is_namespaced: IsNamespaced) -> None:
     if scope is None:
         detail = f"the host does not serve kind {gvk.kind}, so nobody knows its scope"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))
-    if is_edge_application(gvk) or kind_policy.is_cluster_scoped(gvk) or not scope:
+    if gvk.group_kind in NOT_INSIDE or kind_policy.is_cluster_scoped(gvk) or not scope:
         detail = f"kind {gvk.kind} is not allowed inside an EdgeApplication"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))
 

@@ -1,29 +1,50 @@
 """Table: kind -> map, rename, convert, share, absorb, refuse."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
-from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model import karmada, kinds
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.kind_patterns import matches_any
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
+from karmada_vc_agent.model.kinds import ANY
+from karmada_vc_agent.model.objects import (
+    GroupKind,
+    GroupVersionKind,
+    Object,
+    dig,
+    gvk_of,
+    labels_of,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.well_known import GATEWAY_GROUP, RBAC_GROUP
+from karmada_vc_agent.model.well_known import GATEWAY_GROUP, NAME_FIELD
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
-_ANY = "*"
 _KARMADA_DOMAIN = ".karmada.io"
 
 
 class Policy(StrEnum):
     """What happens to objects of a kind."""
 
-    MAP = "map"  # a Namespace: becomes a claimed host namespace
-    APPLY = "apply"  # namespaced: goes into the host namespace
-    RENAME = "rename"  # cluster-scoped: gets a host name of its own
-    SHARE = "share"  # cluster-scoped: one host object, owners counted
-    CONVERT = "convert"  # a ClusterRoleBinding: one RoleBinding in every namespace
+    MAP = "map"
+    APPLY = "apply"
+    RENAME = "rename"
+    SHARE = "share"
+    CONVERT = "convert"
+    ABSORB = "absorb"
     REFUSE = "refuse"
+
+
+MEANING: Mapping[Policy, str] = {
+    Policy.MAP: "becomes a claimed host namespace",
+    Policy.APPLY: "goes into the host namespace under its own name",
+    Policy.RENAME: "gets a host name of its own",
+    Policy.SHARE: "is one host object for all virtual clusters that want the same, owners counted",
+    Policy.CONVERT: "becomes a RoleBinding in each claimed namespace",
+    Policy.ABSORB: "counts as applied and makes no object",
+    Policy.REFUSE: "is refused",
+}
 
 
 IMPERSONATOR = "karmada-impersonator"
@@ -32,48 +53,56 @@ IMPERSONATOR = "karmada-impersonator"
 CONFIGURABLE = (Policy.SHARE, Policy.RENAME, Policy.REFUSE)
 """What the setting `clusterScopedKinds` may say of a kind."""
 
-CLUSTER_ROLE = (RBAC_GROUP, "ClusterRole")
-CLUSTER_ROLE_BINDING = (RBAC_GROUP, "ClusterRoleBinding")
-CUSTOM_RESOURCE_DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
-PRIORITY_CLASS = ("scheduling.k8s.io", "PriorityClass")
-
-_CLUSTER_SCOPED: Mapping[tuple[str, str], Policy] = {  # rewriting-rules 5.1; others are refused
-    ("", "Namespace"): Policy.MAP,
-    CLUSTER_ROLE: Policy.RENAME,
-    CLUSTER_ROLE_BINDING: Policy.CONVERT,
-    ("", "PersistentVolume"): Policy.RENAME,
-    ("snapshot.storage.k8s.io", "VolumeSnapshotContent"): Policy.RENAME,
-    CUSTOM_RESOURCE_DEFINITION: Policy.SHARE,
-    ("storage.k8s.io", "StorageClass"): Policy.SHARE,
-    ("networking.k8s.io", "IngressClass"): Policy.SHARE,
-    ("node.k8s.io", "RuntimeClass"): Policy.SHARE,
-    ("snapshot.storage.k8s.io", "VolumeSnapshotClass"): Policy.SHARE,
-    (GATEWAY_GROUP, "GatewayClass"): Policy.SHARE,
-    PRIORITY_CLASS: Policy.SHARE,
+CLUSTER_SCOPED: Mapping[GroupKind, Policy] = {
+    kinds.NAMESPACE: Policy.MAP,
+    kinds.CLUSTER_ROLE: Policy.RENAME,
+    kinds.CLUSTER_ROLE_BINDING: Policy.CONVERT,
+    kinds.PERSISTENT_VOLUME: Policy.RENAME,
+    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotContent"): Policy.RENAME,
+    kinds.CUSTOM_RESOURCE_DEFINITION: Policy.SHARE,
+    kinds.STORAGE_CLASS: Policy.SHARE,
+    GroupKind("networking.k8s.io", "IngressClass"): Policy.SHARE,
+    GroupKind("node.k8s.io", "RuntimeClass"): Policy.SHARE,
+    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotClass"): Policy.SHARE,
+    GroupKind(GATEWAY_GROUP, "GatewayClass"): Policy.SHARE,
+    kinds.PRIORITY_CLASS: Policy.SHARE,
 }
+"""Cluster-scoped kinds that are not refused (rewriting-rules 5.1)."""
 
-# Kinds that act on the whole host, or are the host's: no setting opens them.
-_NEVER_OPENED = frozenset(
+NEVER_OPENED = frozenset(
     {
-        ("", "Namespace"),
-        ("", "Node"),
-        ("", "ComponentStatus"),
-        CLUSTER_ROLE,
-        CLUSTER_ROLE_BINDING,
-        ("admissionregistration.k8s.io", "*"),
-        ("apiregistration.k8s.io", "*"),
-        ("flowcontrol.apiserver.k8s.io", "*"),
-        ("certificates.k8s.io", "*"),
-        ("storage.k8s.io", "CSIDriver"),
-        ("storage.k8s.io", "CSINode"),
-        ("storage.k8s.io", "VolumeAttachment"),
-        ("apps.kubeedge.io", "NodeGroup"),
-        ("operations.kubeedge.io", "NodeUpgradeJob"),
-        ("operations.kubeedge.io", "ConfigUpdateJob"),
-        ("reliablesyncs.kubeedge.io", "*"),
-        (DOMAIN, "*"),
+        kinds.NAMESPACE,
+        GroupKind("", "Node"),
+        GroupKind("", "ComponentStatus"),
+        kinds.CLUSTER_ROLE,
+        kinds.CLUSTER_ROLE_BINDING,
+        GroupKind("admissionregistration.k8s.io", ANY),
+        GroupKind("apiregistration.k8s.io", ANY),
+        GroupKind("flowcontrol.apiserver.k8s.io", ANY),
+        GroupKind("certificates.k8s.io", ANY),
+        GroupKind("storage.k8s.io", "CSIDriver"),
+        GroupKind("storage.k8s.io", "CSINode"),
+        GroupKind("storage.k8s.io", "VolumeAttachment"),
+        GroupKind("apps.kubeedge.io", "NodeGroup"),
+        GroupKind("operations.kubeedge.io", "NodeUpgradeJob"),
+        GroupKind("operations.kubeedge.io", "ConfigUpdateJob"),
+        GroupKind("reliablesyncs.kubeedge.io", ANY),
+        GroupKind(DOMAIN, ANY),
     }
 )
+"""Cluster-scoped kinds that act on the whole host, or are the host's: no setting opens them."""
+
+NEVER_DENIED = frozenset({kinds.NAMESPACE})
+"""Kinds that the settings of a virtual cluster cannot deny."""
+
+CONTROL_PLANES_OWN: Mapping[GroupKind, Policy] = {
+    kinds.CLUSTER_ROLE: Policy.RENAME,
+    kinds.CLUSTER_ROLE_BINDING: Policy.ABSORB,
+}
+"""What becomes of the two objects named IMPERSONATOR where Karmada itself sent them (5.4)."""
+
+DEFINE_KINDS = frozenset({kinds.CUSTOM_RESOURCE_DEFINITION})
+"""Shared kinds that change, and go, only while nobody else has objects of what they define."""
 
 _PRIORITY_MAX = 1_000_000
 """Of a PriorityClass: pre-emption is by node, but the queue of pending pods is the host's."""
@@ -81,26 +110,43 @@ _PRIORITY_MAX = 1_000_000
 _NOT_ALLOWED = "kind {kind} is not allowed"
 _CONTROL_PLANE = "kind {kind} belongs to Karmada's control plane"
 
-_REFUSED_NAMESPACED: Mapping[tuple[str, str], str] = {  # rewriting-rules 5.3; others are applied
-    ("", "Event"): _NOT_ALLOWED,
-    ("events.k8s.io", "Event"): _NOT_ALLOWED,
-    ("", "Binding"): _NOT_ALLOWED,
-    ("authentication.k8s.io", "TokenRequest"): _NOT_ALLOWED,
-    ("authorization.k8s.io", "LocalSubjectAccessReview"): _NOT_ALLOWED,
-    ("policy.kubeedge.io", "ServiceAccountAccess"): "kind {kind} is made by KubeEdge itself",  # 4.1
-    ("reliablesyncs.kubeedge.io", _ANY): _NOT_ALLOWED,  # 5.1
-    (DOMAIN, _ANY): _NOT_ALLOWED,  # ours: would define virtual clusters of the host
+REFUSED_NAMESPACED: Mapping[GroupKind, str] = {
+    GroupKind("", "Event"): _NOT_ALLOWED,
+    GroupKind("events.k8s.io", "Event"): _NOT_ALLOWED,
+    GroupKind("", "Binding"): _NOT_ALLOWED,
+    GroupKind("authentication.k8s.io", "TokenRequest"): _NOT_ALLOWED,
+    GroupKind("authorization.k8s.io", "LocalSubjectAccessReview"): _NOT_ALLOWED,
+    GroupKind("policy.kubeedge.io", "ServiceAccountAccess"): (
+        "kind {kind} is made by KubeEdge itself"
+    ),
+    GroupKind("reliablesyncs.kubeedge.io", ANY): _NOT_ALLOWED,
+    GroupKind(DOMAIN, ANY): _NOT_ALLOWED,  # ours: would define virtual clusters of the host
 }
+"""Namespaced kinds that are refused, and why; others are applied (rewriting-rules 5.3)."""
 
-_RESERVED_PREFIXES: Mapping[tuple[str, str], str | tuple[str, ...]] = {  # rewriting-rules 5.2 and 6
-    (RBAC_GROUP, "Role"): ("vc:", "vc-agent:"),
-    (RBAC_GROUP, "RoleBinding"): ("vc:", "vc-agent:"),
-    (RBAC_GROUP, "ClusterRole"): "vc:",
-    (RBAC_GROUP, "ClusterRoleBinding"): "vc:",
-    ("networking.k8s.io", "NetworkPolicy"): "vc-",
-    ("", "ResourceQuota"): "vc-",
-    ("", "LimitRange"): "vc-",
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Names that no manifest of a kind may have: what they begin with, and whole ones with why."""
+
+    prefixes: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+_OUR_ROLES = Reserved(("vc:", "vc-agent:"))
+_OUR_DEFAULTS = Reserved(("vc-",))
+RESERVED: Mapping[GroupKind, Reserved] = {
+    kinds.ROLE: _OUR_ROLES,
+    kinds.ROLE_BINDING: _OUR_ROLES,
+    kinds.CLUSTER_ROLE: Reserved(
+        ("vc:",), {IMPERSONATOR: f'ClusterRole "{IMPERSONATOR}" is Karmada\'s own'}
+    ),
+    kinds.CLUSTER_ROLE_BINDING: Reserved(("vc:",)),
+    GroupKind("networking.k8s.io", "NetworkPolicy"): _OUR_DEFAULTS,
+    GroupKind("", "ResourceQuota"): _OUR_DEFAULTS,
+    GroupKind("", "LimitRange"): _OUR_DEFAULTS,
 }
+"""Kinds with names that are refused: NameReserved (rewriting-rules 5.2, 6)."""
 
 
 ClusterScopedKinds = Mapping[tuple[str, str], Policy]
@@ -115,33 +161,29 @@ def policy_for(
     """Return what happens to objects of a kind; versions make no difference."""
     if namespaced:
         return Policy.REFUSE if _refusal_of_namespaced(gvk) else Policy.APPLY
-    kind = (gvk.group, gvk.kind)
-    if kind in configured and not _is_never_opened(*kind):
+    kind = gvk.group_kind
+    if kind in configured and not _is_never_opened(kind):
         return configured[kind]
-    return _CLUSTER_SCOPED.get(kind, Policy.REFUSE)
+    return CLUSTER_SCOPED.get(kind, Policy.REFUSE)
 
 
 def is_cluster_scoped(gvk: GroupVersionKind) -> bool:
     """Whether a kind is known to lie in no namespace; unknown kinds are taken to lie in one."""
-    kind = (gvk.group, gvk.kind)
-    return kind in _CLUSTER_SCOPED or _is_never_opened(*kind)
+    kind = gvk.group_kind
+    return kind in CLUSTER_SCOPED or _is_never_opened(kind)
 
 
 def problem_with(group: str, kind: str, policy: str) -> str | None:
     """Say what is wrong with an entry of `clusterScopedKinds`, or None."""
     if policy not in CONFIGURABLE:
         return f'is "{policy}", must be one of {", ".join(CONFIGURABLE)}'
-    if _is_never_opened(group, kind) and policy != Policy.REFUSE:
+    if _is_never_opened(GroupKind(group, kind)) and policy != Policy.REFUSE:
         return "acts on the whole host and cannot be opened"
     return None
 
 
-def _is_never_opened(group: str, kind: str) -> bool:
-    return (
-        (group, kind) in _NEVER_OPENED
-        or (group, _ANY) in _NEVER_OPENED
-        or group.endswith(_KARMADA_DOMAIN)
-    )
+def _is_never_opened(kind: GroupKind) -> bool:
+    return kinds.is_among(kind, NEVER_OPENED) or kind.group.endswith(_KARMADA_DOMAIN)
 
 
 def hidden_from_api_enablements(
@@ -162,7 +204,7 @@ def hidden_from_api_enablements(
 
 def denies(vc: VirtualCluster, gvk: GroupVersionKind) -> bool:
     """Whether the settings of a virtual cluster deny a kind; Namespaces are never denied."""
-    if (gvk.group, gvk.kind) == ("", "Namespace"):
+    if gvk.group_kind in NEVER_DENIED:
         return False
     if matches_any(vc.denied_kinds, gvk.group, gvk.kind):
         return True
@@ -194,20 +236,23 @@ def refuse_forbidden(
         detail = _refusal_of_namespaced(gvk) if namespaced else None
         detail = detail or f"cluster-scoped kind {gvk.kind} is not allowed"
         raise RefusedError(Code.KIND_FORBIDDEN, "kind", detail)
-    check = _anything if names_only else _CONTENT.get((gvk.group, gvk.kind), _anything)
+    check = _anything if names_only else CONTENT.get(gvk.group_kind, _anything)
     for path, problem in check(manifest):
         raise RefusedError(Code.KIND_FORBIDDEN, path, problem)
-    prefixes = _RESERVED_PREFIXES.get((gvk.group, gvk.kind), ())
-    name = dig(manifest, "metadata", "name")
-    for prefix in (prefixes,) if isinstance(prefixes, str) else prefixes:
-        if not (isinstance(name, str) and name.startswith(prefix)):
-            continue
-        detail = f'names of kind {gvk.kind} must not begin with "{prefix}"'
-        raise RefusedError(Code.NAME_RESERVED, "metadata.name", detail)
-    if (gvk.group, gvk.kind) == CLUSTER_ROLE and name == IMPERSONATOR:
-        detail = f'ClusterRole "{IMPERSONATOR}" is Karmada\'s own'
-        raise RefusedError(Code.NAME_RESERVED, "metadata.name", detail)
+    _refuse_reserved_name(gvk, dig(manifest, "metadata", "name"))
     return policy
+
+
+def _refuse_reserved_name(gvk: GroupVersionKind, name: Any) -> None:
+    reserved = RESERVED.get(gvk.group_kind)
+    if reserved is None or not isinstance(name, str):
+        return
+    for prefix in reserved.prefixes:
+        if name.startswith(prefix):
+            detail = f'names of kind {gvk.kind} must not begin with "{prefix}"'
+            raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, detail)
+    if name in reserved.names:
+        raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, reserved.names[name])
 
 
 def _anything(_manifest: Object) -> Iterator[tuple[str, str]]:
@@ -215,18 +260,21 @@ def _anything(_manifest: Object) -> Iterator[tuple[str, str]]:
 
 
 def _cluster_role(manifest: Object) -> Iterator[tuple[str, str]]:
+    """Find an aggregationRule, and a name that begins with `system:`."""
     if manifest.get("aggregationRule") is not None:
         yield "aggregationRule", "aggregationRule would collect the rules of others"
     if str(dig(manifest, "metadata", "name")).startswith("system:"):
-        yield "metadata.name", 'names of kind ClusterRole must not begin with "system:"'
+        yield NAME_FIELD, 'names of kind ClusterRole must not begin with "system:"'
 
 
 def _custom_resource_definition(manifest: Object) -> Iterator[tuple[str, str]]:
+    """Find a conversion by webhook."""
     if dig(manifest, "spec", "conversion", "strategy") == "Webhook":
         yield "spec.conversion", "spec.conversion by webhook would act for all virtual clusters"
 
 
 def _priority_class(manifest: Object) -> Iterator[tuple[str, str]]:
+    """Find a `value` that is no integer or over 1000000, and `globalDefault`."""
     value = manifest.get("value")
     if not isinstance(value, int) or value > _PRIORITY_MAX:
         yield "value", f"value is {value}, at most {_PRIORITY_MAX} is allowed"
@@ -234,33 +282,37 @@ def _priority_class(manifest: Object) -> Iterator[tuple[str, str]]:
         yield "globalDefault", "globalDefault would hold for all virtual clusters"
 
 
-# What of a kind is refused although the kind is not, as (path, problem); rewriting-rules 5.1.
-_CONTENT: Mapping[tuple[str, str], Callable[[Object], Iterator[tuple[str, str]]]] = {
-    CLUSTER_ROLE: _cluster_role,
-    CUSTOM_RESOURCE_DEFINITION: _custom_resource_definition,
-    PRIORITY_CLASS: _priority_class,
+Content = Callable[[Object], Iterator[tuple[str, str]]]
+"""manifest -> (path, problem) of what is refused although the kind is not."""
+
+CONTENT: Mapping[GroupKind, Content] = {
+    kinds.CLUSTER_ROLE: _cluster_role,
+    kinds.CUSTOM_RESOURCE_DEFINITION: _custom_resource_definition,
+    kinds.PRIORITY_CLASS: _priority_class,
 }
+"""Kinds whose content is looked at: KindForbidden (rewriting-rules 5.1)."""
 
 
-def is_unified_auth(manifest: Object) -> bool:
-    """Whether this is one of the two objects by which Karmada may impersonate.
+def control_planes_own(manifest: Object) -> Policy | None:
+    """Return what becomes of an object by which Karmada may impersonate; None for all others.
 
     A template with that name and label is told apart by the label of its binding, and by its
     Work: that must be the Cluster's own, which the caller sees to.
     Source: rewriting-rules 5.4; contract 10.6.
     """
-    gvk, labels = gvk_of(manifest), labels_of(manifest)
-    return (
-        (gvk.group, gvk.kind) in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
-        and dig(manifest, "metadata", "name") == IMPERSONATOR
+    policy = CONTROL_PLANES_OWN.get(gvk_of(manifest).group_kind)
+    labels = labels_of(manifest)
+    is_own = (
+        dig(manifest, "metadata", "name") == IMPERSONATOR
         and labels.get(karmada.SYSTEM_LABEL) == "true"
         and not any(label in labels for label in karmada.BINDING_LABELS)
     )
+    return policy if is_own else None
 
 
 def _refusal_of_namespaced(gvk: GroupVersionKind) -> str | None:
-    detail = _REFUSED_NAMESPACED.get((gvk.group, gvk.kind))
-    detail = detail or _REFUSED_NAMESPACED.get((gvk.group, _ANY))
+    detail = REFUSED_NAMESPACED.get(gvk.group_kind)
+    detail = detail or REFUSED_NAMESPACED.get(GroupKind(gvk.group, ANY))
     if detail is None and gvk.group.endswith(_KARMADA_DOMAIN):
         detail = _CONTROL_PLANE
     return detail.format(kind=gvk.kind) if detail else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from karmada_vc_agent.model.domain import REWRITE_DNS_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.translation import dns_texts, rbac, rbac_rules, reference_table
+from karmada_vc_agent.translation import dns_texts, rbac_rules, reference_table
 from karmada_vc_agent.translation.host_wide_names import SharedName, Space
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
 
@@ -70,10 +70,8 @@ def shared_name(name: SharedName) -> Notice:
     return Notice(code, f"{who}; {consequence}")
 
 
-def rules_cut(obj: Object, gvk: GroupVersionKind, *, is_strict: bool = False) -> Iterator[Notice]:
+def rules_cut(obj: Object, *, is_strict: bool = False) -> Iterator[Notice]:
     """Notice what a Role names and a virtual cluster may not do (5.2)."""
-    if not rbac.is_role(gvk):
-        return
     rules = obj.get("rules")
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
         cut = list(rbac_rules.beyond(rule, is_strict=is_strict))
@@ -82,10 +80,9 @@ def rules_cut(obj: Object, gvk: GroupVersionKind, *, is_strict: bool = False) ->
             yield Notice(NoticeCode.RULE_CUT, detail)
 
 
-def immediate_binding(obj: Object, gvk: GroupVersionKind) -> Iterator[Notice]:
+def immediate_binding(obj: Object) -> Iterator[Notice]:
     """Notice a StorageClass whose volumes may be made where no pod of ours can run (3.4)."""
-    is_immediate = obj.get("volumeBindingMode") in (None, "", "Immediate")
-    if (gvk.group, gvk.kind) == ("storage.k8s.io", "StorageClass") and is_immediate:
+    if obj.get("volumeBindingMode") in (None, "", "Immediate"):
         yield Notice(
             NoticeCode.IMMEDIATE_BINDING,
             "volumes are made before a pod wants them, perhaps out of reach of the nodes of this "

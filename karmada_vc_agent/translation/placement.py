@@ -15,8 +15,6 @@ from karmada_vc_agent.translation.node_taints import is_for, missing_tolerations
 from karmada_vc_agent.translation.pod_templates import PodSpec
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
-IMAGE_PRE_PULL_JOB = ("operations.kubeedge.io", "ImagePrePullJob")
-
 _IMAGE_PULL = "imagePrePullTemplate"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _ON_A_NODE = ("local", "hostPath")
@@ -146,22 +144,20 @@ def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> Non
             spec["tolerations"] = copy_object(found)
 
 
-def drop_selected_node(obj: Object, gvk: GroupVersionKind) -> None:
+def drop_selected_node(obj: Object) -> None:
     """Drop the annotation that ties a claim's volume to a node (rewriting-rules 3.4)."""
     annotations = dig(obj, "metadata", "annotations")
-    if (gvk.group, gvk.kind) == ("", "PersistentVolumeClaim") and isinstance(annotations, dict):
+    if isinstance(annotations, dict):
         annotations.pop(SELECTED_NODE_ANNOTATION, None)
 
 
-def tie_volume(obj: Object, gvk: GroupVersionKind, required: Mapping[str, str]) -> None:
+def tie_volume(obj: Object, required: Mapping[str, str]) -> None:
     """Tie a volume that lies on a node to the virtual cluster's nodes (rewriting-rules 3.4).
 
     Every term gets the required labels; other volumes can be reached from anywhere.
     """
     spec = obj.get("spec")
-    if (gvk.group, gvk.kind) != ("", "PersistentVolume") or not isinstance(spec, dict):
-        return
-    if not any(spec.get(source) for source in _ON_A_NODE):
+    if not isinstance(spec, dict) or not any(spec.get(source) for source in _ON_A_NODE):
         return
     wanted = [
         {"key": key, "operator": "In", "values": [value]} for key, value in sorted(required.items())
@@ -177,14 +173,14 @@ def tie_volume(obj: Object, gvk: GroupVersionKind, required: Mapping[str, str]) 
     selector["nodeSelectorTerms"] = terms or [{"matchExpressions": wanted}]
 
 
-def confine_image_pull(obj: Object, gvk: GroupVersionKind, required: Mapping[str, str]) -> None:
+def confine_image_pull(obj: Object, required: Mapping[str, str]) -> None:
     """Keep KubeEdge's ImagePrePullJob on the virtual cluster's nodes (rewriting-rules 5.1).
 
     It goes to nodes by name, which are checked as references, or by labels.
     Refuses NodeScopeForbidden: labels that reach other nodes.
     """
     job = dig(obj, "spec", _IMAGE_PULL)
-    if (gvk.group, gvk.kind) != IMAGE_PRE_PULL_JOB or not isinstance(job, dict):
+    if not isinstance(job, dict):
         return
     if job.get("labelSelector") is not None or not _list_at(job, "nodeNames"):
         path = f"spec.{_IMAGE_PULL}.labelSelector.matchLabels"

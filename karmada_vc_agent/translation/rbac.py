@@ -4,18 +4,15 @@ What is not understood is refused, never let through. Functions change what they
 callers work on a copy of their own.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.objects import Object, dig, text_at
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
-from karmada_vc_agent.model.well_known import RBAC_GROUP
 from karmada_vc_agent.translation import rbac_rules
-from karmada_vc_agent.translation.kind_policy import (
-    CLUSTER_ROLE,
-    CLUSTER_ROLE_BINDING,
-    IMPERSONATOR,
-)
+from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
 from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
@@ -27,9 +24,12 @@ CONVERTED_PREFIX = "vc:crb:"
 
 _SERVICE_ACCOUNT_USER = "system:serviceaccount:"
 _SERVICE_ACCOUNT_GROUP = "system:serviceaccounts:"
-_ALL_SERVICE_ACCOUNTS = "system:serviceaccounts"
-_AUTHENTICATED = "system:authenticated"
-_UNAUTHENTICATED = "system:unauthenticated"
+_ALL_SERVICE_ACCOUNTS = ("Group", "system:serviceaccounts")
+_AUTHENTICATED = ("Group", "system:authenticated")
+_UNAUTHENTICATED = ("Group", "system:unauthenticated")
+_OF_THE_NAMESPACE = frozenset({kinds.ROLE.kind})
+_OF_THE_CLUSTER = frozenset({kinds.CLUSTER_ROLE.kind})
+"""Kinds of roles: one of the namespace has the same name everywhere."""
 
 
 def identity_prefix(cluster: str) -> str:
@@ -56,47 +56,44 @@ class Confines:
     is_strict: bool = False
 
 
-def is_role(gvk: GroupVersionKind) -> bool:
-    """Whether this is a Role or a ClusterRole."""
-    return (gvk.group, gvk.kind) in ((RBAC_GROUP, "Role"), CLUSTER_ROLE)
+def confine_rules(obj: Object, confines: Confines, direction: Direction) -> None:
+    """Rewrite a Role or ClusterRole so that it grants nothing outside its virtual cluster.
+
+    Refuses RuleForbidden.
+    """
+    if obj.get("rules") is None:
+        return
+    rules = enumerate(_list(obj["rules"], "rules", Code.RULE_FORBIDDEN))
+    obj["rules"] = [
+        allowed
+        for index, rule in rules
+        for allowed in rbac_rules.allowed_rules(
+            rule,
+            f"rules[{index}]",
+            confines.admin_rules,
+            direction,
+            is_strict=confines.is_strict,
+        )
+    ]
 
 
-def is_role_binding(gvk: GroupVersionKind) -> bool:
-    """Whether this is a RoleBinding or a ClusterRoleBinding."""
-    return (gvk.group, gvk.kind) in ((RBAC_GROUP, "RoleBinding"), CLUSTER_ROLE_BINDING)
-
-
-def to_host(obj: Object, gvk: GroupVersionKind, confines: Confines, direction: Direction) -> bool:
-    """Rewrite an RBAC object so that it grants nothing outside its virtual cluster.
+def confine_binding(obj: Object, confines: Confines, direction: Direction) -> bool:
+    """Rewrite a RoleBinding or ClusterRoleBinding so that only its virtual cluster is granted.
 
     Returns whether the result rests on which namespaces are claimed.
     Refuses RuleForbidden, SubjectForbidden, ReferenceForbidden.
     """
     depends_on_claims = False
-    if is_role(gvk) and obj.get("rules") is not None:
-        rules = enumerate(_list(obj["rules"], "rules", Code.RULE_FORBIDDEN))
-        obj["rules"] = [
-            allowed
-            for index, rule in rules
-            for allowed in rbac_rules.allowed_rules(
-                rule,
-                f"rules[{index}]",
-                confines.admin_rules,
-                direction,
-                is_strict=confines.is_strict,
-            )
+    if obj.get("subjects") is not None:
+        subjects = _list(obj["subjects"], "subjects", Code.SUBJECT_FORBIDDEN)
+        depends_on_claims = any(_is_all_service_accounts(each) for each in subjects)
+        obj["subjects"] = [
+            mapped
+            for index, subject in enumerate(subjects)
+            for mapped in _host_subjects(subject, f"subjects[{index}]", confines, direction)
         ]
-    if is_role_binding(gvk):
-        if obj.get("subjects") is not None:
-            subjects = _list(obj["subjects"], "subjects", Code.SUBJECT_FORBIDDEN)
-            depends_on_claims = any(_is_all_service_accounts(each) for each in subjects)
-            obj["subjects"] = [
-                mapped
-                for index, subject in enumerate(subjects)
-                for mapped in _host_subjects(subject, f"subjects[{index}]", confines, direction)
-            ]
-        if obj.get("roleRef") is not None:
-            obj["roleRef"] = _host_role_ref(obj["roleRef"], direction)
+    if obj.get("roleRef") is not None:
+        obj["roleRef"] = _host_role_ref(obj["roleRef"], direction)
     return depends_on_claims
 
 
@@ -108,7 +105,7 @@ def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object
     metadata = cluster_role_binding["metadata"]
     return {
         **cluster_role_binding,
-        "kind": "RoleBinding",
+        "kind": kinds.ROLE_BINDING.kind,
         "metadata": {
             **metadata,
             "name": f"{CONVERTED_PREFIX}{metadata['name']}",
@@ -118,22 +115,24 @@ def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object
     }
 
 
-def to_virtual(obj: Object, gvk: GroupVersionKind, cluster: str, direction: Direction) -> None:
-    """Give the subjects, roleRef and names of namespaces in rules their virtual names back."""
-    if is_role(gvk):
-        rules = obj.get("rules")
-        for rule in rules if isinstance(rules, list) else ():
-            rbac_rules.rename_namespaces(rule, "rules", direction)
-    if is_role_binding(gvk):
-        subjects = obj.get("subjects")
-        if isinstance(subjects, list):
-            obj["subjects"] = [_virtual_subject(each, cluster, direction) for each in subjects]
-        if obj.get("roleRef") is not None:
-            obj["roleRef"] = _virtual_role_ref(obj["roleRef"], direction)
+def restore_rules(obj: Object, direction: Direction) -> None:
+    """Give the names of namespaces in the rules of a role their virtual names back."""
+    rules = obj.get("rules")
+    for rule in rules if isinstance(rules, list) else ():
+        rbac_rules.rename_namespaces(rule, "rules", direction)
+
+
+def restore_binding(obj: Object, cluster: str, direction: Direction) -> None:
+    """Give the subjects and the roleRef of a binding their virtual names back."""
+    subjects = obj.get("subjects")
+    if isinstance(subjects, list):
+        obj["subjects"] = [_virtual_subject(each, cluster, direction) for each in subjects]
+    if obj.get("roleRef") is not None:
+        obj["roleRef"] = _virtual_role_ref(obj["roleRef"], direction)
 
 
 def _is_all_service_accounts(subject: Any) -> bool:
-    return bool(dig(subject, "kind") == "Group" and dig(subject, "name") == _ALL_SERVICE_ACCOUNTS)
+    return (dig(subject, "kind"), dig(subject, "name")) == _ALL_SERVICE_ACCOUNTS
 
 
 def _host_subjects(
@@ -147,57 +146,73 @@ def _host_subjects(
 
 
 def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -> Object:
-    kind, name = dig(subject, "kind"), dig(subject, "name")
-    if kind == "ServiceAccount":
+    kind, name = text_at(subject, "kind"), dig(subject, "name")
+    if kind in _WITH_A_NAMESPACE:
         namespace = dig(subject, "namespace")
         if not namespace:
             return dict(subject)
         return {**subject, "namespace": direction.namespace(str(namespace), f"{path}.namespace")}
-    if kind not in ("User", "Group") or not isinstance(name, str):
-        detail = f'{path} has kind "{kind}", known are User, Group and ServiceAccount'
+    if kind not in _BY_NAME or not isinstance(name, str):
+        found = dig(subject, "kind")
+        detail = f'{path} has kind "{found}", known are User, Group and ServiceAccount'
         raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
-    if kind == "Group" and name == _UNAUTHENTICATED:
+    if (kind, name) == _UNAUTHENTICATED:
         detail = f'{path} is group "{name}", which is not allowed'
         raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
-    if kind == "Group" and name == _AUTHENTICATED:
+    if (kind, name) == _AUTHENTICATED:
         return {**subject, "name": everyone(cluster)}
-    mapped = _service_account_form(kind, name, path, direction)
+    mapped = _BY_NAME[kind](name, path, direction)
     return {**subject, "name": mapped or identity_prefix(cluster) + name}
 
 
 def _virtual_subject(subject: Any, cluster: str, direction: Direction) -> Any:
-    kind, name, namespace = (dig(subject, field) for field in ("kind", "name", "namespace"))
-    if kind == "ServiceAccount" and namespace and isinstance(namespace, str):
+    kind, name = text_at(subject, "kind"), dig(subject, "name")
+    namespace = dig(subject, "namespace")
+    if kind in _WITH_A_NAMESPACE and namespace and isinstance(namespace, str):
         return {**subject, "namespace": direction.namespace(namespace, "subjects")}
-    if kind not in ("User", "Group") or not isinstance(name, str):
+    if kind not in _BY_NAME or not isinstance(name, str):
         return subject
-    if kind == "Group" and name == everyone(cluster):
-        return {**subject, "name": _AUTHENTICATED}
-    mapped = _service_account_form(kind, name, "subjects", direction)
+    if (kind, name) == (_AUTHENTICATED[0], everyone(cluster)):
+        return {**subject, "name": _AUTHENTICATED[1]}
+    mapped = _BY_NAME[kind](name, "subjects", direction)
     return {**subject, "name": mapped or name.removeprefix(identity_prefix(cluster))}
 
 
-def _service_account_form(kind: str, name: str, path: str, direction: Direction) -> str | None:
-    """Map the namespace in a name that stands for ServiceAccounts; None for other names."""
-    if kind == "Group" and name.startswith(_SERVICE_ACCOUNT_GROUP):
-        namespace = name.removeprefix(_SERVICE_ACCOUNT_GROUP)
-        if namespace and ":" not in namespace:
-            return _SERVICE_ACCOUNT_GROUP + direction.namespace(namespace, f"{path}.name")
-    if kind == "User" and name.startswith(_SERVICE_ACCOUNT_USER):
-        namespace, colon, account = name.removeprefix(_SERVICE_ACCOUNT_USER).partition(":")
-        if namespace and colon and account:
-            mapped = direction.namespace(namespace, f"{path}.name")
-            return f"{_SERVICE_ACCOUNT_USER}{mapped}:{account}"
-    return None
+def _mapped_group(name: str, path: str, direction: Direction) -> str | None:
+    """Map the namespace in a group that stands for ServiceAccounts; None for other groups."""
+    namespace = name.removeprefix(_SERVICE_ACCOUNT_GROUP)
+    if namespace == name or not namespace or ":" in namespace:
+        return None
+    return _SERVICE_ACCOUNT_GROUP + direction.namespace(namespace, f"{path}.name")
+
+
+def _mapped_user(name: str, path: str, direction: Direction) -> str | None:
+    """Map the namespace in a user that stands for a ServiceAccount; None for other users."""
+    rest = name.removeprefix(_SERVICE_ACCOUNT_USER)
+    namespace, colon, account = rest.partition(":")
+    if rest == name or not (namespace and colon and account):
+        return None
+    mapped = direction.namespace(namespace, f"{path}.name")
+    return f"{_SERVICE_ACCOUNT_USER}{mapped}:{account}"
+
+
+_WITH_A_NAMESPACE = frozenset({"ServiceAccount"})
+"""Kinds of subjects that a namespace and a name stand for."""
+_BY_NAME: Mapping[str, Callable[[str, str, Direction], str | None]] = {
+    "Group": _mapped_group,
+    "User": _mapped_user,
+}
+"""Kinds of subjects that a name stands for -> how a name that has a namespace in it is mapped."""
 
 
 def _host_role_ref(role_ref: Any, direction: Direction) -> Object:
     """Map the role by its name only: roleRef is immutable, and Works come in any order."""
-    kind, name = dig(role_ref, "kind"), dig(role_ref, "name")
-    if kind == "Role":
+    kind, name = text_at(role_ref, "kind"), dig(role_ref, "name")
+    if kind in _OF_THE_NAMESPACE:
         return dict(role_ref)
-    if kind != "ClusterRole" or not isinstance(name, str):
-        detail = f'roleRef has kind "{kind}", known are Role and ClusterRole'
+    if kind not in _OF_THE_CLUSTER or not isinstance(name, str):
+        found = dig(role_ref, "kind")
+        detail = f'roleRef has kind "{found}", known are Role and ClusterRole'
         raise RefusedError(Code.RULE_FORBIDDEN, "roleRef.kind", detail)
     if name in _HOST_BUILT_INS:
         return dict(role_ref)
@@ -209,8 +224,8 @@ def _host_role_ref(role_ref: Any, direction: Direction) -> Object:
 
 
 def _virtual_role_ref(role_ref: Any, direction: Direction) -> Any:
-    kind, name = dig(role_ref, "kind"), dig(role_ref, "name")
-    if kind != "ClusterRole" or not isinstance(name, str):
+    name = dig(role_ref, "name")
+    if text_at(role_ref, "kind") not in _OF_THE_CLUSTER or not isinstance(name, str):
         return role_ref
     virtual = _CLUSTER_ADMIN if name == VIRTUAL_CLUSTER_ADMIN else direction.name(name)
     return {**role_ref, "name": virtual}

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model.kinds import namespace_field
 from karmada_vc_agent.model.objects import (
-    NAMESPACE,
     GroupVersionKind,
     Object,
     annotations_of,
@@ -18,16 +18,11 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     labels_of,
 )
-from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
-from karmada_vc_agent.translation import (
-    dns_texts,
-    edge_application,
-    names,
-    rbac,
-    services,
-)
+from karmada_vc_agent.translation import dns_texts, names
 from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.draft import Returning
 from karmada_vc_agent.translation.names import Names, ToVirtual, is_path
+from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import Rewriter
 
 _TENANTS = frozenset({domain.REWRITE_DNS_ANNOTATION})
@@ -45,8 +40,9 @@ def restore(obj: Object, context: TranslationContext) -> Object:
     direction = ToVirtual(names_of(obj, context))
     _restore_namespace(obj, gvk, direction.names)
     _restore_name(obj)
-    if edge_application.is_edge_application(gvk):
-        edge_application.restore_manifests(obj, lambda inside: restore(inside, context))
+    own_steps(gvk).restore(
+        Returning(obj, context, direction, lambda inside: restore(inside, context))
+    )
     Rewriter(
         cluster=cluster,
         direction=direction,
@@ -56,9 +52,6 @@ def restore(obj: Object, context: TranslationContext) -> Object:
     ).rewrite(obj, gvk)
     virtual_names = ((host, virtual) for virtual, host in direction.names.claims.items())
     dns_texts.rewrite_texts(obj, gvk, virtual_names, settings.pod_templates)
-    rbac.to_virtual(obj, gvk, cluster, direction)
-    if services.is_service(gvk):
-        services.rewrite_external_name(obj, settings.cluster_domain, direction)
     _restore_metadata(obj)
     return obj
 
@@ -122,16 +115,13 @@ def _noted(obj: Object) -> dict[str, str]:
 def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names) -> None:
     """Give back metadata.namespace, or the name of a Namespace; a claim beats the label."""
     metadata = obj.get("metadata") or {}
-    own = "name" if gvk == NAMESPACE else "namespace"
+    own = namespace_field(gvk.group_kind)
     host = metadata.get(own)
     if not host:
         return
     labelled = labels_of(obj).get(domain.NAMESPACE_LABEL)
     claimed = known.claimed_namespace(host)
     metadata[own] = claimed or labelled or known.virtual_namespace(host) or host
-    labels = metadata.get("labels") or {}
-    if gvk == NAMESPACE and NAMESPACE_NAME_LABEL in labels:
-        labels[NAMESPACE_NAME_LABEL] = metadata[own]
 
 
 def _restore_name(obj: Object) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from karmada_vc_agent.model import domain, karmada, tenancy
-from karmada_vc_agent.model.objects import NAMESPACE, GroupVersionKind, Object, dig
-from karmada_vc_agent.translation.kind_policy import CLUSTER_ROLE
+from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
 from karmada_vc_agent.translation.notices import Notice, NoticeCode
 
@@ -24,28 +23,31 @@ _POD_SECURITY = (POD_SECURITY_LABEL, f"{POD_SECURITY_LABEL}-version")
 _AGGREGATE = "aggregate"
 
 
-def confine(
-    obj: Object, gvk: GroupVersionKind, profile: str, allowed: Iterable[str], pod_security: str
+def confine_namespace(
+    obj: Object, profile: str, allowed: Iterable[str], pod_security: str
 ) -> Iterator[Notice]:
-    """Drop, in place, what decides for the host; yield what was dropped.
+    """Drop from a Namespace, in place, what decides for the host; yield what was dropped.
 
     profile: the setting `tenancy`. allowed: patterns of the setting `namespaceKeys`.
     pod_security: of the virtual cluster; it wins over a label of the same meaning.
     """
-    if gvk == NAMESPACE:
 
-        def stays(key: str) -> bool:
-            if pod_security and key in _POD_SECURITY:
-                return False
-            return _is_own(key) or _passes(key, profile, allowed)
+    def stays(key: str) -> bool:
+        if pod_security and key in _POD_SECURITY:
+            return False
+        return _is_own(key) or _passes(key, profile, allowed)
 
-        dropped = [*_drop(obj, "labels", stays), *_drop(obj, "annotations", stays)]
-        hint = 'an administrator allows them by "namespaceKeys"'
-    elif (gvk.group, gvk.kind) == CLUSTER_ROLE:
-        dropped = [key for key in _drop(obj, "labels", _is_own) if _AGGREGATE in key]
-        hint = "they would add the role to roles of the host"
-    else:
-        return
+    dropped = [*_drop(obj, "labels", stays), *_drop(obj, "annotations", stays)]
+    return _told(dropped, 'an administrator allows them by "namespaceKeys"')
+
+
+def confine_cluster_role(obj: Object) -> Iterator[Notice]:
+    """Drop from a ClusterRole, in place, labels that are not ours; yield what joins roles."""
+    dropped = [key for key in _drop(obj, "labels", _is_own) if _AGGREGATE in key]
+    return _told(dropped, "they would add the role to roles of the host")
+
+
+def _told(dropped: list[str], hint: str) -> Iterator[Notice]:
     if dropped:
         detail = f"dropped {', '.join(dropped)}; {hint}"
         yield Notice(NoticeCode.METADATA_DROPPED, detail)

@@ -5,13 +5,11 @@ the trip. The list `_STEPS` is the order of rewriting-rules 2.
 """
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import (
-    NAMESPACE,
-    GroupVersionKind,
     Object,
     ObjectKey,
     copy_object,
@@ -20,11 +18,9 @@ from karmada_vc_agent.model.objects import (
     metadata_map,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
-from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL, RBAC_GROUP
 from karmada_vc_agent.translation import (
     dns_rewrites,
     dns_texts,
-    edge_application,
     kind_policy,
     names,
     namespace_defaults,
@@ -32,15 +28,15 @@ from karmada_vc_agent.translation import (
     placement,
     rbac,
     references,
-    services,
     sharing,
-    tenant_metadata,
 )
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
+from karmada_vc_agent.translation.draft import Draft, Step
 from karmada_vc_agent.translation.guards import Facts, pass_guards
 from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.names import ToHost
 from karmada_vc_agent.translation.notices import Notice
+from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.shape import malformed
@@ -82,22 +78,6 @@ class Skipped:
     virtual_key: ObjectKey
 
 
-@dataclass(slots=True)
-class _Draft:
-    """One manifest on its way through the steps; obj is changed in place."""
-
-    obj: Object
-    gvk: GroupVersionKind
-    namespaced: bool
-    context: TranslationContext
-    direction: ToHost
-    virtual_name: str
-    policy: Policy = Policy.REFUSE
-    virtual_namespace: VirtualNamespace = field(default=VirtualNamespace(""))
-    depends_on_claims: bool = False
-    notices: list[Notice] = field(default_factory=list)
-
-
 def translate(
     manifest: Object,
     namespaced: bool,  # noqa: FBT001 - a fact about the kind, not a switch
@@ -112,19 +92,21 @@ def translate(
     if problem:
         return Refusal(Code.MANIFEST_INVALID, "", problem)
     gvk = gvk_of(manifest)
-    is_system = context.is_of_cluster and kind_policy.is_unified_auth(manifest)
-    if is_system and (gvk.group, gvk.kind) == kind_policy.CLUSTER_ROLE_BINDING:
+    system = kind_policy.control_planes_own(manifest) if context.is_of_cluster else None
+    if system is Policy.ABSORB:
         return Skipped(key_of(manifest))
-    draft = _Draft(
+    draft = Draft(
         obj=copy_object(manifest),
         gvk=gvk,
         namespaced=namespaced,
         context=context,
         direction=ToHost(context.names()),
         virtual_name=manifest["metadata"]["name"],
+        own=own_steps(gvk),
+        translate_inside=_translate_inside,
     )
     try:
-        for step in _SYSTEM_STEPS if is_system else _STEPS:
+        for step in _STEPS if system is None else _SYSTEM_STEPS:
             step(draft)
         if draft.policy is Policy.CONVERT:
             return _convert(draft, key_of(manifest))
@@ -135,7 +117,7 @@ def translate(
         key_of(manifest),
         key_of(draft.obj),
         is_shared=draft.policy is Policy.SHARE,
-        is_system=is_system,
+        is_system=system is not None,
         depends_on_claims=draft.depends_on_claims
         or names.ALL_NAMESPACES in draft.direction.noted.values(),
         notices=(*draft.notices, *_notices(manifest, draft)),
@@ -160,7 +142,7 @@ def claimed_namespace(
     return obj
 
 
-def _strip(draft: _Draft) -> None:
+def _strip(draft: Draft) -> None:
     """Drop what tenants may not write and what the server fills in (step 1)."""
     draft.obj.pop("status", None)
     metadata = draft.obj["metadata"] = dict(draft.obj.get("metadata") or {})
@@ -171,11 +153,10 @@ def _strip(draft: _Draft) -> None:
         for key in keys:
             if (field_name, key) != ("annotations", domain.REWRITE_DNS_ANNOTATION):
                 del metadata[field_name][key]
-    if edge_application.is_edge_application(draft.gvk):
-        edge_application.drop_controllers_annotations(draft.obj)
+    draft.own.strip(draft)
 
 
-def _refuse_forbidden_kind(draft: _Draft) -> None:
+def _refuse_forbidden_kind(draft: Draft) -> None:
     """Apply the kind policy (step 2)."""
     context = draft.context
     draft.policy = kind_policy.refuse_forbidden(
@@ -188,7 +169,7 @@ def _refuse_forbidden_kind(draft: _Draft) -> None:
         kind_policy.refuse_denied(draft.gvk, context.vc)
 
 
-def _pass_guards(draft: _Draft) -> None:
+def _pass_guards(draft: Draft) -> None:
     """Refuse what the profile and the virtual cluster do not allow (ADR 23)."""
     context = draft.context
     if not context.names_only:
@@ -196,7 +177,7 @@ def _pass_guards(draft: _Draft) -> None:
         draft.notices += pass_guards(draft.obj, draft.gvk, context.refuses, facts)
 
 
-def _map_name(draft: _Draft) -> None:
+def _map_name(draft: Draft) -> None:
     """Give the object its host namespace, or a cluster-scoped one its host name (step 3)."""
     metadata = draft.obj["metadata"]
     if draft.policy not in (Policy.APPLY, Policy.MAP):
@@ -218,46 +199,29 @@ def _map_name(draft: _Draft) -> None:
     metadata[own] = draft.direction.names.host_namespace(namespace)
     if not draft.namespaced:
         metadata.pop("namespace", None)
-        (metadata.get("labels") or {}).pop(NAMESPACE_NAME_LABEL, None)
 
 
-def _confine_metadata(draft: _Draft) -> None:
+def _confine_metadata(draft: Draft) -> None:
     """Drop labels and annotations that decide for the host (ADR 23)."""
-    context = draft.context
-    draft.notices += tenant_metadata.confine(
-        draft.obj,
-        draft.gvk,
-        context.settings.tenancy,
-        context.settings.namespace_keys,
-        context.vc.pod_security,
-    )
+    draft.own.metadata(draft)
 
 
-def _rewrite_inside(draft: _Draft) -> None:
-    """Rewrite the manifests inside an EdgeApplication, each by all steps (3.2)."""
-    context = draft.context
-    if not edge_application.is_edge_application(draft.gvk):
-        return
-
-    def rewrite(manifest: Object) -> Object | Refusal:
-        result = translate(manifest, True, replace(context, work=""))
-        if isinstance(result, HostObject):
-            edge_application.drop_controllers_annotations(result.obj)
-        assert not isinstance(result, Converted | Skipped)  # noqa: S101 - cluster-scoped ones
-        if isinstance(result, Refusal):
-            return result
-        draft.notices += result.notices
-        return result.obj
-
-    edge_application.rewrite_manifests(
-        draft.obj, draft.virtual_namespace, rewrite, context.is_namespaced
-    )
-    edge_application.confine_scope(
-        draft.obj, context.vc.required_selector, context.nodes_of_group, context.owns_node
-    )
+def _rewrite_inside(draft: Draft) -> None:
+    """Rewrite the manifests inside, each by all steps (3.2)."""
+    draft.own.inside(draft)
 
 
-def _rewrite_references(draft: _Draft) -> None:
+def _translate_inside(manifest: Object, outer: Draft) -> Object | Refusal:
+    """Translate a manifest inside another one, which tells its notices."""
+    result = translate(manifest, True, replace(outer.context, work=""))
+    assert not isinstance(result, Converted | Skipped)  # noqa: S101 - cluster-scoped ones
+    if isinstance(result, Refusal):
+        return result
+    outer.notices += result.notices
+    return result.obj
+
+
+def _rewrite_references(draft: Draft) -> None:
     """Map namespaces and names inside the object (step 4)."""
     settings, vc = draft.context.settings, draft.context.vc
     Rewriter(
@@ -271,7 +235,7 @@ def _rewrite_references(draft: _Draft) -> None:
     references.drop_foreign_node_names(draft.obj, draft.gvk, draft.context.owns_node)
 
 
-def _rewrite_texts(draft: _Draft) -> None:
+def _rewrite_texts(draft: Draft) -> None:
     """Map namespaces in texts, where the object asks for it (step 4)."""
     context = draft.context
     templates = context.settings.pod_templates
@@ -279,39 +243,19 @@ def _rewrite_texts(draft: _Draft) -> None:
         draft.depends_on_claims = True
 
 
-def _rewrite_rbac(draft: _Draft) -> None:
-    """Confine subjects, roleRefs and rules to the virtual cluster (step 4)."""
-    if draft.gvk.group != RBAC_GROUP:
-        return
-    context = draft.context
-    confines = rbac.Confines(
-        context.vc.name,
-        context.admin_rules,
-        tuple(sorted(context.claims.values())),
-        is_strict=context.settings.is_strict,
-    )
-    if rbac.to_host(draft.obj, draft.gvk, confines, draft.direction):
-        draft.depends_on_claims = True
+def _rewrite_own(draft: Draft) -> None:
+    """Rewrite what only the kind has: RBAC (5.2), Services (4.3)."""
+    draft.own.rewrite(draft)
 
 
-def _place(draft: _Draft) -> None:
+def _place(draft: Draft) -> None:
     """Pin pods, and what decides about their nodes, to the virtual cluster (step 5)."""
     context = draft.context
     placement.place_pods(draft.obj, draft.gvk, context.placement(), context.settings.pod_templates)
-    placement.drop_selected_node(draft.obj, draft.gvk)
-    placement.tie_volume(draft.obj, draft.gvk, context.vc.required_selector)
-    placement.confine_image_pull(draft.obj, draft.gvk, context.vc.required_selector)
+    draft.own.place(draft)
 
 
-def _rewrite_service(draft: _Draft) -> None:
-    """Apply the rules of shared address space (step 6)."""
-    if services.is_service(draft.gvk):
-        services.drop_addresses(draft.obj)
-        domain_name = draft.context.settings.cluster_domain
-        services.rewrite_external_name(draft.obj, domain_name, draft.direction)
-
-
-def _name_services(draft: _Draft) -> None:
+def _name_services(draft: Draft) -> None:
     """Let pods find Services by virtual names, where the settings ask for it (ADR 15)."""
     settings = draft.context.settings
     dns_rewrites.name_services(
@@ -324,22 +268,9 @@ def _name_services(draft: _Draft) -> None:
     )
 
 
-def _stamp(draft: _Draft) -> None:
+def _stamp(draft: Draft) -> None:
     """Put our labels and annotations on the object itself, never on pod templates (step 7)."""
-    context = draft.context
-    if draft.gvk == NAMESPACE:
-        agent = context.settings.agent_name
-        _claim(draft.obj, context.vc, draft.virtual_namespace, agent, context.work)
-        namespace_defaults.put_pod_security(draft.obj, context.vc)
-    elif draft.policy is Policy.SHARE:
-        sharing.stamp(draft.obj)
-    else:
-        labels = metadata_map(draft.obj, "labels")
-        labels[domain.CLUSTER_LABEL] = context.vc.name
-        if draft.namespaced:
-            labels[domain.NAMESPACE_LABEL] = draft.virtual_namespace
-        if context.work:
-            metadata_map(draft.obj, "annotations")[domain.WORK_ANNOTATION] = context.work
+    _MARKS.get(draft.policy, _mark_own)(draft)
     annotations = metadata_map(draft.obj, "annotations")
     if draft.policy is Policy.RENAME:
         annotations[domain.NAME_ANNOTATION] = draft.virtual_name
@@ -351,7 +282,30 @@ def _stamp(draft: _Draft) -> None:
         del draft.obj["metadata"]["annotations"]
 
 
-_STEPS: tuple[Callable[[_Draft], None], ...] = (
+def _mark_own(draft: Draft) -> None:
+    labels = metadata_map(draft.obj, "labels")
+    labels[domain.CLUSTER_LABEL] = draft.context.vc.name
+    if draft.namespaced:
+        labels[domain.NAMESPACE_LABEL] = draft.virtual_namespace
+    if draft.context.work:
+        metadata_map(draft.obj, "annotations")[domain.WORK_ANNOTATION] = draft.context.work
+
+
+def _mark_namespace(draft: Draft) -> None:
+    context = draft.context
+    agent = context.settings.agent_name
+    _claim(draft.obj, context.vc, draft.virtual_namespace, agent, context.work)
+    namespace_defaults.put_pod_security(draft.obj, context.vc)
+
+
+def _mark_shared(draft: Draft) -> None:
+    sharing.stamp(draft.obj)
+
+
+_MARKS: Mapping[Policy, Step] = {Policy.MAP: _mark_namespace, Policy.SHARE: _mark_shared}
+"""How objects are marked whose policy asks for other marks than those of their cluster."""
+
+_STEPS: tuple[Step, ...] = (
     _strip,
     _refuse_forbidden_kind,
     _pass_guards,
@@ -360,24 +314,23 @@ _STEPS: tuple[Callable[[_Draft], None], ...] = (
     _rewrite_inside,
     _rewrite_references,
     _rewrite_texts,
-    _rewrite_rbac,
+    _rewrite_own,
     _place,
-    _rewrite_service,
     _name_services,
     _stamp,
 )
 
 
-def _rename(draft: _Draft) -> None:
+def _rename(draft: Draft) -> None:
     """Let what the control plane itself sent be renamed, whatever is in it (5.4)."""
     draft.policy = Policy.RENAME
 
 
-_SYSTEM_STEPS: tuple[Callable[[_Draft], None], ...] = (_strip, _rename, _map_name, _stamp)
+_SYSTEM_STEPS: tuple[Step, ...] = (_strip, _rename, _map_name, _stamp)
 """For the role by which Karmada may impersonate; who may do so is read there, nobody has it."""
 
 
-def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
+def _convert(draft: Draft, virtual_key: ObjectKey) -> Converted:
     """Return a RoleBinding for every claimed namespace in place of a ClusterRoleBinding."""
     objects = []
     for virtual, host in sorted(draft.context.claims.items()):
@@ -387,12 +340,11 @@ def _convert(draft: _Draft, virtual_key: ObjectKey) -> Converted:
     return Converted(tuple(objects), virtual_key)
 
 
-def _notices(manifest: Object, draft: _Draft) -> Iterator[Notice]:
+def _notices(manifest: Object, draft: Draft) -> Iterator[Notice]:
     context = draft.context
-    yield from notices.rules_cut(manifest, draft.gvk, is_strict=context.settings.is_strict)
-    yield from notices.immediate_binding(manifest, draft.gvk)
+    yield from draft.own.notices(manifest, context)
     yield from notices.unknown_places(manifest)
-    if not edge_application.is_edge_application(draft.gvk):  # its manifests told theirs
+    if not draft.own.holds_manifests:  # they told theirs
         yield from notices.unknown_references(
             manifest, draft.gvk, context.claims, context.settings.namespace_references
         )

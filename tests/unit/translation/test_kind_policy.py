@@ -29,6 +29,7 @@ REFUSED_CLUSTER_SCOPED = [
     ("example.com/v1", "Anything"),
     ("example.com/v1", "Namespace"),
 ]
+SYSTEM = {"karmada.io/system": "true"}
 APPLIED = [
     ("v1", "ConfigMap"),
     ("apps/v1", "Deployment"),
@@ -103,25 +104,25 @@ def test_reserved_name_is_refused(
 @pytest.mark.parametrize(
     ("kind", "name", "labels", "expected"),
     [
-        ("ClusterRole", "karmada-impersonator", {"karmada.io/system": "true"}, True),
-        ("ClusterRoleBinding", "karmada-impersonator", {"karmada.io/system": "true"}, True),
-        ("Role", "karmada-impersonator", {"karmada.io/system": "true"}, False),
-        ("ClusterRole", "other", {"karmada.io/system": "true"}, False),
-        ("ClusterRole", "karmada-impersonator", {}, False),
+        ("ClusterRole", "karmada-impersonator", SYSTEM, Policy.RENAME),
+        ("ClusterRoleBinding", "karmada-impersonator", SYSTEM, Policy.ABSORB),
+        ("Role", "karmada-impersonator", SYSTEM, None),
+        ("ClusterRole", "other", SYSTEM, None),
+        ("ClusterRole", "karmada-impersonator", {}, None),
         (
             "ClusterRole",
             "karmada-impersonator",
-            {"karmada.io/system": "true", "resourcebinding.karmada.io/permanent-id": "1"},
-            False,
+            {**SYSTEM, "resourcebinding.karmada.io/permanent-id": "1"},
+            None,
         ),
     ],
 )
-def test_unified_auth_object_is_recognised(
-    kind: str, name: str, labels: dict[str, str], expected: bool
+def test_control_planes_own_object_is_recognised(
+    kind: str, name: str, labels: dict[str, str], expected: Policy | None
 ) -> None:
     obj = manifest("rbac.authorization.k8s.io/v1", kind)
     obj["metadata"] = {"name": name, "labels": labels}
-    assert kind_policy.is_unified_auth(obj) is expected
+    assert kind_policy.control_planes_own(obj) is expected
 
 
 @pytest.mark.parametrize(

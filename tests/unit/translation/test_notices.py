@@ -6,6 +6,7 @@ from karmada_vc_agent.model.objects import Object, gvk_of
 from karmada_vc_agent.translation import notices
 from karmada_vc_agent.translation.notices import Notice, NoticeCode
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
+from tests.unit.translation import given
 
 
 def custom(kind: str = "Widget", /, **spec: object) -> Object:
@@ -69,8 +70,13 @@ def test_notices_are_few() -> None:
     ("mode", "count"), [("Immediate", 1), (None, 1), ("WaitForFirstConsumer", 0)]
 )
 def test_class_that_binds_at_once_is_noticed(mode: str | None, count: int) -> None:
-    storage: Object = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
+    storage: Object = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+    }
     obj = storage if mode is None else storage | {"volumeBindingMode": mode}
-    found = [notice.code for notice in notices.immediate_binding(obj, gvk_of(obj))]
+    found = [notice.code for notice in given.translated(obj, namespaced=False).notices]
     assert found == [NoticeCode.IMMEDIATE_BINDING] * count
-    assert list(notices.immediate_binding(custom(), gvk_of(custom()))) == []
+    others = [notice.code for notice in given.translated(custom()).notices]
+    assert NoticeCode.IMMEDIATE_BINDING not in others

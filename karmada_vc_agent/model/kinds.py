@@ -1,0 +1,44 @@
+"""Kinds that rules name, and how a table of kinds is read."""
+
+from collections.abc import Collection
+
+from karmada_vc_agent.model.objects import GroupKind
+from karmada_vc_agent.model.well_known import RBAC_GROUP
+
+CONFIG_MAP = GroupKind("", "ConfigMap")
+NAMESPACE = GroupKind("", "Namespace")
+PERSISTENT_VOLUME = GroupKind("", "PersistentVolume")
+PERSISTENT_VOLUME_CLAIM = GroupKind("", "PersistentVolumeClaim")
+POD = GroupKind("", "Pod")
+SERVICE = GroupKind("", "Service")
+SERVICE_ACCOUNT = GroupKind("", "ServiceAccount")
+DEPLOYMENT = GroupKind("apps", "Deployment")
+STATEFUL_SET = GroupKind("apps", "StatefulSet")
+DAEMON_SET = GroupKind("apps", "DaemonSet")
+REPLICA_SET = GroupKind("apps", "ReplicaSet")
+JOB = GroupKind("batch", "Job")
+CUSTOM_RESOURCE_DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+ENDPOINT_SLICE = GroupKind("discovery.k8s.io", "EndpointSlice")
+PRIORITY_CLASS = GroupKind("scheduling.k8s.io", "PriorityClass")
+STORAGE_CLASS = GroupKind("storage.k8s.io", "StorageClass")
+ROLE = GroupKind(RBAC_GROUP, "Role")
+ROLE_BINDING = GroupKind(RBAC_GROUP, "RoleBinding")
+CLUSTER_ROLE = GroupKind(RBAC_GROUP, "ClusterRole")
+CLUSTER_ROLE_BINDING = GroupKind(RBAC_GROUP, "ClusterRoleBinding")
+EDGE_APPLICATION = GroupKind("apps.kubeedge.io", "EdgeApplication")
+IMAGE_PRE_PULL_JOB = GroupKind("operations.kubeedge.io", "ImagePrePullJob")
+
+ANY = "*"
+"""In the row of a table: each kind of the group."""
+
+_NAMESPACE_FIELD = {NAMESPACE: "name"}
+
+
+def is_among(kind: GroupKind, table: Collection[GroupKind]) -> bool:
+    """Whether a table has a row for a kind, or for all of its group."""
+    return kind in table or GroupKind(kind.group, ANY) in table
+
+
+def namespace_field(kind: GroupKind) -> str:
+    """Return the field of metadata that names the virtual namespace of an object."""
+    return _NAMESPACE_FIELD.get(kind, "namespace")
