@@ -1,6 +1,7 @@
 """Commands: run, and those of commands/; prints, decides nothing."""
 
 import asyncio
+import gc
 import importlib
 import logging
 import os
@@ -214,10 +215,18 @@ def check_reregister(config: AgentConfig, reregister: tuple[str, ...]) -> None:
         raise ConfigError("flags", "--reregister", problem)
 
 
+GC_THRESHOLDS = (10_000, 20, 20)
+"""Every watch event makes many small maps that soon go, and informers hold many that stay.
+
+With Python's own 700 the collector takes 6 % of the CPU of a burst of Works, and finds nothing.
+"""
+
+
 def _serve(
     config: AgentConfig, hub: Credentials, host: Credentials, reregister: frozenset[str]
 ) -> int:
     _log.info("Starting", extra={"hub": hub.server, "host": host.server})
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         with asyncio.Runner() as runner:
             metrics = Metrics()

@@ -11,6 +11,7 @@ from karmada_vc_agent.apply.bound_roles import is_stand_in
 from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.interpretation.errors import InterpretationError
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
+from karmada_vc_agent.kube.store import is_echo
 from karmada_vc_agent.model.depth import size_of
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
@@ -42,23 +43,26 @@ class WorkStatus:
 
     def __init__(
         self,
-        enqueue: Callable[[WorkKey], None],
+        changed: Callable[[WorkKey, Object | None], None],
         events: WorkEvents,
         interpreter: Interpreter = BUILT_IN,
     ) -> None:
-        self._enqueue = enqueue
+        self._changed = changed
         self._events = events
         self._interpreter = interpreter
 
     def follow(self, old: Object | None, new: Object | None) -> None:
         """Queue the Work of a host object that was added, changed or deleted.
 
-        The old object counts too: who removes the annotation does not escape.
+        The old object counts too: who removes the annotation does not escape. What we wrote
+        ourselves was reflected by the reconcile that wrote it.
         """
+        if is_echo(old, new):
+            return
         told = [obj for obj in (old, new) if obj is not None and not is_stand_in(obj)]
         for owner in {owning_work(obj) for obj in told} - {None}:
             assert owner is not None  # noqa: S101 - for the type checker
-            self._enqueue(owner)
+            self._changed(owner, new)
 
     async def reflect(
         self,

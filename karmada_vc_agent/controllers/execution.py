@@ -18,6 +18,7 @@ from karmada_vc_agent.apply.bugs import Bugs
 from karmada_vc_agent.apply.causes import READY, Cause
 from karmada_vc_agent.apply.failure import Failure, refused
 from karmada_vc_agent.apply.grounds import Ground
+from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.apply.host_objects import Applied
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.work_events import WorkEvents
@@ -50,6 +51,7 @@ from karmada_vc_agent.views.works import (
     id_of_work,
     is_suspended,
     is_trimmed,
+    key_of_work,
     manifests_of,
     work_path,
 )
@@ -88,6 +90,7 @@ class Collaborators:
     work_status: StatusReflector | None
     events: WorkEvents
     now: Callable[[], str]
+    held_changes: HeldChanges
     bounds: WorkBounds = field(default_factory=lambda: WorkBounds({}))
     measure: Callable[[str, float], None] = lambda *_: None
     """Told how each Work ended, success or error, and how many seconds it took."""
@@ -124,6 +127,7 @@ class ExecutionController:
         if vc is None or work is None or self._o.clusters.ours(cluster) is None:
             self._forget(key)
             return
+        self._o.held_changes.begin(key)
         try:
             await self._reconcile(key, vc, work)
         except (KubeError, RetryError):
@@ -131,6 +135,8 @@ class ExecutionController:
         except Exception as error:
             await self._tell_of_bug(vc, work, error)
             raise
+        finally:
+            self._o.held_changes.end(key)
 
     async def _reconcile(self, key: WorkKey, vc: VirtualCluster, known: Object) -> None:
         cluster = vc.name
@@ -204,6 +210,7 @@ class ExecutionController:
             outcome.results.append((manifest, result))
             live = await self._left_by(vc, work, manifest, result)
             if live is not None:
+                self._o.held_changes.saw(key_of_work(work), live)
                 await self._reflect(vc, work, manifest, live, outcome)
         self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
         return outcome
@@ -393,6 +400,7 @@ class ExecutionController:
             return None
 
     def _observe(self, work: Object) -> None:
+        self._o.held_changes.saw(key_of_work(work), work)
         work["metadata"].pop("managedFields", None)
         self._keep(work, Store.observe)
 

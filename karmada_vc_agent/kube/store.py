@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.codec import Codec, Key, Unreadable
 from karmada_vc_agent.kube.versions import is_at_most, is_lower
+from karmada_vc_agent.model.objects import Object
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +27,14 @@ Handler = Callable[[T | None, T | None], None]
 
 _DELETED_REMEMBERED = 4096
 _FAULTS_LOGGED = 1000
+
+
+def is_echo(old: Object | None, new: Object | None) -> bool:
+    """Whether a watch tells of a write of our own, which was stored when it was answered."""
+    if old is None or new is None:
+        return False
+    before, after = old["metadata"], new["metadata"]
+    return bool(before.get("resourceVersion") == after.get("resourceVersion"))
 
 
 class Store(Generic[T]):

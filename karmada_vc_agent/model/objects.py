@@ -165,11 +165,14 @@ def _walk(obj: Any, steps: list[str], walked: str) -> Iterator[tuple[str, Any]]:
 
 
 def copy_object(obj: Any) -> Any:
-    """Return a deep copy of JSON data; several times faster than copy.deepcopy."""
+    """Return a deep copy of JSON data; many times faster than copy.deepcopy."""
+    # Most values are texts: no call for these.
     if isinstance(obj, dict):
-        return {key: copy_object(value) for key, value in obj.items()}
+        return {
+            key: value if type(value) is str else copy_object(value) for key, value in obj.items()
+        }
     if isinstance(obj, list):
-        return [copy_object(value) for value in obj]
+        return [value if type(value) is str else copy_object(value) for value in obj]
     return obj
 
 

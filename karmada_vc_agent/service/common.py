@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.supervisor import Supervisor
@@ -55,6 +56,7 @@ class Common:
     gates: Mapping[str, bool]
     stores: Stores
     queues: Queues
+    held_changes: HeldChanges
     discoveries: Discoveries
     judgements: Judgements
     contact: HubContact

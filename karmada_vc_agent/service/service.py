@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE
 from karmada_vc_agent.controllers.orphans import INITIAL_DELAY_S
@@ -62,6 +63,7 @@ class Service:
         node: str = "",
     ) -> None:
         stores = Stores(config, clients, host_uid)
+        queues = Queues(config, stores.claims)
         self._common = common = Common(
             config=config,
             clients=clients,
@@ -73,7 +75,8 @@ class Service:
             switches=enabled_controllers(config.controllers),
             gates=feature_gates(config.feature_gates),
             stores=stores,
-            queues=Queues(config, stores.claims),
+            queues=queues,
+            held_changes=HeldChanges(queues.works.add),
             discoveries=Discoveries(
                 hub=Discovery(clients.hub, unknown_for_s=UNKNOWN_ON_HUB_FOR_S),
                 host=Discovery(clients.host_urgent),
@@ -88,7 +91,7 @@ class Service:
             stores.clusters.judge = common.judgements
         self._tasks: list[asyncio.Task[None]] = []
         self._leases = Leases(common.queues.leases)
-        triggers = Triggers(virtual_clusters, stores, common.queues)
+        triggers = Triggers(virtual_clusters, stores, common.queues, common.held_changes)
         self._works = works = WorkParts(common, triggers)
         registration = RegistrationController(
             clients.hub, stores.clusters, state, virtual_clusters, reregister

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from karmada_vc_agent.apply import causes
 from karmada_vc_agent.apply.default_objects import QUOTAS, RESOURCES
 from karmada_vc_agent.apply.grounds import Ground
+from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.reflection import WorkStatus, owning_work
 from karmada_vc_agent.apply.shared_names import SharedNames
@@ -18,6 +19,7 @@ from karmada_vc_agent.controllers.node_taints import SETTLES_S as TAINTS_SETTLE_
 from karmada_vc_agent.controllers.placement_guard import EVERYTHING, PlacementGuard
 from karmada_vc_agent.controllers.quotas import WORKLOADS
 from karmada_vc_agent.kube.discovery import ServedApis
+from karmada_vc_agent.kube.store import is_echo
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, work_name
@@ -75,10 +77,12 @@ class Triggers:
         virtual_clusters: Mapping[str, VirtualCluster],
         stores: Stores,
         queues: Queues,
+        held: HeldChanges,
     ) -> None:
         self._virtual_clusters = virtual_clusters
         self._stores = stores
         self._queues = queues
+        self._held = held
         self._ready: dict[str, str | None] = {}
         self._scopes: dict[GroupVersionKind, bool] = {}
         self._told: Told
@@ -98,8 +102,8 @@ class Triggers:
     def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
         """Look at a Work that came, changed or went."""
         work = new or old
-        if work is not None and not _is_observed(old, new):
-            self._queues.works.add((cluster, work["metadata"]["name"]))
+        if work is not None and not is_echo(old, new):
+            self._held.changed((cluster, work["metadata"]["name"]), new)
         if self._told.endpoint_slices is not None:
             # Our own writes too: it is we who say that a ServiceExport is applied.
             self._told.endpoint_slices.work_changed(cluster, old, new)
@@ -200,6 +204,11 @@ class Triggers:
         if obj is None or not self._stores.claims.may_speak_for(obj, named(obj)):
             return None
         return obj
+
+    def work_of_object_changed(self, key: tuple[str, str], obj: Object | None) -> None:
+        """Look at a Work, (virtual cluster, name), if it is one of ours: its object changed."""
+        if key[0] in self._virtual_clusters:
+            self._held.changed(key, obj)
 
     def enqueue_work(self, key: tuple[str, str]) -> None:
         """Look at a Work, (virtual cluster, name), if it is one of ours."""
@@ -323,14 +332,6 @@ def _labelled_cluster(obj: Object) -> str:
 def _cluster_of_work(obj: Object) -> str:
     owner = owning_work(obj)
     return owner[0] if owner else ""
-
-
-def _is_observed(old: Object | None, new: Object | None) -> bool:
-    """Whether a change is a write of our own, which was stored when it was answered."""
-    if old is None or new is None:
-        return False
-    before, after = old["metadata"], new["metadata"]
-    return bool(before.get("resourceVersion") == after.get("resourceVersion"))
 
 
 def _ready_status(cluster: Object | None) -> str | None:

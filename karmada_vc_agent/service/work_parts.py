@@ -194,7 +194,7 @@ class WorkParts:
             queues.status.add,
         )
         self.work_status = (
-            WorkStatus(triggers.enqueue_work, self.events, interpreter)
+            WorkStatus(triggers.work_of_object_changed, self.events, interpreter)
             if WORK_STATUS in common.switches
             else None
         )
@@ -209,6 +209,7 @@ class WorkParts:
                 work_status=self.work_status,
                 events=self.events,
                 now=now,
+                held_changes=common.held_changes,
                 measure=common.metrics.work_synced,
                 bounds=self.bounds,
             ),

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from karmada_vc_agent.apply.default_objects import DefaultObjects
+from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.apply.host_objects import HostObjects
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.namespace_rights import NamespaceRights
@@ -178,13 +179,16 @@ class World:
             manifests,
             self.barred.append,
         )
+        self.held_changes = HeldChanges(self.enqueued.append)
+        self.work_status = WorkStatus(self.held_changes.changed, events, self.interpreter)
         self.collaborators = Collaborators(
             hub=self.hub_client,
             clusters=self.clusters,
             works=self.works,
             manifests=manifests,
             finalizer=self.finalizer,
-            work_status=WorkStatus(self.enqueued.append, events, self.interpreter),
+            work_status=self.work_status,
+            held_changes=self.held_changes,
             events=events,
             now=lambda: NOW,
             bounds=self.bounds,

@@ -326,9 +326,11 @@ async def test_stand_in_does_not_bring_up_the_work_whose_binding_is_refused(
         await apply(client, binding(kind))
     [stand_in] = made(host, path)
     found: list[WorkKey] = []
-    follow = WorkStatus(found.append, WorkEvents(EventRecorder(client))).follow
+    events = WorkEvents(EventRecorder(client))
+    follow = WorkStatus(lambda key, _: found.append(key), events).follow
     follow(None, stand_in)
     follow(stand_in, None)
     assert found == [], "it is tried again without a pause"
-    follow(stand_in, stand_in | {"rules": READS})
+    changed = stand_in["metadata"] | {"resourceVersion": "999"}
+    follow(stand_in, {**stand_in, "rules": READS, "metadata": changed})
     assert found == [("branch-a", "web-1")]

@@ -8,7 +8,7 @@ import pytest
 from karmada_vc_agent.controllers.execution import ExecutionController
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.objects import Object, annotations_of, copy_object, labels_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.world import NOW, World
@@ -65,6 +65,28 @@ async def test_success_is_one_status_write(world: World) -> None:
         "Applied": ("True", "AppliedSuccessful"),
     }
     assert {c["lastTransitionTime"] for c in world.hub.live(WORK)["status"]["conditions"]} == {NOW}
+
+
+@pytest.mark.parametrize("is_drift", [False, True], ids=["own", "drift"])
+async def test_only_what_others_change_meanwhile_needs_another_sync(
+    world: World, *, is_drift: bool
+) -> None:
+    """The watches are faster than the answers here."""
+    given(world, objects.deployment(), objects.config_map())
+    world.host.storage.listener = lambda change: world.work_status.follow(
+        change.before, copy_object(change.obj)
+    )
+    world.hub.storage.listener = lambda change: world.held_changes.changed(
+        KEY, copy_object(change.obj)
+    )
+    if is_drift:
+        world.host.before("POST", SETTINGS.rpartition("/")[0], lambda: _scale(world))
+    await carry_out(world)
+    assert world.enqueued == ([KEY] if is_drift else [])
+
+
+def _scale(world: World) -> None:
+    world.host.change(DEPLOYMENT, spec=world.host.live(DEPLOYMENT)["spec"] | {"replicas": 7})
 
 
 async def test_status_has_an_entry_for_each_manifest_with_virtual_names(world: World) -> None:

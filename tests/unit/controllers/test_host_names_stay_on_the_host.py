@@ -163,7 +163,7 @@ def test_a_status_and_its_events_have_no_host_names(
         live["metadata"].setdefault("annotations", {})
         live["metadata"]["annotations"][karmada.TEMPLATE_GENERATION_ANNOTATION] = generation
         recorder = _Recorder()
-        work_status = WorkStatus(lambda _: None, WorkEvents(recorder))
+        work_status = WorkStatus(lambda *_: None, WorkEvents(recorder))
         entry = asyncio.run(work_status.reflect(WORK, 0, manifest, live, context)).entry
         if entry is not None:
             _assert_none_of(host_names, json.dumps(entry, ensure_ascii=False).replace("\\n", " "))

@@ -6,6 +6,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from karmada_vc_agent.apply.grounds import depending_on
+from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.apply.work_memory import WorkMemory
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
@@ -41,7 +42,7 @@ class Given:
         claims = Claims(self.namespaces, "karmada-vc-agent")
         stores = MagicMock(namespaces=self.namespaces, claims=claims)
         vcs = {name: objects.virtual_cluster(name) for name in ("branch-a", "branch-b")}
-        self.triggers = Triggers(vcs, stores, self.queues)
+        self.triggers = Triggers(vcs, stores, self.queues, HeldChanges(self.queues.works.add))
         told: Any = MagicMock()
         told.execution.depending_on = self.memory.depending_on
         told.manifests.depending_on_claims.return_value = []
