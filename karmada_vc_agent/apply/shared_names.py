@@ -7,19 +7,18 @@ Nobody is told who the other is (rewriting-rules 4.3, 7; ADR 16).
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
-from karmada_vc_agent.apply.host_objects import Applied
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import Object, gvk_of, labels_of
+from karmada_vc_agent.model.objects import Object, labels_of
 from karmada_vc_agent.model.tenancy import Guard
-from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.host_wide_names import (
     SharedName,
     Space,
@@ -100,41 +99,45 @@ class SharedNames:
             if not works:
                 del self._waiting[name]
 
-    async def applying(
-        self,
-        obj: Object,
-        live: Callable[[], Object | None],
-        work: str,
-        write: Callable[[], Awaitable[Applied | Foreign]],
-    ) -> tuple[Applied | Foreign, tuple[SharedName, ...]]:
-        """Write an object; also return which of its names another virtual cluster has.
+    async def wait_listed(self, obj: Object) -> None:
+        """Wait until it is known who has the names for which an object may be refused.
 
-        obj: as translated. live: tells what of it an informer knows. Raises RefusedError
-        (SharedHostConflict), RetryError, and whatever `write` raises.
+        obj: as translated. A restart must not give a name away. Raises RetryError.
         """
-        if not holds_names(gvk_of(obj)):
-            return await write(), ()
+        if not self._refuses(labels_of(obj)[CLUSTER_LABEL]) or not shared_names(obj):
+            return
+        stores = list(self._holders.needed())
+        for _ in range(LOOKS):
+            if all(store.is_synced for store in stores):
+                return
+            await asyncio.sleep(LOOK_EVERY_S)
+        raise RetryError("refuseSharedHosts waits for the host to list who uses which host name")
+
+    @contextmanager
+    def taking(
+        self, obj: Object, live: Object | None, work: str
+    ) -> Iterator[tuple[SharedName, ...]]:
+        """Have the names of an object count while it is written; gives those that others have.
+
+        obj: as translated. live: what of it an informer knows. Raises RefusedError
+        (SharedHostConflict).
+        """
         cluster = labels_of(obj)[CLUSTER_LABEL]
-        wanted = shared_names(obj)
-        refuse = self._refuses(cluster)
-        if refuse and wanted:
-            await self._wait_listed()
-        had = shared_names(live() or {}).keys()
+        wanted, had = shared_names(obj), shared_names(live or {}).keys()
         taken = tuple(name for name in wanted if self._is_taken(name, cluster))
         # What stands is left alone, also where the setting is newer than it.
-        if refuse:
+        if self._refuses(cluster):
             self._refuse_hosts([name for name in taken if name not in had], wanted, work)
         flights = [(name, cluster) for name in wanted]
         self._in_flight.update(flights)
-        is_written = False
+        freed = wanted.keys() - had
         try:
-            result = await write()
-            is_written = True
+            yield taken
+            freed = had - wanted.keys()
         finally:
             self._in_flight.subtract(flights)
             self._in_flight += Counter()  # forgets what is at zero
-            self._free(had - wanted.keys() if is_written else wanted.keys() - had)
-        return result, taken
+            self._free(freed)
 
     def _is_taken(self, name: SharedName, cluster: str) -> bool:
         if any(each == name and owner != cluster for each, owner in self._in_flight):
@@ -164,12 +167,3 @@ class SharedNames:
         for name in names:
             for work in self._waiting.pop(name, ()):
                 self._enqueue(work)
-
-    async def _wait_listed(self) -> None:
-        """Wait until it is known who has what: a restart must not give a name away."""
-        stores = list(self._holders.needed())
-        for _ in range(LOOKS):
-            if all(store.is_synced for store in stores):
-                return
-            await asyncio.sleep(LOOK_EVERY_S)
-        raise RetryError("refuseSharedHosts waits for the host to list who uses which host name")

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 
-from karmada_vc_agent.apply.host_objects import Applied
+from karmada_vc_agent.apply.host_objects import Applied, Check
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
@@ -74,13 +74,19 @@ class SharedObjects:
         return self._objects.cached(resource, "", name)
 
     async def apply(
-        self, resource: Resource, desired: Object, cluster: str, work: str, as_user: str = ""
+        self,
+        resource: Resource,
+        desired: Object,
+        cluster: str,
+        work: str,
+        check: Check,
+        as_user: str = "",
     ) -> Applied:
         """Join an object, or change it where all its owners agree.
 
-        as_user: with whose rights it is made or changed; empty = the agent's. Raises
-        RefusedError (SharedObjectConflict), RetryError while it is being deleted, KubeError,
-        InterpretationError.
+        check: asserts the rules of what was retained. as_user: with whose rights it is made or
+        changed; empty = the agent's. Raises RefusedError (SharedObjectConflict), RetryError
+        while it is being deleted, KubeError, InterpretationError.
         """
         self._users[_key(desired)].add(work)
         name = desired["metadata"]["name"]
@@ -88,7 +94,7 @@ class SharedObjects:
         for _ in range(ATTEMPTS):
             _wait_for_deletion(live)
             try:
-                match await self._plan(desired, live, cluster):
+                match await self._plan(desired, live, cluster, check):
                     case Keep():
                         assert live is not None  # noqa: S101 - only a live object can be kept
                         return Applied(live, was_written=False)
@@ -113,14 +119,14 @@ class SharedObjects:
         raise conflict
 
     async def _plan(
-        self, desired: Object, live: Object | None, cluster: str
+        self, desired: Object, live: Object | None, cluster: str, check: Check
     ) -> Create | Replace | Keep | Differs:
         plan = plan_share(desired, live, cluster)
-        if isinstance(plan, Change):
-            assert live is not None  # noqa: S101 - only a live object can be changed
-            retained = await self._interpreter.retain(cluster, plan.merged, live)
-            return Replace(with_owners(retained, plan.owners))
-        return plan
+        if not isinstance(plan, Change):
+            return plan
+        assert live is not None  # noqa: S101 - only a live object can be changed
+        retained = await self._interpreter.retain(cluster, plan.merged, live)
+        return Replace(with_owners(check(retained, live), plan.owners))
 
     async def leave(
         self, resource: Resource, name: str, cluster: str, work: str, *, preserve: bool

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from karmada_vc_agent.apply.bugs import Bugs
 from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
@@ -158,7 +159,8 @@ class WorkFinalizer:
         work_id = id_of_work(work)
         with self._bugs.guard(work_id, manifest) as guard:
             self._wait_for_users(vc, work, manifest)
-            await self._manifests.remove(vc, manifest, work_id, preserve=is_preserved(work))
+            item = WorkManifest(vc, manifest, work_id)
+            await self._manifests.remove(item, preserve=is_preserved(work))
         return guard.problem
 
     def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:

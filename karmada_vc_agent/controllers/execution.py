@@ -12,15 +12,16 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from karmada_vc_agent.apply.bugs import Bugs
 from karmada_vc_agent.apply.causes import READY, Cause
-from karmada_vc_agent.apply.failure import Failure, refused
+from karmada_vc_agent.apply.failure import Failure
 from karmada_vc_agent.apply.grounds import Ground
 from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.apply.host_objects import Applied
 from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.reflection import WorkStatus
+from karmada_vc_agent.apply.work_applier import WorkApplier
 from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
 from karmada_vc_agent.apply.work_memory import WorkMemory
@@ -34,14 +35,13 @@ from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status import work_conditions
 from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.manifest_status import ManifestStatus, Reflection, first_ordinal
+from karmada_vc_agent.status.manifest_status import ManifestStatus
 from karmada_vc_agent.status.work_status import (
     applied_condition,
     applied_of,
     compose_work_status,
     dispatching_of,
 )
-from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.views.hub_clusters import HubClusters
 from karmada_vc_agent.views.work_bounds import WorkBounds
@@ -62,19 +62,6 @@ ATTEMPTS = 5
 """How often a status that met a newer Work is put together again."""
 
 
-class StatusReflector(Protocol):
-    """What execution asks of work status."""
-
-    async def reflect(
-        self,
-        work: Object,
-        ordinal: int,
-        manifest: Object,
-        live: Object,
-        context: TranslationContext,
-    ) -> Reflection: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Collaborators:
     """Whom execution works with; handed in by the service package.
@@ -87,7 +74,7 @@ class Collaborators:
     works: Works
     manifests: Manifests
     finalizer: WorkFinalizer
-    work_status: StatusReflector | None
+    work_status: WorkStatus | None
     events: WorkEvents
     now: Callable[[], str]
     held_changes: HeldChanges
@@ -106,6 +93,14 @@ class ExecutionController:
         self._o = others
         self._memory = WorkMemory()
         self._bugs = Bugs()
+        self._applier = WorkApplier(
+            others.manifests,
+            others.work_status,
+            others.events,
+            others.bounds,
+            others.held_changes,
+            self._bugs,
+        )
 
     def refused(self, cluster: str) -> list[WorkKey]:
         """Return the Works of a virtual cluster that a rule refused."""
@@ -173,7 +168,9 @@ class ExecutionController:
     # --- apply --------------------------------------------------------------------------
 
     async def _sync(self, vc: VirtualCluster, work: Object) -> None:
-        outcome = await self._apply_all(vc, work)
+        started = time.monotonic()
+        outcome = await self._applier.apply(vc, work)
+        self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
         is_new = self._memory.is_new(work)
         before = applied_of(work.get("status"))
         conditions = [
@@ -198,62 +195,6 @@ class ExecutionController:
             raise outcome.retry(work_conditions.aggregate(outcome.errors))
         if outcome.unreadable and not outcome.is_refused:
             raise outcome.retry(outcome.unreadable)
-
-    async def _apply_all(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
-        """Apply each manifest, and read what became of it."""
-        outcome = WorkOutcome()
-        started = time.monotonic()
-        for manifest in manifests_of(work):
-            result = await self._apply(vc, work, manifest)
-            if result is None:
-                continue
-            outcome.results.append((manifest, result))
-            live = await self._left_by(vc, work, manifest, result)
-            if live is not None:
-                self._o.held_changes.saw(key_of_work(work), live)
-                await self._reflect(vc, work, manifest, live, outcome)
-        self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
-        return outcome
-
-    async def _apply(
-        self, vc: VirtualCluster, work: Object, manifest: Object
-    ) -> Applied | Failure | None:
-        """Apply one manifest; a fault of ours at it is its failure, and the others go on."""
-        with self._bugs.guard(id_of_work(work), manifest) as guard:
-            refusal = self._o.bounds.refusal_of(vc.name, manifest)
-            if refusal is not None:
-                return refused(vc, manifest, refusal)
-            return await self._o.manifests.apply(vc, manifest, id_of_work(work))
-        return Failure(guard.problem)
-
-    async def _left_by(
-        self, vc: VirtualCluster, work: Object, manifest: Object, result: Applied | Failure
-    ) -> Object | None:
-        """Return the object as it is now: one that could not be changed runs on (contract 6.2)."""
-        if isinstance(result, Applied):
-            return result.live
-        return await self._cached(vc, work, manifest)
-
-    async def _cached(self, vc: VirtualCluster, work: Object, manifest: Object) -> Object | None:
-        """Return what is known of the object of a manifest; None where a fault hides it."""
-        with self._bugs.guard(id_of_work(work), manifest):
-            return await self._o.manifests.cached(vc, manifest, id_of_work(work))
-        return None
-
-    async def _reflect(
-        self, vc: VirtualCluster, work: Object, manifest: Object, live: Object, outcome: WorkOutcome
-    ) -> None:
-        if self._o.work_status is None:
-            return
-        context = self._o.manifests.context_for(vc, id_of_work(work))
-        ordinal = first_ordinal(manifests_of(work), manifest)
-        with self._bugs.guard(id_of_work(work), manifest) as guard:
-            outcome.reflected(
-                await self._o.work_status.reflect(work, ordinal, manifest, live, context)
-            )
-        if guard.problem:
-            self._o.events.reflected(work, manifest, guard.problem)
-            outcome.reflected(Reflection(None, guard.problem))
 
     def _tell(self, vc: VirtualCluster, work: Object, outcome: WorkOutcome) -> None:
         """Say how the Work and each of its manifests fared, also those that succeeded."""
@@ -350,11 +291,7 @@ class ExecutionController:
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but go on reporting what is there (contract 5.3, 6.2)."""
         self._memory.forget_predecessor(work)
-        outcome = WorkOutcome()
-        for manifest in manifests_of(work):
-            live = await self._cached(vc, work, manifest)
-            if live is not None:
-                await self._reflect(vc, work, manifest, live, outcome)
+        outcome = await self._applier.observe(vc, work)
         condition = work_conditions.dispatching(suspended=True)
         self._tell_dispatching(work, condition)
         await self._write_status(work, [condition], outcome.entries)

@@ -18,12 +18,17 @@ def malformed(manifest: Any) -> str | None:
     It must be such that any API server takes it, and that what is made of it can be sent. A
     name must be one segment of a URL path: "../x" would reach objects elsewhere on the host.
     """
+    return malformed_frame(manifest) or _unbounded(manifest)
+
+
+def malformed_frame(manifest: Any) -> str | None:
+    """Say what is wrong with what names a manifest, or None; how large it is, is not looked at."""
     if not isinstance(manifest, dict):
         return "it is no object"
     for field in ("apiVersion", "kind"):
         if not isinstance(manifest.get(field), str) or not manifest[field]:
             return f"{field} is not set"
-    return _odd_metadata(manifest.get("metadata")) or _unbounded(manifest)
+    return _odd_metadata(manifest.get("metadata"))
 
 
 def _odd_metadata(metadata: Any) -> str | None:

@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model import domain, karmada, kinds
 from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
     Object,
     ObjectKey,
     copy_object,
@@ -69,6 +70,11 @@ class Converted:
 
     objects: tuple[HostObject, ...]
     virtual_key: ObjectKey
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """Group, version and kind of the objects."""
+        return self.virtual_key.gvk._replace(kind=kinds.ROLE_BINDING.kind)
 
 
 @dataclass(frozen=True, slots=True)

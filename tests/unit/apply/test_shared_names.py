@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from karmada_vc_agent.apply.host_objects import Applied
 from karmada_vc_agent.apply.shared_names import NAME_INDEX, NameHolders, SharedNames
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
@@ -46,20 +45,16 @@ def rule(cluster: str) -> Object:
     }
 
 
-async def written() -> Applied:
-    return Applied({}, was_written=True)
-
-
-async def test_rest_path_of_another_is_told_and_never_refused() -> None:
+def test_rest_path_of_another_is_told_and_never_refused() -> None:
     names = SharedNames(Known(rule("branch-a")), lambda _: None, lambda _cluster: True)
-    _, taken = await names.applying(rule("branch-b"), lambda: None, "w", written)
-    assert taken == (SharedName(Space.REST_PATH, "prices"),)
+    with names.taking(rule("branch-b"), None, "w") as taken:
+        assert taken == (SharedName(Space.REST_PATH, "prices"),)
 
 
-async def test_own_path_is_nobodys_business() -> None:
+def test_own_path_is_nobodys_business() -> None:
     names = SharedNames(Known(rule("branch-a")), lambda _: None)
-    _, taken = await names.applying(rule("branch-a"), lambda: rule("branch-a"), "w", written)
-    assert taken == ()
+    with names.taking(rule("branch-a"), rule("branch-a"), "w") as taken:
+        assert taken == ()
 
 
 async def test_one_informer_for_each_kind_with_names_is_needed() -> None:

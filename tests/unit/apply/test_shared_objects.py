@@ -43,7 +43,7 @@ async def join(world: World, cluster: str, obj: Object | None = None) -> None:
     resource = await world.find_resource(CRDS)
     assert resource is not None
     await world.shared_objects.apply(
-        resource, obj or crd(), cluster, f"karmada-es-{cluster}/widgets"
+        resource, obj or crd(), cluster, f"karmada-es-{cluster}/widgets", lambda wanted, _: wanted
     )
 
 

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
 from karmada_vc_agent.controllers.execution import ExecutionController
 from karmada_vc_agent.kube.codec import Unreadable
@@ -16,7 +17,6 @@ from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.world import World
@@ -423,12 +423,10 @@ class FailsAtOdd:
     def __init__(self, real: Manifests) -> None:
         self._real = real
 
-    async def remove(
-        self, vc: VirtualCluster, manifest: Object, work: str, *, preserve: bool
-    ) -> None:
-        if manifest["metadata"]["name"] == "odd":
+    async def remove(self, item: WorkManifest, *, preserve: bool) -> None:
+        if item.manifest["metadata"]["name"] == "odd":
             raise TypeError("a bug")
-        await self._real.remove(vc, manifest, work, preserve=preserve)
+        await self._real.remove(item, preserve=preserve)
 
 
 async def test_fault_of_ours_at_a_manifest_keeps_the_work_and_lets_go_of_the_others(

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.controllers.execution import ExecutionController
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.objects import Object
@@ -140,10 +141,10 @@ class Failing:
         if name not in self._methods:
             return real
 
-        async def fail_once(vc: object, manifest: Object, work: str, **more: object) -> object:
-            if manifest["metadata"]["name"] == "odd":
+        async def fail_once(item: WorkManifest, **more: object) -> object:
+            if item.manifest["metadata"]["name"] == "odd":
                 raise TypeError("unhashable type: 'list' of ../edge-v-branch-a")
-            return await real(vc, manifest, work, **more)
+            return await real(item, **more)
 
         return fail_once
 

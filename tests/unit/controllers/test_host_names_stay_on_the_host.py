@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from karmada_vc_agent.apply.failure import Failure
 from karmada_vc_agent.apply.host_objects import Applied, HostObjects
 from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
 from karmada_vc_agent.apply.reflection import WorkStatus
 from karmada_vc_agent.apply.shared_names import SharedNames
 from karmada_vc_agent.apply.shared_objects import SharedObjects
+from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError
@@ -27,6 +29,7 @@ from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, copy_object
+from karmada_vc_agent.model.virtual_cluster import HostNamespace
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION, is_path
 from karmada_vc_agent.translation.translate import HostObject, translate
@@ -88,11 +91,14 @@ class _NoHolders:
         return []
 
 
-class _Namespaces:
-    """Stands for the namespaces controller, with every namespace claimed."""
+class _Namespaces(NamespaceWriter):
+    """Has every namespace claimed."""
 
-    async def claim(self, *_: Any) -> None:
-        return None
+    def __init__(self) -> None:
+        pass
+
+    async def claim(self, *_: Any) -> HostNamespace:
+        return HostNamespace("edge-v-branch-a")
 
     async def apply(self, *_: Any) -> Applied | None:
         raise AssertionError("no case of this test is a Namespace")
@@ -198,6 +204,6 @@ async def test_an_answer_of_the_host_comes_without_host_names(
             lambda _: None,
             SharedNames(_NoHolders(), lambda _: None),
         )
-        failure = await manifests.apply(context.vc, manifest, context.work)
+        failure = await manifests.apply(WorkManifest(context.vc, manifest, context.work))
         assert isinstance(failure, Failure)
         _assert_none_of(host_names, failure.text)

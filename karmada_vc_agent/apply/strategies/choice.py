@@ -1,0 +1,47 @@
+"""Which strategy keeps what translation returned: the only place that asks."""
+
+from collections.abc import Callable
+
+from karmada_vc_agent.apply.host_objects import HostObjects
+from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
+from karmada_vc_agent.apply.preconditions import Preconditions
+from karmada_vc_agent.apply.shared_names import SharedNames
+from karmada_vc_agent.apply.shared_objects import SharedObjects
+from karmada_vc_agent.apply.strategies.bindings import Bindings
+from karmada_vc_agent.apply.strategies.namespace import Namespace
+from karmada_vc_agent.apply.strategies.plain import Plain
+from karmada_vc_agent.apply.strategies.service import Service
+from karmada_vc_agent.apply.strategies.shared import Shared
+from karmada_vc_agent.apply.target import Strategy
+from karmada_vc_agent.model.objects import NAMESPACE
+from karmada_vc_agent.translation import services
+from karmada_vc_agent.translation.translate import Converted, HostObject
+
+
+class Strategies:
+    """One of each. lost_node: see Preconditions."""
+
+    def __init__(
+        self,
+        host_objects: HostObjects,
+        shared_objects: SharedObjects,
+        namespaces: NamespaceWriter,
+        shared_names: SharedNames,
+        lost_node: Callable[[str], str | None],
+    ) -> None:
+        preconditions = Preconditions(host_objects, namespaces, lost_node)
+        self._bindings = Bindings(host_objects, namespaces)
+        self._namespace = Namespace(host_objects, namespaces)
+        self._shared = Shared(shared_objects, preconditions)
+        self._service = Service(host_objects, preconditions)
+        self._plain = Plain(host_objects, preconditions, shared_names)
+
+    def of(self, translated: HostObject | Converted) -> Strategy:
+        """Return the strategy of what a manifest became."""
+        if isinstance(translated, Converted):
+            return self._bindings
+        if translated.host_key.gvk == NAMESPACE:
+            return self._namespace
+        if translated.is_shared:
+            return self._shared
+        return self._service if services.is_service(translated.host_key.gvk) else self._plain

@@ -1,0 +1,29 @@
+"""Namespaces: what a virtual one becomes is claimed, not only written (rewriting-rules 1)."""
+
+from karmada_vc_agent.apply.host_objects import Applied, HostObjects
+from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
+from karmada_vc_agent.apply.strategies.own_object import OwnObject
+from karmada_vc_agent.apply.target import Target
+from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+
+
+class Namespace(OwnObject):
+    """Hands the manifest to the only writer of namespaces."""
+
+    def __init__(self, host_objects: HostObjects, namespaces: NamespaceWriter) -> None:
+        super().__init__(host_objects)
+        self._namespaces = namespaces
+
+    async def apply(self, target: Target) -> Applied | None:
+        """Claim the namespace and write what its manifest wants; None while it is not needed."""
+        translated = target.object
+        check = target.check_of(translated)
+        return await self._namespaces.apply(target.vc, _name(target), translated.obj, check)
+
+    async def remove(self, target: Target, *, preserve: bool) -> None:
+        """Give the namespace up."""
+        await self._namespaces.release(target.vc, _name(target), preserve=preserve)
+
+
+def _name(target: Target) -> VirtualNamespace:
+    return VirtualNamespace(target.object.virtual_key.name)

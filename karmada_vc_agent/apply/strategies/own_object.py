@@ -1,0 +1,27 @@
+"""What is the same of all objects that carry the mark of one Work."""
+
+from karmada_vc_agent.apply.host_objects import HostObjects
+from karmada_vc_agent.apply.target import Target
+from karmada_vc_agent.model.domain import WORK_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of
+
+
+class OwnObject:
+    """Finds and removes the one object of a manifest."""
+
+    def __init__(self, host_objects: HostObjects) -> None:
+        self._host_objects = host_objects
+
+    def cached(self, target: Target) -> Object | None:
+        """Return the live object if the informer has it and it is this Work's."""
+        key = target.object.host_key
+        live = self._host_objects.cached(target.resource, key.namespace, key.name)
+        return live if annotations_of(live or {}).get(WORK_ANNOTATION) == target.work else None
+
+    async def remove(self, target: Target, *, preserve: bool) -> None:
+        """Delete the object, or leave it there without our marks."""
+        desired, as_user = target.object.obj, target.as_user(target.object)
+        if preserve:
+            await self._host_objects.release(target.resource, desired, as_user)
+        else:
+            await self._host_objects.remove(target.resource, desired, as_user)

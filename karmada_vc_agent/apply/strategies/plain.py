@@ -1,0 +1,54 @@
+"""Objects of one Work alone: in a namespace of their virtual cluster, or under a name of it."""
+
+from dataclasses import replace
+
+from karmada_vc_agent.apply.host_objects import Applied, HostObjects
+from karmada_vc_agent.apply.preconditions import Preconditions
+from karmada_vc_agent.apply.shared_names import SharedNames
+from karmada_vc_agent.apply.strategies.own_object import OwnObject
+from karmada_vc_agent.apply.target import Target
+from karmada_vc_agent.kube.errors import InvalidError
+from karmada_vc_agent.planning.apply_plan import Foreign
+from karmada_vc_agent.translation.host_wide_names import holds_names
+from karmada_vc_agent.translation.immutable import explain_immutable
+from karmada_vc_agent.translation.notices import shared_name
+from karmada_vc_agent.translation.refusal import RefusedError
+
+
+class Plain(OwnObject):
+    """Writes an object; some of them take names that all virtual clusters share."""
+
+    def __init__(
+        self, host_objects: HostObjects, preconditions: Preconditions, names: SharedNames
+    ) -> None:
+        super().__init__(host_objects)
+        self._preconditions = preconditions
+        self._names = names
+
+    async def apply(self, target: Target) -> Applied | Foreign:
+        """Write the object; tells which of its names another virtual cluster has."""
+        await self._preconditions.meet(target)
+        key = target.object.host_key
+        if not holds_names(key.gvk):
+            return await self._write(target)
+        await self._names.wait_listed(target.object.obj)
+        live = self._host_objects.cached(target.resource, key.namespace, key.name)
+        with self._names.taking(target.object.obj, live, target.work) as taken:
+            result = await self._write(target)
+        if isinstance(result, Foreign):
+            return result
+        return replace(result, notices=tuple(map(shared_name, taken)))
+
+    async def _write(self, target: Target) -> Applied | Foreign:
+        """Write the object; one that cannot follow its group to other nodes is refused."""
+        translated, resource = target.object, target.resource
+        check, as_user = target.check_of(translated), target.as_user(translated)
+        try:
+            return await self._host_objects.apply(resource, translated.obj, check, as_user)
+        except InvalidError as error:
+            key = translated.host_key
+            live = await self._host_objects.live(resource, key.namespace, key.name)
+            refusal = explain_immutable(str(error), key.gvk, live, target.vc.required_selector)
+            if refusal is None:
+                raise
+            raise RefusedError(refusal.code, refusal.path, refusal.detail) from error

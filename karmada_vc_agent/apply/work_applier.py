@@ -1,0 +1,95 @@
+"""All manifests of a Work: each is applied, then what became of it is read."""
+
+from karmada_vc_agent.apply.bugs import Bugs
+from karmada_vc_agent.apply.failure import Failure, refused
+from karmada_vc_agent.apply.held_changes import HeldChanges
+from karmada_vc_agent.apply.host_objects import Applied
+from karmada_vc_agent.apply.manifests import Manifests
+from karmada_vc_agent.apply.reflection import WorkStatus
+from karmada_vc_agent.apply.target import WorkManifest
+from karmada_vc_agent.apply.work_events import WorkEvents
+from karmada_vc_agent.apply.work_outcome import WorkOutcome
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.status.manifest_status import Reflection, first_ordinal
+from karmada_vc_agent.views.work_bounds import WorkBounds
+from karmada_vc_agent.views.works import id_of_work, key_of_work, manifests_of
+
+
+class WorkApplier:
+    """Applies Works and reads the status of their objects.
+
+    work_status: None where the controller workStatus is off: no manifestStatuses are written.
+    A fault of ours at one manifest is its failure, and the others go on.
+    """
+
+    def __init__(
+        self,
+        manifests: Manifests,
+        work_status: WorkStatus | None,
+        events: WorkEvents,
+        bounds: WorkBounds,
+        held_changes: HeldChanges,
+        bugs: Bugs,
+    ) -> None:
+        self._manifests = manifests
+        self._work_status = work_status
+        self._events = events
+        self._bounds = bounds
+        self._held_changes = held_changes
+        self._bugs = bugs
+
+    async def apply(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
+        """Apply each manifest. Raises UnreachableError."""
+        outcome = WorkOutcome()
+        for manifest in manifests_of(work):
+            item = WorkManifest(vc, manifest, id_of_work(work))
+            result = await self._apply(item)
+            if result is None:
+                continue
+            outcome.results.append((manifest, result))
+            # What could not be changed runs on (contract 6.2).
+            live = result.live if isinstance(result, Applied) else await self._cached(item)
+            if live is not None:
+                self._held_changes.saw(key_of_work(work), live)
+                await self._reflect(work, item, live, outcome)
+        return outcome
+
+    async def observe(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
+        """Write nothing to the host, but read what is there. Raises KubeError."""
+        outcome = WorkOutcome()
+        for manifest in manifests_of(work):
+            item = WorkManifest(vc, manifest, id_of_work(work))
+            live = await self._cached(item)
+            if live is not None:
+                await self._reflect(work, item, live, outcome)
+        return outcome
+
+    async def _apply(self, item: WorkManifest) -> Applied | Failure | None:
+        with self._bugs.guard(item.work, item.manifest) as guard:
+            refusal = self._bounds.refusal_of(item.vc.name, item.manifest)
+            if refusal is not None:
+                return refused(item.vc, item.manifest, refusal)
+            return await self._manifests.apply(item)
+        return Failure(guard.problem)
+
+    async def _cached(self, item: WorkManifest) -> Object | None:
+        """Return what is known of the object of a manifest; None where a fault hides it."""
+        with self._bugs.guard(item.work, item.manifest):
+            return await self._manifests.cached(item)
+        return None
+
+    async def _reflect(
+        self, work: Object, item: WorkManifest, live: Object, outcome: WorkOutcome
+    ) -> None:
+        if self._work_status is None:
+            return
+        manifest = item.manifest
+        context = self._manifests.context_for(item.vc, item.work)
+        ordinal = first_ordinal(manifests_of(work), manifest)
+        with self._bugs.guard(item.work, manifest) as guard:
+            reflect = self._work_status.reflect
+            outcome.reflected(await reflect(work, ordinal, manifest, live, context))
+        if guard.problem:
+            self._events.reflected(work, manifest, guard.problem)
+            outcome.reflected(Reflection(None, guard.problem))
