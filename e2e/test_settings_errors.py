@@ -30,13 +30,13 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "wrong type": (
         {"virtualClusters": [A | {"nodeNames": "n1"}]},
         "virtualClusters[0].nodeNames",
-        "Expected `array`",
+        'is "n1", must be a list',
     ),
     "no nodes": ({"virtualClusters": [{"name": "a"}]}, "virtualClusters[0].nodeSelector", "no nod"),
     "name with a dot": (
         {"virtualClusters": [A | {"name": "a.b"}]},
         "virtualClusters[0].name",
-        '"a.b" is no Cluster name',
+        '"a.b" is not a valid Cluster name',
     ),
     "name too long": (
         {"virtualClusters": [A | {"name": "a" * 49}]},
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
             ]
         },
         "virtualClusters[0].nodeSelector.matchExpressions[0].operator",
-        'is "Is", must be one of In, NotIn, Exists, DoesNotExist',
+        'is "Is", must be In, NotIn, Exists or DoesNotExist',
     ),
     "label value": (
         {"virtualClusters": [A | {"region": "far away"}]},
@@ -73,9 +73,9 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "duration": (
         {"virtualClusters": [A], "clusterLeaseDuration": "40"},
         "clusterLeaseDuration",
-        '"40" is no duration; write for example 40s or 2m',
+        '"40" is not a valid duration; write for example 40s or 2m',
     ),
-    "agent name": ({"virtualClusters": [A], "agentName": "A_B"}, "agentName", "is no DNS label"),
+    "agent name": ({"virtualClusters": [A], "agentName": "A_B"}, "agentName", "is not a valid DNS"),
     "deadline after duration": (
         {"virtualClusters": [A], "leaderElectRenewDeadline": "20s"},
         "leaderElectRenewDeadline",
@@ -89,10 +89,10 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 FLAG_CASES = {
-    "duration": (("--cluster-lease-duration", "soon"), '"soon" is no duration'),
+    "duration": (("--cluster-lease-duration", "soon"), '"soon" is not a valid duration'),
     "number": (("--kube-api-qps", "many"), "must be a number"),
-    "level of the log": (("--log-level", "loud"), "must be one of debug, info, warning, error"),
-    "reregister": (("--reregister", "nobody"), '"nobody" is no virtual cluster of the settings'),
+    "level of the log": (("--log-level", "loud"), "must be debug, info, warning or error"),
+    "reregister": (("--reregister", "nobody"), '"nobody" is not a virtual cluster of the settings'),
 }
 
 

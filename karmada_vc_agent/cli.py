@@ -9,24 +9,25 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
+from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.config.declared import Setting
 from karmada_vc_agent.config.default_accounts import with_default_accounts
-from karmada_vc_agent.config.durations import format_duration
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
-from karmada_vc_agent.config.settings import DURATIONS, FLAGS, AgentConfig, camel
+from karmada_vc_agent.config.settings import FLAGS, AgentConfig, camel
 from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.lifecycle.agent_state import StateError
+from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.telemetry.endpoints import (
     health_routes,
     is_local,
@@ -98,25 +99,16 @@ def main() -> None:
 def _flags(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command one option for each setting that is a flag."""
     for setting in reversed(FLAGS):
-        name = f"--{setting.name.replace('_', '-')}"
-        default = setting.default
-        if isinstance(default, bool):
-            option = click.option(
-                f"{name}/--no-{name[2:]}",
-                setting.name,
-                default=None,
-                type=_Switch(),
-                help=f"{setting.metadata['help']}  [default: {str(default).lower()}]",
-            )
-        else:
-            option = click.option(
-                name,
-                setting.name,
-                default=None,
-                type=str,  # config says in one line what is wrong with a number
-                metavar=_metavar(setting),
-                help=setting.metadata["help"] + _default(setting),
-            )
+        is_switch = setting.kind is bool
+        option = click.option(
+            f"{setting.flag}/--no-{setting.flag[2:]}" if is_switch else setting.flag,
+            setting.name,
+            default=None,
+            # config says in one line what is wrong with a number
+            type=_Switch() if is_switch else str,
+            metavar=None if is_switch else _metavar(setting),
+            help=setting.help + _default(setting),
+        )
         command = option(command)
     return command
 
@@ -131,19 +123,17 @@ class _Switch(click.types.BoolParamType):
             return value
 
 
-def _metavar(setting: Any) -> str:
-    if setting.name in DURATIONS:
-        return "DURATION"
-    return {int: "NUMBER", float: "NUMBER", str: "TEXT"}[type(setting.default)]
+def _metavar(setting: Setting) -> str:
+    if setting.choices:
+        return "|".join(setting.choices)
+    return {Duration: "DURATION", int: "NUMBER", float: "NUMBER", str: "TEXT"}[setting.kind]
 
 
-def _default(setting: Any) -> str:
-    if setting.default == "":
-        return ""
-    text = setting.default
-    if setting.name in DURATIONS:
-        text = format_duration(setting.default)
-    return f"  [default: {text}]"
+def _default(setting: Setting) -> str:
+    zero = setting.range.zero if setting.range else ""
+    notes = [f"default: {setting.default_text}"] if setting.default_text else []
+    notes += [f"0: {zero}"] if zero else []
+    return f"  [{'; '.join(notes)}]" if notes else ""
 
 
 @main.command(
@@ -201,17 +191,16 @@ def check_rules(config: AgentConfig, source: str) -> None:
         NamespaceTemplate.parse(config.namespace_template)
     except ValueError as error:
         raise ConfigError(source, "namespaceTemplate", str(error)) from error
-    for (group, kind), policy in config.cluster_scoped_kinds.items():
-        problem = kind_policy.problem_with(group, kind, policy)
-        if problem:
-            raise ConfigError(source, f'clusterScopedKinds["{group}/{kind}"]', problem)
+    for kind, policy in config.cluster_scoped_kinds.items():
+        if problem := kind_policy.problem_with(kind, policy):
+            raise ConfigError(source, f'clusterScopedKinds["{kind}"]', problem)
 
 
 def check_reregister(config: AgentConfig, reregister: tuple[str, ...]) -> None:
     """Refuse names that no virtual cluster has. Raises ConfigError."""
     unknown = set(reregister) - {vc.name for vc in config.virtual_clusters}
     if unknown:
-        problem = f'"{min(unknown)}" is no virtual cluster of the settings'
+        problem = f'"{min(unknown)}" is not a virtual cluster of the settings'
         raise ConfigError("flags", "--reregister", problem)
 
 

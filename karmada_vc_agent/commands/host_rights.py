@@ -31,7 +31,7 @@ from karmada_vc_agent.translation.admission_objects import (
     owner_of,
 )
 from karmada_vc_agent.translation.admission_strict import held_cluster, holds
-from karmada_vc_agent.translation.kind_policy import Policy, policy_for
+from karmada_vc_agent.translation.kind_policy import Policy, configured_kinds, policy_for
 from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules
 from karmada_vc_agent.views.installed_policies import (
     remove_policies,
@@ -206,7 +206,7 @@ def _access(
 
 def _shared(config: AgentConfig, served: ServedApis | None) -> tuple[Kind, ...]:
     """Return the cluster-scoped kinds that Works may bring, but for ClusterRoles."""
-    configured = {kind: Policy(name) for kind, name in config.cluster_scoped_kinds.items()}
+    configured = configured_kinds(config.cluster_scoped_kinds)
     kinds = dict.fromkeys(SHARED_KINDS)
     for gvk, resource in (served.by_kind if served else {}).items():
         if resource.namespaced:

@@ -9,11 +9,11 @@ import click
 from karmada_vc_agent.commands.errors import one_line_errors
 from karmada_vc_agent.commands.leave_run import LeavePlan, run_leave, run_prune
 from karmada_vc_agent.commands.leave_steps import Leaving
-from karmada_vc_agent.config.durations import parse_duration_s
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig
+from karmada_vc_agent.model.durations import parse_duration_s
 
 _EPILOG = """\b
 Examples:

@@ -1,65 +1,88 @@
 """What the type of a setting does not say: ranges, names, and what goes together."""
 
 import ipaddress
-import math
 
-from karmada_vc_agent.config.durations import format_duration
+import msgspec
+
+from karmada_vc_agent.config.declared import settings_of
 from karmada_vc_agent.config.errors import ConfigError
-from karmada_vc_agent.config.settings import DURATIONS, FLAGS, AgentConfig, camel
+from karmada_vc_agent.config.settings import AgentConfig, camel
 from karmada_vc_agent.model.addresses import listen_problem
+from karmada_vc_agent.model.durations import format_duration
+from karmada_vc_agent.model.kind_patterns import parse_kind
 from karmada_vc_agent.model.switches import enabled_controllers, feature_gates
-from karmada_vc_agent.model.virtual_cluster import (
-    NAMESPACES_ALWAYS,
-    NAMESPACES_ON_DEMAND,
-    SERVICE_NAMES_FIRST,
-    VirtualCluster,
-)
+from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_FIRST, VirtualCluster
 from karmada_vc_agent.model.virtual_cluster_problems import (
     DNS_LABEL,
     DNS_LABEL_RULE,
-    cluster_name_problem,
     overlap_for_certain,
     problems_of,
 )
 
-_MAY_BE_ZERO = frozenset(
-    ("cluster_success_threshold", "cluster_failure_threshold", "resync_period")
+_DNS_LABELS = ("agent_name", "agent_namespace")
+_ADDRESSES = ("metrics_bind_address", "health_probe_bind_address")
+_ORDERED = (
+    ("leader_elect_renew_deadline", "leader_elect_lease_duration"),
+    ("leader_elect_retry_period", "leader_elect_renew_deadline"),
 )
-_RATES = ("cluster_api_qps", "kube_api_qps", "rate_limiter_qps")
-"""No limit where they are 0."""
-
-_BURSTS = ("cluster_api_burst", "kube_api_burst")
+"""The first must be less than the second."""
 
 
 def check(config: AgentConfig, source: str) -> None:
     """Raise ConfigError for the first setting that cannot be used; source: file or flags."""
     if not config.virtual_clusters:
         raise ConfigError(source, "virtualClusters", "is empty; name at least one virtual cluster")
-    _check_numbers(config, source)
-    for name in ("agent_name", "agent_namespace"):
-        is_left_open = name == "agent_namespace" and not config.agent_namespace
-        if not is_left_open and not DNS_LABEL.fullmatch(getattr(config, name)):
-            raise ConfigError(
-                source,
-                camel(name),
-                f'"{getattr(config, name)}" is no DNS label ({DNS_LABEL_RULE})',
-            )
-    seen: dict[str, int] = {}
-    for index, vc in enumerate(config.virtual_clusters):
-        path = f"virtualClusters[{index}]"
-        _check_virtual_cluster(vc, source, path)
-        if vc.name in seen:
-            raise ConfigError(
-                source, f"{path}.name", f'"{vc.name}" is used by virtualClusters[{seen[vc.name]}]'
-            )
-        seen[vc.name] = index
-        if vc.service_names == SERVICE_NAMES_FIRST and not config.cluster_dns:
-            raise ConfigError(
-                source, f"{path}.serviceNames", f"{SERVICE_NAMES_FIRST} needs clusterDNS to be set"
-            )
+    _check_ranges(config, source)
+    _check_order(config, source)
+    for name in _DNS_LABELS:
+        label = getattr(config, name)
+        is_left_open = name == "agent_namespace" and not label
+        if not is_left_open and not DNS_LABEL.fullmatch(label):
+            problem = f'"{label}" is not a valid DNS label: {DNS_LABEL_RULE}'
+            raise ConfigError(source, camel(name), problem)
+    _check_virtual_clusters(config, source)
     _check_addresses(config, source)
     _check_disjoint(config.virtual_clusters, source)
     _check_switches(config, source)
+
+
+def _check_ranges(struct: msgspec.Struct, source: str, path: str = "") -> None:
+    """Raise ConfigError for the first number out of its range, also in what is inside."""
+    for setting in settings_of(type(struct)):
+        value, where = getattr(struct, setting.name), f"{path}{setting.key}"
+        if setting.range is not None and (problem := setting.range.problem(value)):
+            raise ConfigError(source, where, problem)
+        if isinstance(value, msgspec.Struct):
+            _check_ranges(value, source, f"{where}.")
+        elif isinstance(value, tuple):
+            for index, inner in enumerate(value):
+                if isinstance(inner, msgspec.Struct):
+                    _check_ranges(inner, source, f"{where}[{index}].")
+
+
+def _check_order(config: AgentConfig, source: str) -> None:
+    for less, more in _ORDERED:
+        is_less, is_more = getattr(config, less), getattr(config, more)
+        if is_less >= is_more:
+            limit = f"{camel(more)} ({format_duration(is_more)})"
+            problem = f"is {format_duration(is_less)}, must be less than {limit}"
+            raise ConfigError(source, camel(less), problem, other_path=camel(more))
+
+
+def _check_virtual_clusters(config: AgentConfig, source: str) -> None:
+    seen: dict[str, int] = {}
+    for index, vc in enumerate(config.virtual_clusters):
+        path = f"virtualClusters[{index}]"
+        for where, problem in problems_of(vc):
+            if problem:
+                raise ConfigError(source, f"{path}.{where}", problem)
+        if vc.name in seen:
+            problem = f'"{vc.name}" is used by virtualClusters[{seen[vc.name]}]'
+            raise ConfigError(source, f"{path}.name", problem)
+        seen[vc.name] = index
+        if vc.service_names == SERVICE_NAMES_FIRST and not config.cluster_dns:
+            problem = f"{SERVICE_NAMES_FIRST} needs clusterDNS to be set"
+            raise ConfigError(source, f"{path}.serviceNames", problem)
 
 
 def _check_switches(config: AgentConfig, source: str) -> None:
@@ -68,52 +91,15 @@ def _check_switches(config: AgentConfig, source: str) -> None:
             parse(getattr(config, name))
         except ValueError as error:
             raise ConfigError(source, camel(name), str(error)) from error
-
-
-def _check_ranges(config: AgentConfig, source: str) -> None:
-    for setting in FLAGS:
-        value = getattr(config, setting.name)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(source, camel(setting.name), f"is {value}, must be a finite number")
-    for name in (*_RATES, *_BURSTS, *sorted(_MAY_BE_ZERO)):
-        value = getattr(config, name)
-        if value < 0:
-            least = "0 (no limit)" if name in _RATES else "0"
-            raise ConfigError(source, camel(name), f"is {value:g}, must be {least} or more")
-
-
-def _check_numbers(config: AgentConfig, source: str) -> None:
-    _check_ranges(config, source)
-    for name in ("cluster_lease_renew_interval_fraction", "cert_rotation_remaining_time_threshold"):
-        if not 0 < getattr(config, name) < 1:
-            raise ConfigError(source, camel(name), "must be between 0 and 1")
-    if config.leader_elect_renew_deadline >= config.leader_elect_lease_duration:
-        raise _order_error(
-            config, source, "leader_elect_renew_deadline", "leader_elect_lease_duration"
-        )
-    if config.leader_elect_retry_period >= config.leader_elect_renew_deadline:
-        raise _order_error(
-            config, source, "leader_elect_retry_period", "leader_elect_renew_deadline"
-        )
-    for name in sorted(DURATIONS - _MAY_BE_ZERO):
-        if getattr(config, name) <= 0:
-            raise ConfigError(source, camel(name), "must be more than 0")
-    if config.cluster_lease_duration < 1:
-        raise ConfigError(source, camel("cluster_lease_duration"), "must be at least 1s")
-    for name in ("concurrent_work_syncs", "concurrent_cluster_syncs", "rate_limiter_bucket_size"):
-        if getattr(config, name) < 1:
-            raise ConfigError(source, camel(name), "must be at least 1")
-
-
-def _order_error(config: AgentConfig, source: str, less: str, more: str) -> ConfigError:
-    """Return the error of a duration that must be less than another one."""
-    is_less, is_more = (format_duration(getattr(config, name)) for name in (less, more))
-    problem = f"is {is_less}, must be less than {camel(more)} ({is_more})"
-    return ConfigError(source, camel(less), problem, other_path=camel(more))
+    for kind in config.cluster_scoped_kinds:
+        try:
+            parse_kind(kind)
+        except ValueError as error:
+            raise ConfigError(source, f'clusterScopedKinds["{kind}"]', str(error)) from error
 
 
 def _check_addresses(config: AgentConfig, source: str) -> None:
-    for name in ("metrics_bind_address", "health_probe_bind_address"):
+    for name in _ADDRESSES:
         if problem := listen_problem(getattr(config, name)):
             raise ConfigError(source, camel(name), problem)
     for index, cidr in enumerate(config.pod_cidrs):
@@ -126,24 +112,6 @@ def _check_addresses(config: AgentConfig, source: str) -> None:
             ipaddress.ip_address(address)
         except ValueError as error:
             raise ConfigError(source, f"clusterDNS[{index}]", str(error)) from error
-
-
-def _check_virtual_cluster(vc: VirtualCluster, source: str, path: str) -> None:
-    if problem := cluster_name_problem(vc.name):
-        raise ConfigError(source, f"{path}.name", problem)
-    if not vc.node_selector and not vc.node_names:
-        raise ConfigError(
-            source,
-            f"{path}.nodeSelector",
-            "selects no nodes; give matchLabels, matchExpressions or nodeNames",
-        )
-    for where, problem in problems_of(vc):
-        if problem:
-            raise ConfigError(source, f"{path}.{where}", problem)
-    if vc.namespaces not in (NAMESPACES_ALWAYS, NAMESPACES_ON_DEMAND):
-        raise ConfigError(
-            source, f"{path}.namespaces", f'is "{vc.namespaces}", must be Always or OnDemand'
-        )
 
 
 def _check_disjoint(clusters: tuple[VirtualCluster, ...], source: str) -> None:

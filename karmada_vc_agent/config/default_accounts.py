@@ -1,11 +1,11 @@
 """Accounts of virtual clusters that have none in the settings."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.rbac_rule import account_role
 from karmada_vc_agent.model.tenancy import STRICT
-from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from karmada_vc_agent.model.virtual_cluster import DefaultAccount
 
 
 def with_default_accounts(config: AgentConfig, namespace: str) -> AgentConfig:
@@ -19,7 +19,7 @@ def with_default_accounts(config: AgentConfig, namespace: str) -> AgentConfig:
     role = account_role(config.agent_name)
     # With a dot: no name of an agent has one, whose own account is there, too.
     accounts = (
-        ApplyAs(namespace, f"{vc.name}.{config.agent_name}", role, is_default=True)
+        DefaultAccount(namespace, f"{vc.name}.{config.agent_name}", role)
         for vc in config.virtual_clusters
     )
     changed = (

@@ -1,15 +1,16 @@
 """Puts the settings of file, environment and flags together."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.decoding import decode_one
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.file import read_file
-from karmada_vc_agent.config.settings import FLAGS, AgentConfig, camel
-from karmada_vc_agent.config.values import value_of
+from karmada_vc_agent.config.settings import FLAGS, AgentConfig
 
 
 def load_config(
@@ -25,32 +26,18 @@ def load_config(
     Raises ConfigError.
     """
     origins: dict[str, tuple[str, str]] = {}
-    settings: dict[str, Any] = {}
-    source = str(path) if path else "flags"
-    if path:
-        settings = read_file(path)
+    settings = read_file(path) if path else {}
     for setting in FLAGS:
         if overrides.get(setting.name) is not None:
             variable = (variables or {}).get(setting.name)
-            flag = f"--{setting.name.replace('_', '-')}"
-            origin = (f"environment {variable}", "") if variable else ("flags", flag)
-            origins[camel(setting.name)] = origin
-            settings[setting.name] = value_of(setting, overrides[setting.name], *origin)
-    config = AgentConfig(**settings)
+            origin = (f"environment {variable}", "") if variable else ("flags", setting.flag)
+            origins[setting.key] = origin
+            settings[setting.name] = decode_one(setting, overrides[setting.name], *origin)
+    config = _described(AgentConfig(**settings))
     if path is None and not config.virtual_clusters:
         problem = "give the file with the settings, which lists the virtual clusters"
         raise ConfigError("flags", "--config", problem)
-    zones = tuple(zone.strip() for zone in config.cluster_zones.split(",") if zone.strip())
-    described = tuple(
-        replace(
-            vc,
-            provider=vc.provider or config.cluster_provider,
-            region=vc.region or config.cluster_region,
-            zones=vc.zones or zones,
-        )
-        for vc in config.virtual_clusters
-    )
-    config = replace(config, virtual_clusters=described)
+    source = str(path) if path else "flags"
     try:
         check(config, source)
         check_beyond(config, source)
@@ -62,3 +49,18 @@ def load_config(
             raise ConfigError(*origins[error.other_path], problem) from None
         raise
     return config
+
+
+def _described(config: AgentConfig) -> AgentConfig:
+    """Return the settings with what describes a Cluster in each virtual cluster that has none."""
+    zones = tuple(zone.strip() for zone in config.cluster_zones.split(",") if zone.strip())
+    described = tuple(
+        replace(
+            vc,
+            provider=vc.provider or config.cluster_provider,
+            region=vc.region or config.cluster_region,
+            zones=vc.zones or zones,
+        )
+        for vc in config.virtual_clusters
+    )
+    return replace(config, virtual_clusters=described)

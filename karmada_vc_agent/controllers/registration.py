@@ -4,16 +4,18 @@ Deleted is what this agent saw marked and finalised. A Cluster that is simply no
 as after a restore of the hub, was lost: it is registered again.
 """
 
-import dataclasses
 import logging
 from collections.abc import Mapping
+
+import msgspec
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import AlreadyExistsError, InvalidError, NotFoundError
 from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualCluster
 from karmada_vc_agent.status.cluster_registration import (
     cluster_changes,
     new_cluster,
@@ -43,23 +45,25 @@ def settings_digest(vc: VirtualCluster) -> str:
     """
     defaults = VirtualCluster(vc.name)
     given = {
-        field.name: getattr(vc, field.name)
-        for field in dataclasses.fields(vc)
-        if getattr(vc, field.name) != getattr(defaults, field.name)
+        name: getattr(vc, name)
+        for name in vc.__struct_fields__
+        if getattr(vc, name) != getattr(defaults, name)
     }
     return digest(_plain({"name": vc.name, **given}))
 
 
 def _plain(value: object) -> object:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _plain(dataclasses.asdict(value))
+    if isinstance(value, ApplyAs):
+        return {**msgspec.structs.asdict(value), "is_default": value.is_default}
+    if isinstance(value, msgspec.Struct):
+        return _plain(msgspec.structs.asdict(value))
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(inner) for inner in value]
     if isinstance(value, frozenset):
         return sorted(value)
-    return value
+    return float(value) if isinstance(value, Duration) else value
 
 
 class RegistrationController:

@@ -27,7 +27,8 @@ def listen_problem(address: str) -> str | None:
     host, colon, port = address.rpartition(":")
     if address in ("", "0") or (colon and _is_port(port) and _is_host(host)):
         return None
-    return f'"{address}" is no address; write host:port, :port (at most {_PORT_MAX}), or 0 for none'
+    advice = f"write host:port, :port (at most {_PORT_MAX}), or 0 for none"
+    return f'"{address}" is not a valid address; {advice}'
 
 
 def _is_port(text: str) -> bool:

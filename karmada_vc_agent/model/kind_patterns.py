@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from karmada_vc_agent.model.objects import GroupKind
+
 
 def matches_any(patterns: Iterable[str], group: str, kind: str) -> bool:
     """Whether one of the patterns names a kind; one without a slash is of the core group."""
@@ -13,10 +15,25 @@ def pattern_problem(pattern: str) -> str | None:
     """Say what is wrong with a pattern, or None."""
     group, slash, kind = pattern.rpartition("/")
     if not kind or (slash and not group) or "/" in group:
-        return f'"{pattern}" is no kind; write group/Kind, or Kind alone for the core group'
+        return (
+            f'"{pattern}" is not a valid kind; write group/Kind, or Kind alone for the core group'
+        )
     if pattern == "*":
         return '"*" is every kind of the core group only; write */* for all kinds'
     return None
+
+
+def parse_kind(name: str) -> GroupKind:
+    """Read `cert-manager.io/ClusterIssuer`; a kind of the core group has nothing before the slash.
+
+    Raises ValueError.
+    """
+    group, slash, kind = name.partition("/")
+    if not slash or not kind or "/" in kind:
+        raise ValueError(
+            "is not a valid group/Kind; write for example cert-manager.io/ClusterIssuer"
+        )
+    return GroupKind(group, kind)
 
 
 def _matches(pattern: str, group: str, kind: str) -> bool:

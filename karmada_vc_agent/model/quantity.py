@@ -7,7 +7,7 @@ never round. Source: karmada's k8s.io/apimachinery v0.35 pkg/api/resource.
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, ClassVar, Literal, Self
 
 Notation = Literal["DecimalSI", "BinarySI", "DecimalExponent"]
 """How a quantity is written: 12M, 12Mi or 12e6."""
@@ -16,6 +16,35 @@ Raw = str | int | float
 """A quantity as JSON has it."""
 
 INT64_MAX = 2**63 - 1
+
+
+class Size(int):
+    """A number of bytes; settings may write it as `64Mi`."""
+
+    __slots__ = ()
+    expected: ClassVar[str] = "a size such as 64Mi"
+
+    @classmethod
+    def read(cls, given: Any) -> Self:
+        """Return the size of a number or a quantity. Raises TypeError and ValueError."""
+        if isinstance(given, bool) or not isinstance(given, int | str):
+            raise TypeError
+        return cls(whole_units(given))
+
+
+class QuantityText(str):
+    """A quantity as settings write it, numbers too; whether it is one is not looked at."""
+
+    __slots__ = ()
+    expected: ClassVar[str] = "a quantity such as 500m, 2 or 1.5Gi"
+
+    @classmethod
+    def read(cls, given: Any) -> Self:
+        """Return the text of a quantity or a number. Raises TypeError."""
+        if isinstance(given, bool) or not isinstance(given, str | int | float):
+            raise TypeError
+        return cls(given)
+
 
 _NANO = 10**9
 _MILLI_IN_NANO = 10**6
@@ -77,7 +106,9 @@ def parse(raw: Raw) -> Quantity:
     text = raw if isinstance(raw, str) else repr(raw)
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise ValueError(f'"{text[:80]}" is no quantity, write it like 500m, 2 or 1.5Gi')
+        raise ValueError(
+            f'"{text[:80]}" is not a valid quantity; write for example 500m, 2 or 1.5Gi'
+        )
     part = match["part"] or match["only_part"] or ""
     digits = int((match["whole"] or "") + part)
     if match["binary"]:

@@ -2,20 +2,31 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import msgspec
+
+from karmada_vc_agent.model.setting import Help
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _PREFIX_MAX_LENGTH = 253
 
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+"""How an expression compares a label."""
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One of matchExpressions: operator is In, NotIn, Exists or DoesNotExist."""
 
-    key: str
-    operator: str
-    values: frozenset[str] = frozenset()
+class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of matchExpressions."""
+
+    key: Annotated[str, Help("Key of the label.")]
+    operator: Annotated[
+        Operator,
+        Help("How the label is compared; `NotIn` also takes nodes without it."),
+    ]
+    values: Annotated[
+        frozenset[str], Help("Values to compare with; only with `In` and `NotIn`.")
+    ] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether labels fulfil this requirement; NotIn also holds where the key is missing."""
@@ -40,12 +51,13 @@ class Requirement:
         return self.operator == "NotIn" and self.values <= other.values
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A Kubernetes label selector; an empty one is not allowed where we use it."""
 
-    match_labels: Mapping[str, str] = field(default_factory=dict)
-    match_expressions: tuple[Requirement, ...] = ()
+    match_labels: Annotated[Mapping[str, str], Help("Labels that a node must have.")] = {}
+    match_expressions: Annotated[
+        tuple[Requirement, ...], Help("Requirements that a node must fulfil, all of them.")
+    ] = ()
 
     def __bool__(self) -> bool:
         """Whether anything is required."""
@@ -76,10 +88,10 @@ def label_key_problem(key: str) -> str | None:
     """Say what is wrong with a label key, or None."""
     prefix, slash, name = key.rpartition("/")
     if slash and not (len(prefix) <= _PREFIX_MAX_LENGTH and _PREFIX.fullmatch(prefix)):
-        return f'"{key}" is no label key: the part before "/" must be a DNS name'
+        return f'"{key}" is not a valid label key: the part before "/" must be a DNS name'
     if not _NAME.fullmatch(name):
         return (
-            f'"{key}" is no label key: use 1 to 63 letters, digits, "-", "_" or ".", '
+            f'"{key}" is not a valid label key: use 1 to 63 letters, digits, "-", "_" or ".", '
             "beginning and ending with a letter or digit"
         )
     return None
@@ -89,7 +101,7 @@ def label_value_problem(value: str) -> str | None:
     """Say what is wrong with a label value, or None; an empty value is allowed."""
     if value and not _NAME.fullmatch(value):
         return (
-            f'"{value}" is no label value: use at most 63 letters, digits, "-", "_" or ".", '
-            "beginning and ending with a letter or digit"
+            f'"{value}" is not a valid label value: use at most 63 letters, digits, "-", "_" or '
+            '".", beginning and ending with a letter or digit'
         )
     return None

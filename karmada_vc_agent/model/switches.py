@@ -44,7 +44,9 @@ def enabled_controllers(text: str) -> frozenset[str]:
     for word in words:
         if word != _ALL and word.removeprefix("-") not in CONTROLLERS:
             known = ", ".join(CONTROLLERS)
-            raise ValueError(f'"{word.removeprefix("-")}" is no controller (there are: {known})')
+            raise ValueError(
+                f'"{word.removeprefix("-")}" is not a known controller (there are: {known})'
+            )
     enabled = frozenset(name for name in CONTROLLERS if _is_enabled(name, words))
     if WORK_STATUS in enabled and EXECUTION not in enabled:
         raise ValueError(
@@ -75,7 +77,7 @@ def feature_gates(text: str) -> dict[str, bool]:
             continue
         if name not in FEATURE_GATES:
             known = ", ".join(FEATURE_GATES)
-            raise ValueError(f'"{name}" is no feature gate (there are: {known})')
+            raise ValueError(f'"{name}" is not a known feature gate (there are: {known})')
         if value.lower() not in _TRUTH:
             raise ValueError(f'{name} is "{value}", must be true or false')
         gates[name] = _TRUTH[value.lower()]

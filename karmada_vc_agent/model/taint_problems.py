@@ -53,7 +53,7 @@ def toleration_problems(tolerations: tuple[Object, ...]) -> Problems:
             continue
         if isinstance(seconds, bool) or not isinstance(seconds, int):
             shown = f'"{seconds}"'
-            yield f"{where}.tolerationSeconds", f"is {shown}, must be a whole number"
+            yield f"{where}.tolerationSeconds", f"is {shown}, must be an integer"
         elif effect != "NoExecute":
             yield f"{where}.tolerationSeconds", "needs effect NoExecute"
 

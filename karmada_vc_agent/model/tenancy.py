@@ -2,11 +2,14 @@
 
 from collections.abc import Collection
 from enum import StrEnum
+from typing import Final, Literal, get_args
 
-SHARED = "Shared"
-STRICT = "Strict"
-TENANCIES = (SHARED, STRICT)
+Tenancy = Literal["Shared", "Strict"]
 """Branches of one organisation, or tenants that do not trust each other."""
+
+SHARED: Final = "Shared"
+STRICT: Final = "Strict"
+TENANCIES: tuple[Tenancy, ...] = get_args(Tenancy)
 
 
 class Guard(StrEnum):

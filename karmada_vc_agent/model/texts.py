@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 
@@ -34,11 +35,21 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
 
+def shown(value: Any) -> str:
+    """Return a value of YAML as a message names it: `"x"`, `5`, `true`, `a list`."""
+    if isinstance(value, dict | list):
+        return "a map" if isinstance(value, dict) else "a list"
+    if isinstance(value, bool | int | float | str) or value is None:
+        with suppress(ValueError):  # an integer of more digits than Python writes
+            return json.dumps(value, ensure_ascii=False)
+    return f"a long {type(value).__name__}" if isinstance(value, int) else str(value)
+
+
 def text_problem(value: Any) -> str | None:
-    """Say that a value of YAML is no text, and how to write it as one; None where it is one."""
+    """Say that a value of YAML is no string, and how to write it as one; None where it is one."""
     if isinstance(value, str) or value is None:
         return None
-    if isinstance(value, (dict, list)):
-        return f"is a {'map' if isinstance(value, dict) else 'list'}, must be a text"
-    shown = json.dumps(value) if isinstance(value, (bool, int, float)) else str(value)
-    return f'is {shown}, must be a text; write it in quotes: "{shown}"'
+    told = f"is {shown(value)}, must be a string"
+    if isinstance(value, dict | list):
+        return told
+    return f'{told}; write it in quotes: "{shown(value)}"'

@@ -1,13 +1,20 @@
-"""A virtual cluster: a group of nodes that Karmada sees as a Cluster."""
+"""A virtual cluster: a group of nodes that Karmada sees as a Cluster.
+
+Settings files are decoded straight into these structs (config/file.py); what their types do not
+say is checked in virtual_cluster_problems.py.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NewType
+from typing import Annotated, ClassVar, Final, Literal, NewType
 
-from karmada_vc_agent.model.bounds import DEFAULT_BOUNDS, Bounds
+import msgspec
+
+from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.quantity import QuantityText
 from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.setting import Help
 
 VirtualNamespace = NewType("VirtualNamespace", str)
 """A namespace as the hub names it: `edge`."""
@@ -15,32 +22,27 @@ VirtualNamespace = NewType("VirtualNamespace", str)
 HostNamespace = NewType("HostNamespace", str)
 """A namespace as the host names it: `edge-v-branch-a`."""
 
-NAMESPACES_ALWAYS = "Always"
-NAMESPACES_ON_DEMAND = "OnDemand"
+PodSecurity = Literal["", "privileged", "baseline", "restricted"]
+"""A level of the Pod Security Standards, or none."""
 
-NETWORK_POLICIES = ("none", "isolate")
-POD_SECURITY_LEVELS = ("", "privileged", "baseline", "restricted")
-
-SERVICE_NAMES_NONE = "None"
-SERVICE_NAMES_SEARCH = "SearchDomain"
-SERVICE_NAMES_FIRST = "VirtualFirst"
-SERVICE_NAMES = (SERVICE_NAMES_NONE, SERVICE_NAMES_SEARCH, SERVICE_NAMES_FIRST)
-"""How pods find Services by the names of virtual namespaces (ADR 15)."""
+SERVICE_NAMES_NONE: Final = "None"
+SERVICE_NAMES_FIRST: Final = "VirtualFirst"
+"""Two of the ways in which pods find Services by the names of virtual namespaces (ADR 15)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyAs:
-    """The host ServiceAccount with whose rights the manifests of a virtual cluster are written.
+class ApplyAs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The host ServiceAccount with whose rights the manifests of a virtual cluster are written."""
 
-    cluster_role: bound to it in every namespace of the virtual cluster; empty = the
-    administrator binds it. is_default: `join` made it, since the tenants do not trust each other;
-    what has no namespace is then written by the agent itself, which its policy confines.
-    """
-
-    namespace: str
-    name: str
-    cluster_role: str = ""
-    is_default: bool = False
+    is_default: ClassVar[bool] = False
+    namespace: Annotated[str, Help("Namespace of the ServiceAccount on the host.")]
+    name: Annotated[str, Help("Name of the ServiceAccount.")]
+    cluster_role: Annotated[
+        str,
+        Help(
+            "ClusterRole that is bound to it in every namespace of the virtual cluster; "
+            "without one the administrator binds it."
+        ),
+    ] = ""
 
     @property
     def user(self) -> str:
@@ -48,34 +50,89 @@ class ApplyAs:
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualCluster:
+class DefaultAccount(ApplyAs, frozen=True):
+    """An account that `join` made, since the tenants do not trust each other.
+
+    What has no namespace is written by the agent itself, which its policy confines.
+    """
+
+    is_default: ClassVar[bool] = True
+
+
+class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """One virtual cluster as the settings describe it (rewriting-rules 10)."""
 
-    name: str
-    node_selector: LabelSelector = field(default_factory=LabelSelector)
-    node_names: tuple[str, ...] = ()
-    cluster_labels: Mapping[str, str] = field(default_factory=dict)
-    provider: str = ""
-    region: str = ""
-    zones: tuple[str, ...] = ()
-    taints: tuple[Object, ...] = ()
-    resource_models: tuple[Object, ...] = ()
-    namespaces: str = NAMESPACES_ALWAYS
-    adopt_namespaces: tuple[str, ...] = ()
-    tolerations: tuple[Object, ...] = ()
-    offline_tolerations: bool = False
-    tolerate_node_taints: bool = True
-    quota: Mapping[str, str] = field(default_factory=dict)
-    limits: tuple[Object, ...] = ()
-    network_policy: str = "none"
-    pod_security: str = ""
-    allowed_kinds: tuple[str, ...] = ()
-    denied_kinds: tuple[str, ...] = ()
-    apply_as: ApplyAs | None = None
-    service_names: str = SERVICE_NAMES_NONE
-    allow: tuple[str, ...] = ()
-    bounds: Bounds = DEFAULT_BOUNDS
+    name: Annotated[str, Help("Name of the Cluster, at most 48 characters.")]
+    node_selector: Annotated[
+        LabelSelector, Help("Its nodes by their labels; this or `nodeNames`, or both.")
+    ] = LabelSelector()
+    node_names: Annotated[tuple[str, ...], Help("Its nodes by name.")] = ()
+    cluster_labels: Annotated[Mapping[str, str], Help("Labels of the Cluster.")] = {}
+    provider: Annotated[str, Help("Provider of the Cluster. Default: `clusterProvider`.")] = ""
+    region: Annotated[str, Help("Region of the Cluster. Default: `clusterRegion`.")] = ""
+    zones: Annotated[tuple[str, ...], Help("Zones of the Cluster. Default: `clusterZones`.")] = ()
+    taints: Annotated[
+        tuple[Object, ...],
+        Help("Taints of the Cluster, added when the settings change; those of operators stay."),
+    ] = ()
+    resource_models: Annotated[
+        tuple[Object, ...], Help("Grades of nodes, as `spec.resourceModels` of a Cluster has them.")
+    ] = ()
+    namespaces: Annotated[
+        Literal["Always", "OnDemand"],
+        Help("When host namespaces are made: always, or once something needs them."),
+    ] = "Always"
+    adopt_namespaces: Annotated[
+        tuple[str, ...],
+        Help("Existing host namespaces that it may take over, once `join` has marked them."),
+    ] = ()
+    tolerations: Annotated[tuple[Object, ...], Help("Tolerations added to all its pods.")] = ()
+    offline_tolerations: Annotated[
+        bool, Help("Keep pods on nodes that are unreachable or not ready.")
+    ] = False
+    tolerate_node_taints: Annotated[
+        bool, Help("Add a toleration to all its pods for each taint that all its nodes have.")
+    ] = True
+    quota: Annotated[
+        Mapping[str, QuantityText],
+        Help("Quota over all its namespaces together: `hard` of a ResourceQuota (adr/0014)."),
+    ] = {}
+    limits: Annotated[
+        tuple[Object, ...], Help("`limits` of the LimitRange in each of its namespaces.")
+    ] = ()
+    network_policy: Annotated[
+        Literal["none", "isolate"],
+        Help("`isolate` writes NetworkPolicies that keep other virtual clusters away."),
+    ] = "none"
+    pod_security: Annotated[
+        PodSecurity,
+        Help("Pod Security Standard of its namespaces; wins over a label of the Work."),
+    ] = ""
+    allowed_kinds: Annotated[
+        tuple[str, ...],
+        Help("Patterns of the kinds it may have: `apps/Deployment`, `Secret`, `batch/*`."),
+    ] = ()
+    denied_kinds: Annotated[
+        tuple[str, ...], Help("Patterns of kinds it may not have; wins over `allowedKinds`.")
+    ] = ()
+    apply_as: Annotated[
+        ApplyAs | None,
+        Help(
+            "ServiceAccount of the host that its manifests are applied as. "
+            "Default: the agent's; with `tenancy: Strict` one that `join` makes."
+        ),
+    ] = None
+    service_names: Annotated[
+        Literal["None", "SearchDomain", "VirtualFirst"],
+        Help("How its pods find Services by the names of virtual namespaces (adr/0015)."),
+    ] = SERVICE_NAMES_NONE
+    allow: Annotated[
+        tuple[str, ...],
+        Help("Guards, or kinds as `group/Kind`, that it may pass all the same (isolation.md)."),
+    ] = ()
+    bounds: Annotated[
+        Bounds, Help("Bounds of its own; each that is not set is that of the agent's `bounds`.")
+    ] = Bounds()
 
     @property
     def needs_membership_label(self) -> bool:

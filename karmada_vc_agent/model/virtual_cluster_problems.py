@@ -11,12 +11,7 @@ from karmada_vc_agent.model.selectors import label_key_problem, label_value_prob
 from karmada_vc_agent.model.taint_problems import taint_problems, toleration_problems
 from karmada_vc_agent.model.tenancy import allowance_problem
 from karmada_vc_agent.model.texts import either
-from karmada_vc_agent.model.virtual_cluster import (
-    NETWORK_POLICIES,
-    POD_SECURITY_LEVELS,
-    SERVICE_NAMES,
-    VirtualCluster,
-)
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 DNS_LABEL_RULE = 'lower-case letters, digits and "-", beginning and ending with a letter or digit'
@@ -28,6 +23,8 @@ _LIMIT_FIELDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRati
 
 def problems_of(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     """Yield each place that was looked at, and the problem there or None."""
+    yield "name", cluster_name_problem(vc.name)
+    yield from _selector_problems(vc)
     yield from _label_problems(vc)
     yield from _node_name_problems(vc)
     yield from taint_problems(vc.taints)
@@ -41,7 +38,20 @@ def cluster_name_problem(name: str) -> str | None:
     if len(name) <= CLUSTER_NAME_MAX_LENGTH and DNS_LABEL.fullmatch(name):
         return None
     most = f"at most {CLUSTER_NAME_MAX_LENGTH} characters"
-    return f'"{name}" is no Cluster name: {most}, {DNS_LABEL_RULE}'
+    return f'"{name}" is not a valid Cluster name: {most}, {DNS_LABEL_RULE}'
+
+
+def _selector_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
+    """Yield a selector that selects nothing, and operators without what they compare with."""
+    if not vc.node_selector and not vc.node_names:
+        advice = "give matchLabels, matchExpressions or nodeNames"
+        yield "nodeSelector", f"selects no nodes; {advice}"
+    for index, requirement in enumerate(vc.node_selector.match_expressions):
+        needs_values = requirement.operator in ("In", "NotIn")
+        if needs_values != bool(requirement.values):
+            problem = "must not be empty" if needs_values else "must be empty"
+            where = f"nodeSelector.matchExpressions[{index}].values"
+            yield where, f"{problem} with {requirement.operator}"
 
 
 def _label_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
@@ -74,8 +84,9 @@ def _node_name_problem(name: str) -> str | None:
     if len(name) <= _DNS_NAME_MAX_LENGTH and all(_DNS_PART.fullmatch(part) for part in parts):
         return None
     return (
-        f'"{name}" is no node name: at most {_DNS_NAME_MAX_LENGTH} characters; lower-case letters, '
-        'digits, "-" and ".", each part beginning and ending with a letter or digit'
+        f'"{name}" is not a valid node name: at most {_DNS_NAME_MAX_LENGTH} characters; '
+        'lower-case letters, digits, "-" and ".", each part beginning and ending with a letter or '
+        "digit"
     )
 
 
@@ -84,7 +95,7 @@ def _model_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     last = len(vc.resource_models) - 1
     for index, model in enumerate(vc.resource_models):
         if not isinstance(model.get("grade", 0), int):
-            yield f"resourceModels[{index}].grade", "must be a whole number"
+            yield f"resourceModels[{index}].grade", "must be an integer"
         ranges = model.get("ranges") or []
         if not isinstance(ranges, list):
             yield f"resourceModels[{index}].ranges", "must be a list of name, min and max"
@@ -106,13 +117,6 @@ def _tenancy_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
         yield f"quota[{name}]", _quantity_problem(amount) or _negative_problem(amount)
     for index, limit in enumerate(vc.limits):
         yield from _limit_problems(limit, f"limits[{index}]")
-    for where, value, choices in (
-        ("networkPolicy", vc.network_policy, NETWORK_POLICIES),
-        ("podSecurity", vc.pod_security, POD_SECURITY_LEVELS),
-        ("serviceNames", vc.service_names, SERVICE_NAMES),
-    ):
-        if value not in choices:
-            yield where, f'is "{value}", must be {either(choices)}'
     for where, entries, problem_with in (
         ("allowedKinds", vc.allowed_kinds, pattern_problem),
         ("deniedKinds", vc.denied_kinds, pattern_problem),
@@ -123,7 +127,7 @@ def _tenancy_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     if vc.apply_as is not None:
         for where, value in (("namespace", vc.apply_as.namespace), ("name", vc.apply_as.name)):
             if not all(DNS_LABEL.fullmatch(part) for part in value.split(".")):
-                yield f"applyAs.{where}", f'"{value}" is no DNS name'
+                yield f"applyAs.{where}", f'"{value}" is not a valid DNS name'
 
 
 def _limit_problems(limit: Mapping[str, Any], where: str) -> Iterator[tuple[str, str | None]]:

@@ -9,7 +9,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.service.stores import Stores
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.kind_policy import Policy
+from karmada_vc_agent.translation.kind_policy import configured_kinds
 from karmada_vc_agent.translation.names import NamespaceTemplate
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.rbac_rules import admin_rules
@@ -32,9 +32,7 @@ def translation_settings(config: AgentConfig) -> TranslationSettings:
             NamespaceReferences(row.group, row.kind, row.paths)
             for row in config.namespace_references
         ),
-        cluster_scoped_kinds={
-            kind: Policy(policy) for kind, policy in config.cluster_scoped_kinds.items()
-        },
+        cluster_scoped_kinds=configured_kinds(config.cluster_scoped_kinds),
         cluster_domain=config.cluster_domain,
         cluster_dns=config.cluster_dns,
         infrastructure=(*config.infrastructure_namespaces, config.agent_namespace),

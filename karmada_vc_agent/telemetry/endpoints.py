@@ -80,7 +80,8 @@ async def serve(
         return None
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > _LAST_PORT:
-        raise ValueError(f'"{address}" is no address; write host:port, :port, or 0 for none')
+        advice = "write host:port, :port, or 0 for none"
+        raise ValueError(f'"{address}" is not a valid address; {advice}')
     app = web.Application()
     app.add_routes([web.get(path, handler) for path, handler in routes.items()])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)

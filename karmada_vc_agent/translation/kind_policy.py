@@ -7,7 +7,7 @@ from typing import Any
 
 from karmada_vc_agent.model import karmada, kinds
 from karmada_vc_agent.model.domain import DOMAIN
-from karmada_vc_agent.model.kind_patterns import matches_any
+from karmada_vc_agent.model.kind_patterns import matches_any, parse_kind
 from karmada_vc_agent.model.kinds import ANY
 from karmada_vc_agent.model.objects import (
     GroupKind,
@@ -17,6 +17,7 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     labels_of,
 )
+from karmada_vc_agent.model.texts import either
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.well_known import GATEWAY_GROUP, NAME_FIELD
 from karmada_vc_agent.translation.refusal import Code, RefusedError
@@ -173,11 +174,16 @@ def is_cluster_scoped(gvk: GroupVersionKind) -> bool:
     return kind in CLUSTER_SCOPED or _is_never_opened(kind)
 
 
-def problem_with(group: str, kind: str, policy: str) -> str | None:
-    """Say what is wrong with an entry of `clusterScopedKinds`, or None."""
+def configured_kinds(setting: Mapping[str, str]) -> ClusterScopedKinds:
+    """Return the setting `clusterScopedKinds`, which has been checked, as rules take it."""
+    return {parse_kind(name): Policy(policy) for name, policy in setting.items()}
+
+
+def problem_with(name: str, policy: str) -> str | None:
+    """Say what is wrong with an entry of `clusterScopedKinds`, or None; name: group/Kind."""
     if policy not in CONFIGURABLE:
-        return f'is "{policy}", must be one of {", ".join(CONFIGURABLE)}'
-    if _is_never_opened(GroupKind(group, kind)) and policy != Policy.REFUSE:
+        return f'is "{policy}", must be {either(CONFIGURABLE)}'
+    if _is_never_opened(parse_kind(name)) and policy != Policy.REFUSE:
         return "acts on the whole host and cannot be opened"
     return None
 

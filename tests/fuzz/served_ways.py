@@ -21,6 +21,7 @@ from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
+from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object, copy_object, dig
 from karmada_vc_agent.status.work_status import applied_of
 from karmada_vc_agent.views.hub_clusters import cluster_id
@@ -119,8 +120,8 @@ async def field() -> AsyncIterator[Field]:
         config = AgentConfig(
             agent_namespace="agents",
             install_policies=False,
-            cluster_success_threshold=0.0,
-            rate_limiter_max_delay=5.0,
+            cluster_success_threshold=Duration(0),
+            rate_limiter_max_delay=Duration(5),
             virtual_clusters=tuple(map(objects.virtual_cluster, (TENANT, NEIGHBOUR))),
         )
         ends = [Credentials(server.url, None, "a test") for server in (hub, host)]

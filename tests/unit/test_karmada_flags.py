@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from karmada_vc_agent.cli import main
-from karmada_vc_agent.config.durations import format_duration, parse_duration_s
-from karmada_vc_agent.config.settings import DURATIONS, FLAGS
+from karmada_vc_agent.config.settings import FLAGS
 from karmada_vc_agent.karmada_flags import REPLACED, translated
+from karmada_vc_agent.model.durations import Duration, format_duration, parse_duration_s
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "flags.md"
 ROW = re.compile(r"^\| `(--[\w-]+)` \| ([\w ]+) \|([^|]*)\|", re.MULTILINE)
@@ -34,14 +34,14 @@ def run(*arguments: str) -> Result:
 
 def test_every_setting_stands_in_the_table_as_one_that_is_here() -> None:
     here = {flag for flag, row in documented().items() if row.relation not in ("none", "replaced")}
-    assert here == {f"--{setting.name.replace('_', '-')}" for setting in FLAGS}
+    assert here == {setting.flag for setting in FLAGS}
 
 
 def test_defaults_of_the_table_are_those_of_the_settings() -> None:
     table = documented()
     for setting in FLAGS:
-        told = table[f"--{setting.name.replace('_', '-')}"].default
-        if setting.name in DURATIONS:
+        told = table[setting.flag].default
+        if setting.kind is Duration:
             assert parse_duration_s(told) == setting.default, setting.name
         elif isinstance(setting.default, float):
             assert float(told) == setting.default, setting.name

@@ -6,7 +6,7 @@ import pytest
 
 from karmada_vc_agent.access.agent_nodes import off_groups
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+from karmada_vc_agent.model.selectors import LabelSelector, Operator, Requirement
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 
@@ -22,7 +22,7 @@ def by_labels(name: str, **labels: str) -> VirtualCluster:
     )
 
 
-def by_expression(key: str, operator: str, *values: str) -> VirtualCluster:
+def by_expression(key: str, operator: Operator, *values: str) -> VirtualCluster:
     return VirtualCluster("a", LabelSelector({}, (Requirement(key, operator, frozenset(values)),)))
 
 

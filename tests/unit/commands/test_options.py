@@ -47,7 +47,7 @@ def test_help_shows_examples(command: str) -> None:
         ((*NAME, *PRINT, "--apply"), "one of them"),
         (PRINT, "give a settings file, or names"),
         ((*NAME, "--apply"), "applying needs the hub"),
-        (("--name", "A.b", *PRINT), '"A.b" is no Cluster name'),
+        (("--name", "A.b", *PRINT), '"A.b" is not a valid Cluster name'),
         (("--name", "a" * 49, *PRINT), "at most 48 characters"),
         ((*NAME, *PRINT, *TOKEN), "say where the hub is"),
         (("hub:1", *NAME, *PRINT), "go with a token"),
@@ -77,7 +77,7 @@ def test_mistakes_of_join_are_told_in_one_line(arguments: tuple[str, ...], told:
     [
         ((), "say which virtual cluster"),
         (("--prune", "--force"), "goes with neither"),
-        (("branch-a", "--timeout", "soon"), "is no duration"),
+        (("branch-a", "--timeout", "soon"), "is not a valid duration"),
         (("branch-a",), "/nowhere: No such file"),
     ],
 )

@@ -2,14 +2,14 @@
 
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.model.tenancy import SHARED, STRICT
-from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from karmada_vc_agent.model.tenancy import SHARED, STRICT, Tenancy
+from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultAccount
 from tests.fakes.objects import virtual_cluster
 
 OWN = ApplyAs("tenants", "a", "edit")
 
 
-def accounts(tenancy: str) -> dict[str, ApplyAs | None]:
+def accounts(tenancy: Tenancy) -> dict[str, ApplyAs | None]:
     clusters = (virtual_cluster("branch-a", apply_as=OWN), virtual_cluster("agent"))
     config = AgentConfig(agent_name="agent", virtual_clusters=clusters, tenancy=tenancy)
     config = with_default_accounts(config, "home")
@@ -21,6 +21,6 @@ def test_virtual_clusters_of_one_organisation_have_none() -> None:
 
 
 def test_tenants_have_one_each_unless_the_settings_name_one() -> None:
-    made = ApplyAs("home", "agent.agent", "vc-agent:agent:account", is_default=True)
+    made = DefaultAccount("home", "agent.agent", "vc-agent:agent:account")
     assert accounts(STRICT) == {"branch-a": OWN, "agent": made}
     assert made.user != "system:serviceaccount:home:agent", "the agent's own"

@@ -3,10 +3,9 @@
 import re
 from pathlib import Path
 
-import msgspec
-
-from karmada_vc_agent.config import file
-from karmada_vc_agent.config.settings import FLAGS, camel
+from karmada_vc_agent.config.declared import settings_of
+from karmada_vc_agent.config.settings import SETTINGS
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "flags.md"
 ROW = re.compile(r"^\| `([a-z]\w*)` \|", re.MULTILINE)
@@ -18,11 +17,10 @@ def documented(heading: str) -> list[str]:
 
 
 def test_settings_of_the_agent_that_are_no_flags_are_documented() -> None:
-    flags = {camel(setting.name) for setting in FLAGS}
-    names = {field.encode_name for field in msgspec.structs.fields(file._FileSchema)}
-    assert set(documented("Only in the file")) == names - flags - {"apiVersion", "kind"}
+    names = {setting.key for setting in SETTINGS if not setting.is_flag}
+    assert set(documented("Only in the file")) == names
 
 
 def test_settings_of_a_virtual_cluster_are_documented() -> None:
-    names = [field.encode_name for field in msgspec.structs.fields(file._VirtualClusterEntry)]
+    names = [setting.key for setting in settings_of(VirtualCluster)]
     assert sorted(documented("A virtual cluster")) == sorted(names)

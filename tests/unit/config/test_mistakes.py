@@ -49,8 +49,8 @@ def test_setting_that_is_set_twice_is_refused(tmp_path: Path) -> None:
 )
 def test_address_that_is_none_is_refused(tmp_path: Path, setting: str, address: str) -> None:
     assert problem(tmp_path, {**with_entry(), setting: address}) == (
-        f'{setting}: "{address}" is no address; write host:port, :port (at most 65535), or 0 '
-        "for none"
+        f'{setting}: "{address}" is not a valid address; write host:port, :port (at most 65535), '
+        "or 0 for none"
     )
 
 
@@ -70,8 +70,8 @@ def test_address_is_taken(tmp_path: Path, address: str) -> None:
         ({"rateLimiterQPS": -0.5}, "rateLimiterQPS: is -0.5, must be 0 (no limit) or more"),
         ({"kubeApiBurst": -1}, "kubeApiBurst: is -1, must be 0 or more"),
         ({"clusterApiBurst": -1}, "clusterApiBurst: is -1, must be 0 or more"),
-        ({"resyncPeriod": -1}, "resyncPeriod: is -1, must be 0 or more"),
-        ({"clusterSuccessThreshold": -1}, "clusterSuccessThreshold: is -1, must be 0 or more"),
+        ({"resyncPeriod": -1}, "resyncPeriod: is -1s, must be 0s (never) or more"),
+        ({"clusterSuccessThreshold": -1}, "clusterSuccessThreshold: is -1s, must be 0s or more"),
         ({"rateLimiterMaxDelay": float("nan")}, "rateLimiterMaxDelay: is nan, must be a finite"),
     ],
     ids=str,
@@ -85,9 +85,9 @@ def test_number_that_cannot_be_used_is_refused(
 @pytest.mark.parametrize("name", ["N_!", "", "-a", "a..b", "Node", "a" * 254, "a/b"])
 def test_node_name_that_no_node_can_have_is_refused(tmp_path: Path, name: str) -> None:
     assert problem(tmp_path, with_entry(nodeNames=["n", name])) == (
-        f'virtualClusters[0].nodeNames[1]: "{name}" is no node name: at most 253 characters; '
-        'lower-case letters, digits, "-" and ".", each part beginning and ending with a letter '
-        "or digit"
+        f'virtualClusters[0].nodeNames[1]: "{name}" is not a valid node name: at most 253 '
+        'characters; lower-case letters, digits, "-" and ".", each part beginning and ending with '
+        "a letter or digit"
     )
 
 
@@ -107,9 +107,12 @@ def test_names_that_nodes_have_are_taken(tmp_path: Path) -> None:
         ({"kee": "a"}, 'tolerations[0].kee: is unknown; did you mean "key"?'),
         ({"foo": "a"}, "tolerations[0].foo: is unknown, must be key, operator, value, effect or"),
         ({}, "tolerations[0].key: is not set; only operator Exists tolerates every key"),
-        ({"key": "a b"}, 'tolerations[0].key: "a b" is no label key'),
-        ({"key": 5}, "tolerations[0].key: is 5, must be a text; write it in quotes"),
-        ({"key": "a", "value": True}, "tolerations[0].value: is true, must be a text; write it in"),
+        ({"key": "a b"}, 'tolerations[0].key: "a b" is not a valid label key'),
+        ({"key": 5}, "tolerations[0].key: is 5, must be a string; write it in quotes"),
+        (
+            {"key": "a", "value": True},
+            "tolerations[0].value: is true, must be a string; write it in",
+        ),
         ({"key": "a", "operator": "Is"}, 'tolerations[0].operator: is "Is", must be Exists or'),
         (
             {"key": "a", "operator": "Exists", "value": "x"},
@@ -121,7 +124,7 @@ def test_names_that_nodes_have_are_taken(tmp_path: Path) -> None:
         ),
         (
             {"key": "a", "effect": "NoExecute", "tolerationSeconds": "5"},
-            'tolerations[0].tolerationSeconds: is "5", must be a whole number',
+            'tolerations[0].tolerationSeconds: is "5", must be an integer',
         ),
         (
             {"key": "a", "tolerationSeconds": 5},
@@ -157,10 +160,13 @@ def test_toleration_is_taken(tmp_path: Path, toleration: dict[str, Any]) -> None
     [
         ({"key": "a", "effekt": "NoSchedule"}, 'effekt: is unknown; did you mean "effect"?'),
         ({"key": "a"}, "effect: is not set, must be NoSchedule or NoExecute"),
-        ({"key": "a", "effect": "NoSchedule", "value": 5}, "value: is 5, must be a text; write"),
-        ({"key": 5, "effect": "NoSchedule"}, "key: is 5, must be a text; write it in quotes"),
-        ({"key": "a", "effect": "NoSchedule", "value": "a b"}, 'value: "a b" is no label value'),
-        ({"key": "a", "effect": ["NoSchedule"]}, "effect: is a list, must be a text"),
+        ({"key": "a", "effect": "NoSchedule", "value": 5}, "value: is 5, must be a string; write"),
+        ({"key": 5, "effect": "NoSchedule"}, "key: is 5, must be a string; write it in quotes"),
+        (
+            {"key": "a", "effect": "NoSchedule", "value": "a b"},
+            'value: "a b" is not a valid label value',
+        ),
+        ({"key": "a", "effect": ["NoSchedule"]}, "effect: is a list, must be a string"),
     ],
     ids=str,
 )
@@ -230,25 +236,43 @@ def test_labels_of_a_selector_written_as_in_a_pod_are_told_where_they_belong(
     [
         (
             {"nodeSelector": {"matchLabels": {"x": "y", "a": True}}},
-            'nodeSelector.matchLabels[a]: is true, must be a text; write it in quotes: "true"',
+            'nodeSelector.matchLabels[a]: is true, must be a string; write it in quotes: "true"',
         ),
-        ({"clusterLabels": {"k.io/k": 5}}, "clusterLabels[k.io/k]: is 5, must be a text; write it"),
-        ({"nodeNames": ["a", 7]}, "nodeNames[1]: is 7, must be a text; write it in quotes"),
-        ({"zones": [{"a": "b"}]}, "zones[0]: is a map, must be a text"),
-        ({"clusterLabels": {"a": "b", 1: "x"}}, "clusterLabels: a key is 1, must be a text; write"),
-        ({"clusterLabels": {True: "x"}}, "clusterLabels: a key is true, must be a text; write it"),
-        ({"quota": {1: 2}}, "quota: a key is 1, must be a text; write it in quotes"),
-        ({"taints": [{1: 2}]}, "taints[0]: a key is 1, must be a text; write it in quotes"),
+        (
+            {"clusterLabels": {"k.io/k": 5}},
+            "clusterLabels[k.io/k]: is 5, must be a string; write it in quotes",
+        ),
+        ({"nodeNames": ["a", 7]}, "nodeNames[1]: is 7, must be a string; write it in quotes"),
+        ({"zones": [{"a": "b"}]}, "zones[0]: is a map, must be a string"),
+        (
+            {"clusterLabels": {"a": "b", 1: "x"}},
+            "clusterLabels: a key is 1, must be a string; write it in quotes",
+        ),
+        (
+            {"clusterLabels": {True: "x"}},
+            "clusterLabels: a key is true, must be a string; write it in quotes",
+        ),
+        ({"quota": {1: 2}}, "quota: a key is 1, must be a string; write it in quotes"),
+        ({"taints": [{1: 2}]}, "taints[0]: a key is 1, must be a string; write it in quotes"),
         (
             {"quota": {"pods": 1, "cpu": True}},
-            "quota[cpu]: Expected `int | float | str`, got `bool",
+            "quota[cpu]: is true, must be a quantity such as 500m, 2 or 1.5Gi",
         ),
-        ({"clusterLabels": {"k": None}}, "clusterLabels[k]: Expected `str`, got `null`"),
-        ({"clusterLabels": {"k": ["x"]}}, "clusterLabels[k]: is a list, must be a text"),
-        ({"nodeNames": [None]}, "nodeNames[0]: Expected `str`, got `null`"),
-        ({"zones": [dt.date(2024, 1, 2)]}, "zones[0]: "),
-        ({"clusterLabels": {"k": dt.date(2024, 1, 2)}}, "clusterLabels[...]: "),
-        ({"clusterLabels": {dt.date(2024, 1, 2): "k"}}, "clusterLabels: "),
+        ({"clusterLabels": {"k": None}}, "clusterLabels[k]: is null, must be a string"),
+        ({"clusterLabels": {"k": ["x"]}}, "clusterLabels[k]: is a list, must be a string"),
+        ({"nodeNames": [None]}, "nodeNames[0]: is null, must be a string"),
+        (
+            {"zones": [dt.date(2024, 1, 2)]},
+            "zones[0]: is 2024-01-02, must be a string; write it in quotes",
+        ),
+        (
+            {"clusterLabels": {"k": dt.date(2024, 1, 2)}},
+            "clusterLabels[k]: is 2024-01-02, must be a string; write it in quotes",
+        ),
+        (
+            {"clusterLabels": {dt.date(2024, 1, 2): "k"}},
+            "clusterLabels: a key is 2024-01-02, must be a string",
+        ),
     ],
     ids=str,
 )

@@ -72,7 +72,7 @@ class Bounded:
         return found["status"], found["message"]
 
 
-def bounded(**bounds: int) -> Any:
+def bounded(**bounds: Any) -> Any:
     return new_world(objects.virtual_cluster("branch-a", bounds=Bounds(**bounds)))
 
 

@@ -8,7 +8,7 @@ from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultAccount
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.world import World, new_world
@@ -353,7 +353,7 @@ async def test_impersonator_role_is_stored_with_the_agents_own_rights() -> None:
 
 async def test_what_has_no_namespace_is_not_written_by_an_account_that_join_made() -> None:
     """The policy for the agent's own account says whose it must be; theirs has no such policy."""
-    account = ApplyAs("home", "branch-a.agent", "vc-agent:agent:account", is_default=True)
+    account = DefaultAccount("home", "branch-a.agent", "vc-agent:agent:account")
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.model import selectors
-from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+from karmada_vc_agent.model.selectors import LabelSelector, Operator, Requirement
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from karmada_vc_agent.model.selectors import LabelSelector, Requirement
     ],
 )
 def test_requirement_matches_as_in_kubernetes(
-    operator: str, values: list[str], labels: dict[str, str], expected: bool
+    operator: Operator, values: list[str], labels: dict[str, str], expected: bool
 ) -> None:
     assert Requirement("k", operator, frozenset(values)).matches(labels) is expected
 

@@ -37,7 +37,7 @@ def test_controllers_are_what_karmada_makes_of_the_text(text: str, enabled: set[
 
 @pytest.mark.parametrize("text", ["cert-rotation", "*,-certrotation", "-*"])
 def test_unknown_controller_is_refused_with_those_there_are(text: str) -> None:
-    with pytest.raises(ValueError, match="is no controller") as raised:
+    with pytest.raises(ValueError, match="is not a known controller") as raised:
         enabled_controllers(text)
     assert all(name in str(raised.value) for name in CONTROLLERS)
 
@@ -61,7 +61,7 @@ def test_gates_not_named_keep_their_default() -> None:
 
 
 def test_unknown_gate_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match='"Failover" is no feature gate') as raised:
+    with pytest.raises(ValueError, match='"Failover" is not a known feature gate') as raised:
         feature_gates("MultiClusterService=true,Failover=true")
     assert all(name in str(raised.value) for name in FEATURE_GATES)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.model.bounds import BYTES, KINDS, MANIFESTS, SHARED_OBJECTS, WORKS, Bounds
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.planning.bounded_works import (
     UNMEASURABLE_BYTES,
     BoundedWorks,
@@ -17,7 +18,7 @@ from karmada_vc_agent.planning.bounded_works import (
     measure,
 )
 
-NONE = Bounds(0, 0, 0, 0, 0)
+NONE = Bounds(0, Size(0), 0, 0, 0)
 
 
 def kind(letter: str) -> GroupVersionKind:
@@ -60,7 +61,7 @@ def test_of_one_time_the_name_decides() -> None:
 
 
 def test_a_work_that_does_not_fit_closes_the_line() -> None:
-    works = BoundedWorks(Bounds(bytes=10))
+    works = BoundedWorks(Bounds(bytes=Size(10)))
     put(works, "a", "1", size=6)
     put(works, "b", "2", size=5)
     put(works, "c", "3", size=1)
@@ -69,7 +70,7 @@ def test_a_work_that_does_not_fit_closes_the_line() -> None:
 
 
 def test_a_work_that_grows_puts_out_the_youngest() -> None:
-    works = BoundedWorks(Bounds(bytes=10))
+    works = BoundedWorks(Bounds(bytes=Size(10)))
     for number, name in enumerate("abc"):
         put(works, name, str(number), size=3)
     assert put(works, "a", "0", size=5, generation=2) == ["c"]
@@ -159,7 +160,7 @@ _WORK = st.tuples(
 def test_only_what_there_is_decides_and_every_change_is_told(
     steps: list[Any], order: random.Random
 ) -> None:
-    bounds = Bounds(works=4, bytes=12, kinds=3, shared_objects=2)
+    bounds = Bounds(works=4, bytes=Size(12), kinds=3, shared_objects=2)
     works, there = BoundedWorks(bounds), dict[str, tuple[str, int, list[str]]]()
     for number, step in enumerate(steps):
         before = {name: _seen(works, name, parts) for name, parts in there.items()}

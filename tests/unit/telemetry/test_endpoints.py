@@ -76,7 +76,7 @@ async def test_nowhere_is_an_address(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["8080", "host:", ":http", ":99999"])
 async def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(ValueError, match=r"is no address; write host:port, :port, or 0"):
+    with pytest.raises(ValueError, match=r"is not a valid address; write host:port, :port, or 0"):
         await serve(address, {})
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultAccount
 from karmada_vc_agent.translation.denial import explain_denial
 
 ACCOUNT = ApplyAs("tenants", "branch-a")
@@ -65,7 +65,7 @@ def test_answer_names_the_missing_rule_and_not_the_account(text: str, expected: 
 
 
 def test_account_that_join_was_to_make_is_told_with_join() -> None:
-    account = ApplyAs("home", "branch-a.agent", is_default=True)
+    account = DefaultAccount("home", "branch-a.agent")
     text = f'{AGENT} cannot impersonate resource "serviceaccounts" in API group ""'
     told = explain_denial(text, "branch-a", account)
     assert told.endswith("tenancy Strict; run karmada-vc-agent join")

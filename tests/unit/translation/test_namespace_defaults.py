@@ -9,6 +9,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import (
     ApplyAs,
     HostNamespace,
+    PodSecurity,
     VirtualCluster,
     VirtualNamespace,
 )
@@ -164,7 +165,7 @@ PUT = {POD_SECURITY_ANNOTATION: "baseline"}
     ],
 )
 def test_level_is_kept_right(
-    level: str, labels: dict[str, str], annotations: dict[str, str], expected: Object
+    level: PodSecurity, labels: dict[str, str], annotations: dict[str, str], expected: Object
 ) -> None:
     live = namespace(labels)
     live["metadata"]["annotations"] = annotations

@@ -62,7 +62,7 @@ class Watching:
 
 @asynccontextmanager
 async def watching(
-    hub: FakeApiServer, *, cluster_wide: bool = False, **bounds: int
+    hub: FakeApiServer, *, cluster_wide: bool = False, **bounds: Any
 ) -> AsyncIterator[Watching]:
     made = Watching(hub, Bounds(**bounds), cluster_wide=cluster_wide)
     task = asyncio.ensure_future(made.watches.run())

@@ -1,0 +1,124 @@
+"""What is declared about settings: read from the structs that the code uses."""
+
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+from karmada_vc_agent.model.durations import Duration, format_duration
+from karmada_vc_agent.model.quantity import Size, of_whole
+from karmada_vc_agent.model.setting import Help, Range, Unit
+
+_Note = TypeVar("_Note")
+_FLAG_TYPES = (str, bool, int, float, Duration)
+REQUIRED = msgspec.NODEFAULT
+"""The default of a setting without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One field of a struct of settings.
+
+    name: in the code. key: in the file. kind: its type, without notes and without None.
+    default: REQUIRED where there is none. notes: those of model/setting.py.
+    """
+
+    name: str
+    key: str
+    kind: Any
+    default: Any
+    notes: tuple[Any, ...]
+
+    @property
+    def help(self) -> str:
+        """Return what it does."""
+        note = self._note(Help)
+        return note.text if note else ""
+
+    @property
+    def unit(self) -> str:
+        """Return what a number counts, or nothing."""
+        note = self._note(Unit)
+        return note.text if note else ""
+
+    @property
+    def range(self) -> Range | None:
+        """Return which numbers it takes, None = all."""
+        return self._note(Range)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Return the texts it takes, none = all."""
+        return choices_of(self.kind)
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether the command line and the environment have it too: all that is one value."""
+        return self.kind in _FLAG_TYPES or bool(self.choices)
+
+    @property
+    def flag(self) -> str:
+        """Return its name on the command line: `--agent-name`."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def default_text(self) -> str:
+        """Return the default as people write it; nothing where it is empty."""
+        if isinstance(self.default, bool):
+            return str(self.default).lower()
+        if isinstance(self.default, Duration):
+            return format_duration(self.default)
+        if isinstance(self.default, Size):
+            return str(of_whole(self.default, "BinarySI"))
+        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+
+    def _note(self, wanted: type[_Note]) -> _Note | None:
+        """Return the last note of a kind: a field's own comes after that of its type."""
+        return next((note for note in reversed(self.notes) if isinstance(note, wanted)), None)
+
+
+def settings_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
+    """Return what is declared of each field of a struct."""
+    return tuple(
+        Setting(field.name, field.encode_name, bare(field.type), _default(field), _notes(field))
+        for field in msgspec.structs.fields(struct)
+    )
+
+
+def _default(field: Any) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
+
+
+def _notes(field: Any) -> tuple[Any, ...]:
+    return tuple(field.type.__metadata__) if get_origin(field.type) is Annotated else ()
+
+
+def bare(declared: Any) -> Any:
+    """Return a type without notes and without None."""
+    if get_origin(declared) is Annotated:
+        return bare(get_args(declared)[0])
+    if get_origin(declared) in (Union, UnionType):
+        kinds = [kind for kind in get_args(declared) if kind is not type(None)]
+        return bare(kinds[0]) if len(kinds) == 1 else declared
+    return declared
+
+
+def choices_of(declared: Any) -> tuple[str, ...]:
+    """Return the texts that a type takes, none = it is no choice of texts."""
+    return get_args(declared) if get_origin(declared) is Literal else ()
+
+
+def part_of(declared: Any) -> Any:
+    """Return the type of what a list or a mapping holds, None where it is neither."""
+    kinds = [kind for kind in get_args(bare(declared)) if kind is not Ellipsis]
+    return bare(kinds[-1]) if kinds and not choices_of(bare(declared)) else None
+
+
+def struct_of(declared: Any) -> type[msgspec.Struct] | None:
+    """Return the struct that a type is, or None."""
+    kind = bare(declared)
+    is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    return kind if is_struct else None

@@ -1,0 +1,40 @@
+"""Durations as people write them."""
+
+import re
+from typing import Any, ClassVar, Self
+
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Duration(float):
+    """A span of time in seconds; settings write it as `40s`, `2m` or a number of seconds."""
+
+    __slots__ = ()
+    expected: ClassVar[str] = "a duration such as 40s or 2m"
+
+    @classmethod
+    def read(cls, given: Any) -> Self:
+        """Return the duration of a text or a number. Raises TypeError and ValueError."""
+        if isinstance(given, str):
+            return cls(parse_duration_s(given))
+        if isinstance(given, bool) or not isinstance(given, int | float):
+            raise TypeError
+        try:
+            return cls(given)
+        except OverflowError as error:
+            raise ValueError("is too long") from error
+
+
+def parse_duration_s(text: str) -> float:
+    """Return the seconds of `40s`, `2m`, `1h30m` or `500ms`. Raises ValueError."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f'"{text}" is not a valid duration; write for example 40s or 2m')
+    return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+
+
+def format_duration(seconds: float) -> str:
+    """Write seconds as people do: 40s, 2m, 5ms."""
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    return f"{seconds / 60:g}m" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g}s"

@@ -1,0 +1,82 @@
+"""How settings are declared: what one does, its unit, which numbers it takes.
+
+A setting is a field of a msgspec struct, annotated with these; the command line, the checks and
+docs/settings.md are made from them. A type that files write in a way of its own, as `40s`, has
+`expected` and `read` (see Written).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+from karmada_vc_agent.model.durations import Duration, format_duration
+from karmada_vc_agent.model.texts import shown
+
+_INT64_MAX = 2**63 - 1
+
+
+class Written(Protocol):
+    """A type that settings files write in a way of its own."""
+
+    expected: ClassVar[str]
+    """What a value must be, for messages: `a duration such as 40s or 2m`."""
+
+    @classmethod
+    def read(cls, given: Any) -> Self:
+        """Return the value of what the file says.
+
+        Raises TypeError where that is of a type that means nothing here, and ValueError with
+        what is wrong with it otherwise.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """What a setting does, for the command line and docs/settings.md."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a number counts, for docs/settings.md: `requests per second`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Which numbers a setting takes: from `least` on, below `below`.
+
+    is_open: `least` itself is not taken. zero: what 0 means where that is not a number like others.
+    """
+
+    least: float = 0
+    below: float = math.inf
+    is_open: bool = False
+    zero: str = ""
+
+    def problem(self, value: float) -> str | None:
+        """Say what is wrong with a number, or None."""
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"is {value:g}, must be a finite number"
+        if isinstance(value, int) and abs(value) > _INT64_MAX:
+            return "is too large"
+        if value < self.below and (value > self.least if self.is_open else value >= self.least):
+            return None
+        write = format_duration if isinstance(value, Duration) else _write
+        return f"is {write(value)}, must be {self.text(write)}"
+
+    def text(self, write: Callable[[float], str]) -> str:
+        """Return the range in words: `more than 0s`; write: how a number is written."""
+        least = write(self.least)
+        if self.below < math.inf:
+            return f"between {least} and {write(self.below)}"
+        if self.is_open:
+            return f"more than {least}"
+        return f"{least} ({self.zero}) or more" if self.zero else f"{least} or more"
+
+
+def _write(number: float) -> str:
+    return f"{number:g}" if isinstance(number, float) else shown(number)

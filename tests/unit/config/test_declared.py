@@ -1,0 +1,54 @@
+"""Settings say of themselves what docs, command line and checks need."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from karmada_vc_agent.config.declared import Setting, part_of, settings_of, struct_of
+from karmada_vc_agent.config.settings import FLAGS, SETTINGS, AgentConfig
+from karmada_vc_agent.model.durations import Duration
+
+
+def everything(struct: type[msgspec.Struct] = AgentConfig) -> Iterator[Setting]:
+    """Yield each setting and those inside of it."""
+    for setting in settings_of(struct):
+        yield setting
+        inside = struct_of(setting.kind) or struct_of(part_of(setting.kind))
+        if inside is not None:
+            yield from everything(inside)
+
+
+def named(name: str) -> Setting:
+    (found,) = (setting for setting in SETTINGS if setting.name == name)
+    return found
+
+
+@pytest.mark.parametrize("setting", list(everything()), ids=lambda setting: str(setting.name))
+def test_each_setting_says_what_it_does(setting: Setting) -> None:
+    assert setting.help.endswith((".", ")"))
+
+
+@pytest.mark.parametrize("setting", FLAGS, ids=lambda setting: str(setting.name))
+def test_each_number_has_a_range(setting: Setting) -> None:
+    if setting.kind in (int, float, Duration):
+        assert setting.range is not None
+        assert setting.range.problem(setting.default) is None
+
+
+def test_what_is_one_value_is_a_flag() -> None:
+    flags = {setting.name for setting in FLAGS}
+    assert {"agent_name", "leader_elect", "log_level", "resync_period"} < flags
+    assert not {"virtual_clusters", "bounds", "pod_cidrs", "cluster_scoped_kinds"} & flags
+
+
+def test_setting_knows_its_names_and_its_default() -> None:
+    setting = named("kube_api_qps")
+    assert (setting.key, setting.flag, setting.default_text) == (
+        "kubeApiQPS",
+        "--kube-api-qps",
+        "400",
+    )
+    assert named("rate_limiter_base_delay").default_text == "5ms"
+    assert named("log_format").choices == ("text", "json")
+    assert named("leader_elect").default_text == "true"
