@@ -160,8 +160,9 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     Every option can also be set in the file, in camelCase, or in the environment as
     KARMADA_VC_AGENT_ and its name. The last one wins: file, environment, flag.
     """
+    warnings: list[str] = []
     try:
-        config = load_config(config_path, flags, _variables(), check_rules)
+        config = load_config(config_path, flags, _variables(), check_rules, warnings.append)
         check_reregister(config, reregister)
         namespace = config.agent_namespace or pod_namespace() or config.agent_name
         config = replace(config, agent_namespace=namespace)
@@ -172,6 +173,8 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
         click.echo(f"karmada-vc-agent: {error}", err=True)
         sys.exit(EXIT_SETTINGS)
     start_logging(config.log_level, config.log_format)
+    for warning in warnings:
+        _log.warning("Reading settings that should be changed", extra={"reason": warning})
     sys.exit(_serve(config, hub, host, frozenset(reregister)))
 
 

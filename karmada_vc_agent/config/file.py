@@ -1,5 +1,6 @@
 """Reads the file with the settings (kind AgentConfig)."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,14 @@ from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
+
+_RENAMED = {
+    "clusterApiQPS": "clusterAPIQPS",
+    "clusterApiBurst": "clusterAPIBurst",
+    "kubeApiQPS": "kubeAPIQPS",
+    "kubeApiBurst": "kubeAPIBurst",
+}
+"""Earlier name of a setting -> its name."""
 
 
 class _File(AgentConfig, frozen=True, kw_only=True):
@@ -22,8 +31,11 @@ class _File(AgentConfig, frozen=True, kw_only=True):
 _HEADER = {"api_version": CONFIG_API_VERSION, "kind": "AgentConfig"}
 
 
-def read_file(path: Path) -> dict[str, Any]:
-    """Return the settings of the file by their names in AgentConfig. Raises ConfigError."""
+def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
+    """Return the settings of the file by their names in AgentConfig. Raises ConfigError.
+
+    warn: is told of what should be written otherwise.
+    """
     source = str(path)
     try:
         raw = yaml_text.load(path.read_bytes())
@@ -33,7 +45,7 @@ def read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(source, "", str(error)) from error
     if not isinstance(raw, dict):
         raise ConfigError(source, "", "empty, or not a mapping of settings")
-    raw = _with_bounds(_without_nulls(raw))
+    raw = _with_bounds(_without_nulls(_with_new_names(raw, source, warn)))
     settings = msgspec.structs.asdict(decode(raw, _File, source))
     for name, expected in _HEADER.items():
         found = settings.pop(name)
@@ -41,6 +53,17 @@ def read_file(path: Path) -> dict[str, Any]:
             key = "apiVersion" if name == "api_version" else name
             raise ConfigError(source, key, f'is "{found}", must be "{expected}"')
     return settings
+
+
+def _with_new_names(
+    raw: dict[str, Any], source: str, warn: Callable[[str], None]
+) -> dict[str, Any]:
+    for old, new in _RENAMED.items():
+        if old in raw and new in raw:
+            raise ConfigError(source, old, f"is the earlier name of {new}, which is set, too")
+        if old in raw:
+            warn(f"{source}: {old} is deprecated, use {new}")
+    return {_RENAMED.get(key, key): value for key, value in raw.items()}
 
 
 def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:

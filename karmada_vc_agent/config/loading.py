@@ -1,5 +1,6 @@
 """Puts the settings of file, environment and flags together."""
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,21 +13,24 @@ from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.file import read_file
 from karmada_vc_agent.config.settings import FLAGS, AgentConfig
 
+_log = logging.getLogger(__name__)
+
 
 def load_config(
     path: Path | None,
     overrides: Mapping[str, Any],
     variables: Mapping[str, str] | None = None,
     check_beyond: Callable[[AgentConfig, str], None] = lambda _config, _source: None,
+    warn: Callable[[str], None] = _log.warning,
 ) -> AgentConfig:
     """Read the file, lay `overrides` (flag name with underscores -> value) over it, check all.
 
     variables: the environment variable of each override that came from one.
     check_beyond: what is checked besides; it is given the source, too, and raises ConfigError.
-    Raises ConfigError.
+    warn: is told of what works but should be written otherwise. Raises ConfigError.
     """
     origins: dict[str, tuple[str, str]] = {}
-    settings = read_file(path) if path else {}
+    settings = read_file(path, warn) if path else {}
     for setting in FLAGS:
         if overrides.get(setting.name) is not None:
             variable = (variables or {}).get(setting.name)

@@ -17,7 +17,7 @@ from karmada_vc_agent.model.setting import Help, Range, Unit
 from karmada_vc_agent.model.tenancy import SHARED, Tenancy
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
-_INITIALISMS = {"qps": "QPS", "cidrs": "CIDRs", "dns": "DNS"}
+_INITIALISMS = {"api": "API", "qps": "QPS", "cidrs": "CIDRs", "dns": "DNS"}
 
 _Positive = Annotated[Duration, Range(is_open=True)]
 _Fraction = Annotated[float, Range(below=1, is_open=True), Unit("fraction")]
@@ -27,7 +27,7 @@ _Count = Annotated[int, Range(1)]
 
 
 def camel(name: str) -> str:
-    """Return the file's name of a setting: `kube_api_qps` -> `kubeApiQPS`."""
+    """Return the file's name of a setting: `kube_api_qps` -> `kubeAPIQPS`."""
     first, *rest = name.split("_")
     return first + "".join(_INITIALISMS.get(word, word.capitalize()) for word in rest)
 

@@ -45,7 +45,7 @@ def test_what_is_one_value_is_a_flag() -> None:
 def test_setting_knows_its_names_and_its_default() -> None:
     setting = named("kube_api_qps")
     assert (setting.key, setting.flag, setting.default_text) == (
-        "kubeApiQPS",
+        "kubeAPIQPS",
         "--kube-api-qps",
         "400",
     )

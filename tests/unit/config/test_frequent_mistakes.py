@@ -52,7 +52,7 @@ def test_selector_that_is_written_otherwise_says_how(
     assert told.endswith(f"; {advice}")
 
 
-@pytest.mark.parametrize("name", ["kubeApiQPS", "clusterApiQPS", "rateLimiterQPS"])
+@pytest.mark.parametrize("name", ["kubeAPIQPS", "clusterAPIQPS", "rateLimiterQPS"])
 @pytest.mark.parametrize(
     ("value", "told"),
     [

@@ -176,7 +176,7 @@ def test_every_flag_is_a_setting_of_the_file_in_camel_case(file: File, setting: 
     assert getattr(file.load(**{setting.key: value}), setting.name) == expected
 
 
-@pytest.mark.parametrize("setting", ["clusterAPIQPS", "cluster_api_qps", "clusterApiQps"])
+@pytest.mark.parametrize("setting", ["cluster_api_qps", "clusterApiQps", "ClusterAPIQPS"])
 def test_setting_written_otherwise_is_unknown(file: File, setting: str) -> None:
     unknown: dict[str, Any] = {setting: 5}
     assert f"unknown field `{setting}`" in file.problem(**unknown)
@@ -488,7 +488,7 @@ def test_settings_without_a_file_lack_virtual_clusters() -> None:
         "1: 2",
         "!!binary aGk=",
         '"\\ud800": 1',
-        "kubeApiQPS: .nan",
+        "kubeAPIQPS: .nan",
         "clusterLeaseDuration: 1e400",
         "concurrentWorkSyncs: 0x7fffffffffffffffffff",
     ],
@@ -565,3 +565,32 @@ def test_kinds_and_their_paths_are_read(file: File) -> None:
     assert file.problem(podTemplates=[{**rows[0], "path": []}]) == (
         'podTemplates[0]: Object contains unknown field `path`; did you mean "paths"?'
     )
+
+
+OLD_NAMES = [
+    ("clusterApiQPS", "clusterAPIQPS"),
+    ("clusterApiBurst", "clusterAPIBurst"),
+    ("kubeApiQPS", "kubeAPIQPS"),
+    ("kubeApiBurst", "kubeAPIBurst"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_NAMES)
+def test_earlier_name_of_a_setting_is_read_with_a_warning(file: File, old: str, new: str) -> None:
+    content = {**HEAD, "virtualClusters": [BRANCH_A], old: 7}
+    file.path.write_text(yaml.safe_dump(content))
+    warnings: list[str] = []
+    config = load_config(file.path, {}, warn=warnings.append)
+    (setting,) = (setting for setting in FLAGS if setting.key == new)
+    assert getattr(config, setting.name) == 7
+    assert warnings == [f"{file.path}: {old} is deprecated, use {new}"]
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_NAMES)
+def test_setting_under_both_of_its_names_is_refused(file: File, old: str, new: str) -> None:
+    both: dict[str, Any] = {old: 7, new: 8}
+    assert file.problem(**both) == f"{old}: is the earlier name of {new}, which is set, too"
+
+
+def test_mistake_under_an_earlier_name_is_told_with_the_new_one(file: File) -> None:
+    assert file.problem(kubeApiQPS=-1) == "kubeAPIQPS: is -1, must be 0 (no limit) or more"

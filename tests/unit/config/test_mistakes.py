@@ -64,12 +64,12 @@ def test_address_is_taken(tmp_path: Path, address: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"kubeApiQPS": -1}, "kubeApiQPS: is -1, must be 0 (no limit) or more"),
-        ({"kubeApiQPS": float("nan")}, "kubeApiQPS: is nan, must be a finite number"),
-        ({"clusterApiQPS": float("inf")}, "clusterApiQPS: is inf, must be a finite number"),
+        ({"kubeAPIQPS": -1}, "kubeAPIQPS: is -1, must be 0 (no limit) or more"),
+        ({"kubeAPIQPS": float("nan")}, "kubeAPIQPS: is nan, must be a finite number"),
+        ({"clusterAPIQPS": float("inf")}, "clusterAPIQPS: is inf, must be a finite number"),
         ({"rateLimiterQPS": -0.5}, "rateLimiterQPS: is -0.5, must be 0 (no limit) or more"),
-        ({"kubeApiBurst": -1}, "kubeApiBurst: is -1, must be 0 or more"),
-        ({"clusterApiBurst": -1}, "clusterApiBurst: is -1, must be 0 or more"),
+        ({"kubeAPIBurst": -1}, "kubeAPIBurst: is -1, must be 0 or more"),
+        ({"clusterAPIBurst": -1}, "clusterAPIBurst: is -1, must be 0 or more"),
         ({"resyncPeriod": -1}, "resyncPeriod: is -1s, must be 0s (never) or more"),
         ({"clusterSuccessThreshold": -1}, "clusterSuccessThreshold: is -1s, must be 0s or more"),
         ({"rateLimiterMaxDelay": float("nan")}, "rateLimiterMaxDelay: is nan, must be a finite"),
