@@ -1,4 +1,7 @@
-"""All manifests of a Work: each is applied, then what became of it is read."""
+"""All manifests of a Work: they are applied in order, then what became of them is read."""
+
+from collections.abc import Sequence
+from functools import partial
 
 from karmada_vc_agent.apply.bugs import Bugs
 from karmada_vc_agent.apply.failure import Failure, refused
@@ -6,11 +9,13 @@ from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.apply.host_objects import Applied
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.reflection import WorkStatus
+from karmada_vc_agent.apply.side_by_side import SideBySide
 from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.apply.work_outcome import WorkOutcome
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.planning import apply_order
 from karmada_vc_agent.status.manifest_status import Reflection, first_ordinal
 from karmada_vc_agent.views.work_bounds import WorkBounds
 from karmada_vc_agent.views.works import id_of_work, key_of_work, manifests_of
@@ -38,22 +43,35 @@ class WorkApplier:
         self._bounds = bounds
         self._held_changes = held_changes
         self._bugs = bugs
+        self._side_by_side = SideBySide()
 
     async def apply(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
-        """Apply each manifest. Raises UnreachableError."""
+        """Apply all manifests, then read what became of them. Raises UnreachableError."""
         outcome = WorkOutcome()
-        for manifest in manifests_of(work):
-            item = WorkManifest(vc, manifest, id_of_work(work))
-            result = await self._apply(item)
+        items = [WorkManifest(vc, manifest, id_of_work(work)) for manifest in manifests_of(work)]
+        results = await self._apply_in_order(vc, items)
+        for place, item in enumerate(items):
+            result = results[place]
             if result is None:
                 continue
-            outcome.results.append((manifest, result))
+            outcome.results.append((item.manifest, result))
             # What could not be changed runs on (contract 6.2).
             live = result.live if isinstance(result, Applied) else await self._cached(item)
             if live is not None:
                 self._held_changes.saw(key_of_work(work), live)
                 await self._reflect(work, item, live, outcome)
         return outcome
+
+    async def _apply_in_order(
+        self, vc: VirtualCluster, items: Sequence[WorkManifest]
+    ) -> dict[int, Applied | Failure | None]:
+        """Apply batch after batch; return what became of each manifest by its place."""
+        results: dict[int, Applied | Failure | None] = {}
+        for batch in apply_order.batches([item.manifest for item in items]):
+            calls = [partial(self._apply, items[place]) for place in batch]
+            applied = await self._side_by_side.run(vc.name, calls)
+            results.update(zip(batch, applied, strict=True))
+        return results
 
     async def observe(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
         """Write nothing to the host, but read what is there. Raises KubeError."""

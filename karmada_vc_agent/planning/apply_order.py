@@ -1,0 +1,88 @@
+"""In which order the manifests of one Work are applied, and which of them side by side.
+
+Karmada applies them in the order of the list (contract 5.4), and who writes Works relies on it:
+a ServiceAccount before its token, a role before its binding, a LimitRange before the pods. So
+the order stays, but for what all others may need: that goes first. Neighbours of kinds that
+never need each other need not wait for each other. Why: docs/adr/0026.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.objects import GroupKind, Object, key_of
+
+_FIRST = frozenset((kinds.NAMESPACE, kinds.CUSTOM_RESOURCE_DEFINITION))
+
+_PEERS: tuple[frozenset[GroupKind], ...] = (
+    _FIRST,
+    # What pods are admitted by, run as and bound to.
+    frozenset(
+        (
+            GroupKind("", "LimitRange"),
+            GroupKind("", "ResourceQuota"),
+            kinds.PERSISTENT_VOLUME,
+            kinds.SERVICE_ACCOUNT,
+            GroupKind("networking.k8s.io", "IngressClass"),
+            GroupKind("networking.k8s.io", "NetworkPolicy"),
+            GroupKind("node.k8s.io", "RuntimeClass"),
+            GroupKind("policy", "PodDisruptionBudget"),
+            kinds.CLUSTER_ROLE,
+            kinds.ROLE,
+            kinds.PRIORITY_CLASS,
+            kinds.STORAGE_CLASS,
+        )
+    ),
+    # What pods read, and what they may.
+    frozenset(
+        (
+            kinds.CONFIG_MAP,
+            kinds.PERSISTENT_VOLUME_CLAIM,
+            GroupKind("", "Secret"),
+            kinds.CLUSTER_ROLE_BINDING,
+            kinds.ROLE_BINDING,
+        )
+    ),
+    # Pods, and what follows them.
+    frozenset(
+        (
+            kinds.POD,
+            kinds.DAEMON_SET,
+            kinds.DEPLOYMENT,
+            kinds.REPLICA_SET,
+            kinds.STATEFUL_SET,
+            GroupKind("autoscaling", "HorizontalPodAutoscaler"),
+            GroupKind("batch", "CronJob"),
+            kinds.JOB,
+            GroupKind("networking.k8s.io", "Ingress"),
+        )
+    ),
+)
+"""Kinds of one row do not need each other. A kind that is in none goes alone: a custom one, of
+which nobody knows what its webhooks ask for; a Service, since of two that fix one node port the
+first one has it."""
+
+_ROWS: Mapping[GroupKind, int] = {kind: row for row, peers in enumerate(_PEERS) for kind in peers}
+
+
+def batches(manifests: Sequence[Object]) -> list[list[int]]:
+    """Return the manifests by their places in the list: batch after batch, side by side in each.
+
+    manifests: as the hub has them, of any shape. An object that is named twice is in two batches.
+    """
+    keys = [_named(manifest) for manifest in manifests]
+    rows = [_ROWS.get(kind) for kind, *_ in keys]
+    found: list[list[int]] = []
+    batch: set[object] = set()
+    for place in sorted(range(len(keys)), key=lambda place: rows[place] != 0):
+        row = rows[place]
+        if row is None or not found or rows[found[-1][0]] != row or keys[place] in batch:
+            found.append([])
+            batch.clear()
+        found[-1].append(place)
+        batch.add(keys[place])
+    return found
+
+
+def _named(manifest: Object) -> tuple[GroupKind, str, str]:
+    key = key_of(manifest)
+    return key.gvk.group_kind, key.namespace, key.name
