@@ -6,46 +6,52 @@ cluster-wide as far as that controller may. Nothing of what it makes is translat
 
 from collections.abc import Mapping
 
-_ANY = "*"
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.kinds import ANY
+from karmada_vc_agent.model.objects import GroupKind
 
-_KINDS: Mapping[str, tuple[str, ...]] = {
-    "addons.cluster.x-k8s.io": (_ANY,),
+_BY_GROUP: Mapping[str, tuple[str, ...]] = {
+    "addons.cluster.x-k8s.io": (ANY,),
     "argoproj.io": ("Application", "ApplicationSet", "AppProject", "ArgoCD"),
-    "catalog.cattle.io": (_ANY,),
-    "config.projectsveltos.io": (_ANY,),
-    "core.oam.dev": (_ANY,),
-    "fleet.cattle.io": (_ANY,),
-    "helm.cattle.io": (_ANY,),
-    "helm.crossplane.io": (_ANY,),
-    "helm.m.crossplane.io": (_ANY,),
+    "catalog.cattle.io": (ANY,),
+    "config.projectsveltos.io": (ANY,),
+    "core.oam.dev": (ANY,),
+    "fleet.cattle.io": (ANY,),
+    "helm.cattle.io": (ANY,),
+    "helm.crossplane.io": (ANY,),
+    "helm.m.crossplane.io": (ANY,),
     "helm.toolkit.fluxcd.io": ("HelmRelease",),
-    "hnc.x-k8s.io": (_ANY,),
-    "infra.contrib.fluxcd.io": (_ANY,),
-    "k3s.cattle.io": (_ANY,),
-    "kappctrl.k14s.io": (_ANY,),
-    "kro.run": (_ANY,),
-    "kubernetes.crossplane.io": (_ANY,),
-    "kubernetes.m.crossplane.io": (_ANY,),
+    "hnc.x-k8s.io": (ANY,),
+    "infra.contrib.fluxcd.io": (ANY,),
+    "k3s.cattle.io": (ANY,),
+    "kappctrl.k14s.io": (ANY,),
+    "kro.run": (ANY,),
+    "kubernetes.crossplane.io": (ANY,),
+    "kubernetes.m.crossplane.io": (ANY,),
     "kustomize.toolkit.fluxcd.io": ("Kustomization",),
-    "kyverno.io": (_ANY,),
-    "operator.cluster.x-k8s.io": (_ANY,),
-    "operator.tekton.dev": (_ANY,),
-    "operators.coreos.com": (_ANY,),
-    "packaging.carvel.dev": (_ANY,),
-    "policies.kyverno.io": (_ANY,),
-    "velero.io": (_ANY,),
+    "kyverno.io": (ANY,),
+    "operator.cluster.x-k8s.io": (ANY,),
+    "operator.tekton.dev": (ANY,),
+    "operators.coreos.com": (ANY,),
+    "packaging.carvel.dev": (ANY,),
+    "policies.kyverno.io": (ANY,),
+    "velero.io": (ANY,),
 }
 """Group -> its kinds that count; cluster-scoped ones are refused as such unless opened."""
 
 
-def has_rights_of_its_own(group: str, kind: str) -> bool:
+CONTROLLER_KINDS = frozenset(
+    GroupKind(group, kind) for group, names in _BY_GROUP.items() for kind in names
+)
+
+
+def has_rights_of_its_own(kind: GroupKind) -> bool:
     """Whether objects of a kind are carried out by a controller with rights of its own."""
-    kinds = _KINDS.get(group, ())
-    return kind in kinds or _ANY in kinds
+    return kinds.is_among(kind, CONTROLLER_KINDS)
 
 
 def is_resource_of_one(group: str, resource: str) -> bool:
     """Whether a resource, or the one of a subresource, is of such a kind; plurals are regular."""
     plural = resource.partition("/")[0]
-    kinds = _KINDS.get(group, ())
-    return _ANY in kinds or plural in [f"{kind.lower()}s" for kind in kinds]
+    names = _BY_GROUP.get(group, ())
+    return ANY in names or plural in [f"{kind.lower()}s" for kind in names]

@@ -7,14 +7,17 @@ it came, with virtual names.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model import karmada, kinds
 from karmada_vc_agent.model.objects import (
+    GroupKind,
     GroupVersionKind,
     Object,
     annotations_of,
     dig,
+    gvk_of,
     labels_of,
     values_at,
 )
@@ -28,15 +31,13 @@ from karmada_vc_agent.translation.refusal import Code, RefusedError
 class Finding(NamedTuple):
     """Something that reaches beyond, and where it stands.
 
-    guard: what refuses it, and what `allow` names; None = it is refused always. notice: what
-    it is told as where it is not refused; None = nothing is told.
+    guard: what refuses it, and what `allow` names; None = it is refused always.
     """
 
     code: Code
     path: str
     problem: str
     guard: Guard | None = None
-    notice: NoticeCode | None = None
 
 
 class Refuses(Protocol):
@@ -54,7 +55,19 @@ class Facts(NamedTuple):
     is_of_host: Callable[[str], bool]
 
 
-_Check = Callable[[Object, Facts], Iterator[Finding]]
+Find = Callable[[Object, Facts], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Looks for what reaches beyond the virtual cluster.
+
+    guards: those by which a finding may pass, each with the notice of it, None = nothing is told.
+    What is found under no guard, or under one that is not here, is refused always.
+    """
+
+    find: Find
+    guards: Mapping[Guard, NoticeCode | None]
 
 
 def pass_guards(
@@ -62,24 +75,24 @@ def pass_guards(
 ) -> Iterator[Notice]:
     """Refuse the first finding that a guard holds; yield one notice for each other guard."""
     kind, told = f"{gvk.group}/{gvk.kind}", set()
-    for finding in _findings(obj, gvk, facts):
-        if finding.guard is None:
-            raise RefusedError(finding.code, finding.path, finding.problem)
-        if refuses(finding.guard, kind):
-            detail = f'{finding.problem}; an administrator allows it by "allow: [{finding.guard}]"'
-            raise RefusedError(finding.code, finding.path, detail)
-        if finding.notice is not None and finding.guard not in told:
-            told.add(finding.guard)
-            yield Notice(finding.notice, finding.problem)
+    for check in _checks(gvk.group_kind):
+        for code, path, problem, guard in check.find(obj, facts):
+            if guard is None:
+                raise RefusedError(code, path, problem)
+            if guard not in check.guards or refuses(guard, kind):
+                detail = f'{problem}; an administrator allows it by "allow: [{guard}]"'
+                raise RefusedError(code, path, detail)
+            notice = check.guards[guard]
+            if notice is not None and guard not in told:
+                told.add(guard)
+                yield Notice(notice, problem)
 
 
-def _findings(obj: Object, gvk: GroupVersionKind, facts: Facts) -> Iterator[Finding]:
-    for check in (*_BY_KIND.get((gvk.group, gvk.kind), ()), *_OF_ALL):
-        yield from check(obj, facts)
-    if has_rights_of_its_own(gvk.group, gvk.kind):
-        problem = f"a controller with rights of its own carries out kind {gvk.kind}"
-        guard = Guard.CONTROLLER_KINDS
-        yield Finding(Code.KIND_FORBIDDEN, "kind", problem, guard, NoticeCode.CONTROLLER_RIGHTS)
+def _checks(kind: GroupKind) -> Iterator[Check]:
+    yield from BY_KIND.get(kind, ())
+    yield from OF_ALL
+    if has_rights_of_its_own(kind):
+        yield OF_CONTROLLER_KINDS
 
 
 # --- volumes ----------------------------------------------------------------------------
@@ -95,6 +108,7 @@ _ON_THE_NODE = ("hostPath", "local")
 
 
 def _volume(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find volumes that others may bind or have, and those that are emptied by a pod."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return
@@ -123,6 +137,7 @@ def _volume(obj: Object, _facts: Facts) -> Iterator[Finding]:
 
 
 def _snapshot_content(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find handles of snapshots and volumes that may be another's."""
     for handle in ("snapshotHandle", "volumeHandle"):
         if dig(obj, "spec", "source", handle):
             path = f"spec.source.{handle}"
@@ -134,6 +149,7 @@ _DEFAULT_CLASS = re.compile(r"/is-default-(virt-)?class$")
 
 
 def _default_class(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find annotations that make a class the default one."""
     for key, value in annotations_of(obj).items():
         if _DEFAULT_CLASS.search(key) and value == "true":
             path = f'metadata.annotations["{key}"]'
@@ -155,9 +171,10 @@ LOAD_BALANCER_KEYS = frozenset(
 
 
 def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find `externalIPs`, and addresses that are asked of a load balancer."""
     for path, address in values_at(obj, "spec.externalIPs[]"):
         problem = f'{path} "{address}" takes that address from everybody on the host'
-        yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES, _SHARED)
+        yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES)
     wanted = [("spec.loadBalancerIP", dig(obj, "spec", "loadBalancerIP"))]
     for key, value in annotations_of(obj).items():
         if key in LOAD_BALANCER_KEYS:
@@ -166,13 +183,11 @@ def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
         if address:
             problem = f"{path} {address} is the host's; other virtual clusters may claim it too"
             guard = Guard.LOAD_BALANCER_ADDRESSES
-            yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, guard, _SHARED)
-
-
-_SHARED = NoticeCode.SHARED_ADDRESS
+            yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, guard)
 
 
 def _endpoints(obj: Object, facts: Facts) -> Iterator[Finding]:
+    """Find addresses, but in slices that Karmada itself brings for a MultiClusterService."""
     if _is_dispatched(obj):
         return
     for where in (
@@ -209,19 +224,22 @@ MANY_MARKS = "*~^("
 
 
 def _external_dns(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find annotations that give external-dns a name."""
     for key, value in annotations_of(obj).items():
         if key in DNS_NAMES and value:
             path = f'metadata.annotations["{key}"]'
             problem = f"{path} {value} is a name for all; other virtual clusters may claim it too"
-            yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_DNS, _SHARED)
+            yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_DNS)
 
 
 def _dns_endpoint(_obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find each object: external-dns writes what it says."""
     problem = "kind DNSEndpoint writes names for all; other virtual clusters may claim them too"
-    yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.EXTERNAL_DNS, _SHARED)
+    yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.EXTERNAL_DNS)
 
 
 def _snippets(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find annotations that write the configuration of a proxy."""
     for key in annotations_of(obj):
         if _SNIPPET.search(key) or key.startswith(PROXY_CONFIG):
             path = f'metadata.annotations["{key}"]'
@@ -229,8 +247,8 @@ def _snippets(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)
 
 
-def _hosts(path: str, *, is_needed: bool) -> _Check:
-    """Find hosts at a path that stand for many; is_needed: none at all stands for all."""
+def _hosts(path: str, *, is_needed: bool) -> Find:
+    """Make a search for hosts at a path that stand for many; is_needed: none stands for all."""
     parent, _, last = path.rpartition(".")
 
     def check(obj: Object, _facts: Facts) -> Iterator[Finding]:
@@ -244,10 +262,13 @@ def _hosts(path: str, *, is_needed: bool) -> _Check:
                 if isinstance(host, str) and host.startswith("*"):
                     yield _many(f'{here} "{host}" means many hosts', here)
 
+    what = ", and where none is" if is_needed else ""
+    check.__doc__ = f"Find patterns at `{path}`{what}: they mean hosts of others."
     return check
 
 
 def _ingress(obj: Object, facts: Facts) -> Iterator[Finding]:
+    """Find rules, backends and aliases that mean many hosts or every host."""
     if dig(obj, "spec", "defaultBackend") and not dig(obj, "spec", "rules"):
         path = "spec.defaultBackend"
         yield _many(f"{path} without rules means every host", path)
@@ -260,23 +281,59 @@ def _ingress(obj: Object, facts: Facts) -> Iterator[Finding]:
 
 def _many(problem: str, path: str) -> Finding:
     problem = f"{problem}, those of other virtual clusters too"
-    return Finding(Code.HOST_FORBIDDEN, path, problem, Guard.WILDCARD_HOSTS, NoticeCode.HOST_SHARED)
+    return Finding(Code.HOST_FORBIDDEN, path, problem, Guard.WILDCARD_HOSTS)
 
 
-_ROUTE = (_hosts("spec.hostnames[]", is_needed=False),)
+def _controller_kind(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find each object: a controller with rights of its own carries it out."""
+    kind = gvk_of(obj).kind
+    problem = f"a controller with rights of its own carries out kind {kind}"
+    yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.CONTROLLER_KINDS)
 
-_BY_KIND: Mapping[tuple[str, str], tuple[_Check, ...]] = {
-    ("", "PersistentVolume"): (_volume,),
-    ("snapshot.storage.k8s.io", "VolumeSnapshotContent"): (_snapshot_content,),
-    ("", "Service"): (_service,),
-    ("", "Endpoints"): (_endpoints,),
-    ("discovery.k8s.io", "EndpointSlice"): (_endpoints,),
-    ("networking.k8s.io", "Ingress"): (_ingress,),
-    ("externaldns.k8s.io", "DNSEndpoint"): (_dns_endpoint,),
-    (GATEWAY_GROUP, "Gateway"): (_hosts("spec.listeners[].hostname", is_needed=True),),
-    **{(GATEWAY_GROUP, kind): _ROUTE for kind in ("HTTPRoute", "GRPCRoute", "TLSRoute")},
+
+_VOLUME = Check(
+    _volume,
+    {Guard.UNCLAIMED_VOLUMES: None, Guard.HOST_PATH: None, Guard.NETWORK_VOLUMES: None},
+)
+_SERVICE = Check(
+    _service,
+    {
+        Guard.EXTERNAL_ADDRESSES: NoticeCode.SHARED_ADDRESS,
+        Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS,
+    },
+)
+_ENDPOINTS = Check(_endpoints, {Guard.HOST_ENDPOINTS: None, Guard.FOREIGN_ENDPOINTS: None})
+_DNS = {Guard.EXTERNAL_DNS: NoticeCode.SHARED_ADDRESS}
+_MANY_HOSTS = {Guard.WILDCARD_HOSTS: NoticeCode.HOST_SHARED}
+_ROUTE = Check(_hosts("spec.hostnames[]", is_needed=False), _MANY_HOSTS)
+
+BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
+    kinds.PERSISTENT_VOLUME: (_VOLUME,),
+    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotContent"): (
+        Check(_snapshot_content, {Guard.NETWORK_VOLUMES: None}),
+    ),
+    kinds.SERVICE: (_SERVICE,),
+    GroupKind("", "Endpoints"): (_ENDPOINTS,),
+    kinds.ENDPOINT_SLICE: (_ENDPOINTS,),
+    GroupKind("networking.k8s.io", "Ingress"): (Check(_ingress, _MANY_HOSTS),),
+    GroupKind("externaldns.k8s.io", "DNSEndpoint"): (Check(_dns_endpoint, _DNS),),
+    GroupKind(GATEWAY_GROUP, "Gateway"): (
+        Check(_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS),
+    ),
+    GroupKind(GATEWAY_GROUP, "HTTPRoute"): (_ROUTE,),
+    GroupKind(GATEWAY_GROUP, "GRPCRoute"): (_ROUTE,),
+    GroupKind(GATEWAY_GROUP, "TLSRoute"): (_ROUTE,),
 }
-_OF_ALL: tuple[_Check, ...] = (_default_class, _external_dns, _snippets)
+OF_ALL = (
+    Check(_default_class, {Guard.DEFAULT_CLASSES: None}),
+    Check(_external_dns, _DNS),
+    Check(_snippets, {Guard.PROXY_SNIPPETS: None}),
+)
+"""For objects of every kind."""
+OF_CONTROLLER_KINDS = Check(
+    _controller_kind, {Guard.CONTROLLER_KINDS: NoticeCode.CONTROLLER_RIGHTS}
+)
+"""For objects of the kinds in controller_kinds.py."""
 
 
 def nothing_of_host(_address: Any) -> bool:

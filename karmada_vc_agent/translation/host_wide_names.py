@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from karmada_vc_agent.model.objects import (
+    GroupKind,
     GroupVersionKind,
     Object,
     annotations_of,
@@ -35,21 +36,21 @@ class SharedName(NamedTuple):
 
 _ROUTE = (Space.HOST, "spec.hostnames[]")
 
-HOLDERS: Mapping[tuple[str, str], tuple[Space, str]] = {
-    ("networking.k8s.io", "Ingress"): (Space.HOST, "spec.rules[].host"),
-    (GATEWAY_GROUP, "HTTPRoute"): _ROUTE,
-    (GATEWAY_GROUP, "GRPCRoute"): _ROUTE,
-    (GATEWAY_GROUP, "TLSRoute"): _ROUTE,
-    (GATEWAY_GROUP, "Gateway"): (Space.HOST, "spec.listeners[].hostname"),
+HOLDERS: Mapping[GroupKind, tuple[Space, str]] = {
+    GroupKind("networking.k8s.io", "Ingress"): (Space.HOST, "spec.rules[].host"),
+    GroupKind(GATEWAY_GROUP, "HTTPRoute"): _ROUTE,
+    GroupKind(GATEWAY_GROUP, "GRPCRoute"): _ROUTE,
+    GroupKind(GATEWAY_GROUP, "TLSRoute"): _ROUTE,
+    GroupKind(GATEWAY_GROUP, "Gateway"): (Space.HOST, "spec.listeners[].hostname"),
     # Only the source of a Rule is served by the host; a target's path is the edge's own.
-    ("rules.kubeedge.io", "Rule"): (Space.REST_PATH, "spec.sourceResource.path"),
+    GroupKind("rules.kubeedge.io", "Rule"): (Space.REST_PATH, "spec.sourceResource.path"),
 }
-"""(group, kind) -> what its objects take, and where it stands."""
+"""Kind -> what its objects take, and where it stands."""
 
 
 def holds_names(gvk: GroupVersionKind) -> bool:
     """Whether objects of a kind take shared names."""
-    return (gvk.group, gvk.kind) in HOLDERS
+    return gvk.group_kind in HOLDERS
 
 
 def shared_names(obj: Object) -> dict[SharedName, str]:
@@ -77,8 +78,7 @@ def _aliases(obj: Object) -> Iterator[tuple[SharedName, str]]:
 
 
 def _found(obj: Object) -> Iterator[tuple[SharedName, str]]:
-    gvk = gvk_of(obj)
-    row = HOLDERS.get((gvk.group, gvk.kind))
+    row = HOLDERS.get(gvk_of(obj).group_kind)
     if row is None:
         return
     space, place = row

@@ -112,7 +112,7 @@ def unknown_references(
     """
     if gvk.group in _BUILT_IN_GROUPS or gvk.group.endswith(_BUILT_IN_ENDING):
         return
-    rows = reference_table.rows_for((gvk.group, gvk.kind), configured)
+    rows = reference_table.rows_for(gvk.group_kind, configured)
     known = {_without_indices(row.path) for row in rows}
     found = (
         (path, value)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, values_at
+from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object, values_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,8 +11,8 @@ class PodTemplates:
     """Where objects of one kind hold pod specs; also a row of the setting `podTemplates`.
 
     selector_only: only nodeSelector and tolerations are understood there.
-    create: add_missing_specs() adds the maps along the paths where they are missing.
-    version: empty for all versions.
+    create: add_missing_specs() adds the maps along the paths where they are missing. fixed: the
+    API server lets nobody change them in an object that is there. version: empty for all.
     """
 
     group: str
@@ -20,6 +20,7 @@ class PodTemplates:
     paths: tuple[str, ...]
     selector_only: bool = False
     create: bool = False
+    fixed: bool = False
     version: str = ""
 
 
@@ -41,17 +42,16 @@ def _ray(kind: str, cluster_spec: str) -> PodTemplates:
     return PodTemplates("ray.io", kind, tuple(f"{cluster_spec}.{path}" for path in paths))
 
 
-_FIXED = frozenset((("", "Pod"), ("batch", "Job")))
 _TEMPLATE = ("spec.template.spec",)
 _JOB_TEMPLATES = (
-    PodTemplates("", "Pod", ("spec",)),
+    PodTemplates("", "Pod", ("spec",), fixed=True),
     PodTemplates("", "PodTemplate", ("template.spec",)),
     PodTemplates("", "ReplicationController", _TEMPLATE),
     PodTemplates("apps", "Deployment", _TEMPLATE),
     PodTemplates("apps", "StatefulSet", _TEMPLATE),
     PodTemplates("apps", "DaemonSet", _TEMPLATE),
     PodTemplates("apps", "ReplicaSet", _TEMPLATE),
-    PodTemplates("batch", "Job", _TEMPLATE),
+    PodTemplates("batch", "Job", _TEMPLATE, fixed=True),
     PodTemplates("batch", "CronJob", ("spec.jobTemplate.spec.template.spec",)),
 )
 _CUSTOM = (
@@ -121,16 +121,16 @@ _SELECTOR_ONLY = (
 )
 
 
-def _by_kind(rows: Iterable[PodTemplates]) -> Mapping[tuple[str, str], tuple[PodTemplates, ...]]:
-    table: dict[tuple[str, str], tuple[PodTemplates, ...]] = {}
+def _by_kind(rows: Iterable[PodTemplates]) -> Mapping[GroupKind, tuple[PodTemplates, ...]]:
+    table: dict[GroupKind, tuple[PodTemplates, ...]] = {}
     for row in rows:
-        key = (row.group, row.kind)
+        key = GroupKind(row.group, row.kind)
         table[key] = (*table.get(key, ()), row)
     return table
 
 
 BY_KIND = _by_kind((*_JOB_TEMPLATES, *_CUSTOM, *_SELECTOR_ONLY))
-"""(group, kind) -> its rows; source: rewriting-rules 3.2."""
+"""Kind -> its rows; source: rewriting-rules 3.2."""
 
 
 def pod_specs(
@@ -152,7 +152,7 @@ def pod_specs(
 
 def are_fixed(gvk: GroupVersionKind) -> bool:
     """Whether the API server lets nobody change the pod specs of an object that is there."""
-    return (gvk.group, gvk.kind) in _FIXED
+    return any(row.fixed for row in BY_KIND.get(gvk.group_kind, ()))
 
 
 def add_missing_specs(obj: Object, gvk: GroupVersionKind) -> None:
@@ -163,9 +163,7 @@ def add_missing_specs(obj: Object, gvk: GroupVersionKind) -> None:
 
 
 def _rows(gvk: GroupVersionKind, extra: Iterable[PodTemplates]) -> Iterator[PodTemplates]:
-    yield from (
-        row for row in BY_KIND.get((gvk.group, gvk.kind), ()) if row.version in ("", gvk.version)
-    )
+    yield from (row for row in BY_KIND.get(gvk.group_kind, ()) if row.version in ("", gvk.version))
     yield from (row for row in extra if (row.group, row.kind) == (gvk.group, gvk.kind))
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.objects import GroupKind
 from karmada_vc_agent.model.well_known import GATEWAY_GROUP
 
 
@@ -25,6 +27,7 @@ class Treatment(Enum):
     PROXY_ANNOTATIONS = "annotations of an Ingress: Secrets as namespace/name are mapped"
     CLUSTER_SCOPED_NAME = "mapped as the name of a cluster-scoped object"
     NODE = "a node, which must be of the virtual cluster"
+    NODE_IF_OWN = "a node, dropped unless it is of the virtual cluster"
     DROPPED = "dropped on the way to the host"
     REFUSED = "refused where it is set"
 
@@ -51,12 +54,12 @@ def _nodes(*paths: str) -> tuple[Reference, ...]:
 
 _DATA_SOURCE = "spec.dataSourceRef.namespace"
 
-_CORE: Mapping[tuple[str, str], tuple[Reference, ...]] = {
-    ("", "PersistentVolumeClaim"): (
+_CORE: Mapping[GroupKind, tuple[Reference, ...]] = {
+    kinds.PERSISTENT_VOLUME_CLAIM: (
         Reference(_DATA_SOURCE),
         Reference("spec.volumeName", Treatment.CLUSTER_SCOPED_NAME),
     ),
-    ("", "PersistentVolume"): (
+    kinds.PERSISTENT_VOLUME: (
         *_namespaces(
             "spec.claimRef.namespace",
             *(
@@ -82,33 +85,40 @@ _CORE: Mapping[tuple[str, str], tuple[Reference, ...]] = {
         Reference("spec.claimRef.uid", Treatment.DROPPED),
         Reference("spec.claimRef.resourceVersion", Treatment.DROPPED),
     ),
-    ("apps", "StatefulSet"): (
+    kinds.STATEFUL_SET: (
         Reference(f"spec.volumeClaimTemplates[].{_DATA_SOURCE}"),
         Reference("spec.volumeClaimTemplates[].spec.volumeName", Treatment.CLUSTER_SCOPED_NAME),
     ),
-    ("", "Endpoints"): _namespaces(
-        "subsets[].addresses[].targetRef.namespace",
-        "subsets[].notReadyAddresses[].targetRef.namespace",
+    GroupKind("", "Endpoints"): (
+        *_namespaces(
+            "subsets[].addresses[].targetRef.namespace",
+            "subsets[].notReadyAddresses[].targetRef.namespace",
+        ),
+        Reference("subsets[].addresses[].nodeName", Treatment.NODE_IF_OWN),
+        Reference("subsets[].notReadyAddresses[].nodeName", Treatment.NODE_IF_OWN),
     ),
-    ("discovery.k8s.io", "EndpointSlice"): _namespaces("endpoints[].targetRef.namespace"),
+    kinds.ENDPOINT_SLICE: (
+        Reference("endpoints[].targetRef.namespace"),
+        Reference("endpoints[].nodeName", Treatment.NODE_IF_OWN),
+    ),
     # Only ever read: manifests of these kinds are refused.
-    ("", "Event"): _namespaces("involvedObject.namespace", "related.namespace"),
-    ("events.k8s.io", "Event"): _namespaces("regarding.namespace", "related.namespace"),
-    ("networking.k8s.io", "NetworkPolicy"): _selectors(
+    GroupKind("", "Event"): _namespaces("involvedObject.namespace", "related.namespace"),
+    GroupKind("events.k8s.io", "Event"): _namespaces("regarding.namespace", "related.namespace"),
+    GroupKind("networking.k8s.io", "NetworkPolicy"): _selectors(
         "spec.ingress[].from[].namespaceSelector", "spec.egress[].to[].namespaceSelector"
     ),
-    ("networking.k8s.io", "Ingress"): (
+    GroupKind("networking.k8s.io", "Ingress"): (
         Reference("metadata.annotations", Treatment.PROXY_ANNOTATIONS),
     ),
-    ("", "ServiceAccount"): (Reference("secrets[].namespace", Treatment.DROPPED),),
-    ("networking.k8s.io", "IngressClass"): (
+    kinds.SERVICE_ACCOUNT: (Reference("secrets[].namespace", Treatment.DROPPED),),
+    GroupKind("networking.k8s.io", "IngressClass"): (
         Reference("spec.parameters.namespace", Treatment.REFUSED),
     ),
-    ("storage.k8s.io", "StorageClass"): (Reference("parameters", Treatment.PARAMETERS),),
-    ("snapshot.storage.k8s.io", "VolumeSnapshotClass"): (
+    kinds.STORAGE_CLASS: (Reference("parameters", Treatment.PARAMETERS),),
+    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotClass"): (
         Reference("parameters", Treatment.PARAMETERS),
     ),
-    ("snapshot.storage.k8s.io", "VolumeSnapshotContent"): (
+    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotContent"): (
         Reference("spec.volumeSnapshotRef.namespace"),
         Reference("metadata.annotations", Treatment.SECRET_ANNOTATIONS),
         Reference("spec.volumeSnapshotRef.uid", Treatment.DROPPED),
@@ -123,36 +133,36 @@ _FILTER_BACKENDS = (
 _ROUTE = _namespaces(
     "spec.parentRefs[].namespace", "spec.rules[].backendRefs[].namespace", *_FILTER_BACKENDS
 )
-_GATEWAY_API: Mapping[tuple[str, str], tuple[Reference, ...]] = {
+_GATEWAY_API: Mapping[GroupKind, tuple[Reference, ...]] = {
     **{
-        (GATEWAY_GROUP, kind): _ROUTE
+        GroupKind(GATEWAY_GROUP, kind): _ROUTE
         for kind in ("HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
     },
-    (GATEWAY_GROUP, "Gateway"): (
+    GroupKind(GATEWAY_GROUP, "Gateway"): (
         Reference("spec.listeners[].tls.certificateRefs[].namespace"),
         Reference("spec.listeners[].allowedRoutes.namespaces", Treatment.ROUTE_NAMESPACES),
     ),
-    (GATEWAY_GROUP, "GatewayClass"): (
+    GroupKind(GATEWAY_GROUP, "GatewayClass"): (
         Reference("spec.parametersRef.namespace", Treatment.REFUSED),
     ),
-    (GATEWAY_GROUP, "ReferenceGrant"): _namespaces("spec.from[].namespace"),
-    ("cert-manager.io", "Issuer"): _namespaces(
+    GroupKind(GATEWAY_GROUP, "ReferenceGrant"): _namespaces("spec.from[].namespace"),
+    GroupKind("cert-manager.io", "Issuer"): _namespaces(
         "spec.acme.solvers[].http01.gatewayHTTPRoute.parentRefs[].namespace"
     ),
 }
 
-_MONITORING: Mapping[tuple[str, str], tuple[Reference, ...]] = {
+_MONITORING: Mapping[GroupKind, tuple[Reference, ...]] = {
     **{
-        ("monitoring.coreos.com", kind): (
+        GroupKind("monitoring.coreos.com", kind): (
             Reference("spec.namespaceSelector", Treatment.NAME_LIST_SELECTOR),
         )
         for kind in ("ServiceMonitor", "PodMonitor")
     },
-    ("monitoring.coreos.com", "Probe"): (
+    GroupKind("monitoring.coreos.com", "Probe"): (
         Reference("spec.targets.ingress.namespaceSelector", Treatment.NAME_LIST_SELECTOR),
     ),
     **{
-        ("monitoring.coreos.com", kind): (
+        GroupKind("monitoring.coreos.com", kind): (
             *_selectors(
                 *(
                     f"spec.{what}NamespaceSelector"
@@ -163,10 +173,10 @@ _MONITORING: Mapping[tuple[str, str], tuple[Reference, ...]] = {
         )
         for kind in ("Prometheus", "PrometheusAgent")
     },
-    ("monitoring.coreos.com", "Alertmanager"): _selectors(
+    GroupKind("monitoring.coreos.com", "Alertmanager"): _selectors(
         "spec.alertmanagerConfigNamespaceSelector"
     ),
-    ("monitoring.coreos.com", "ThanosRuler"): _selectors("spec.ruleNamespaceSelector"),
+    GroupKind("monitoring.coreos.com", "ThanosRuler"): _selectors("spec.ruleNamespaceSelector"),
 }
 
 _FLUX_RELEASE = _namespaces(
@@ -177,28 +187,30 @@ _FLUX_RELEASE = _namespaces(
     "spec.chart.spec.sourceRef.namespace",
     "spec.dependsOn[].namespace",
 )
-_DELIVERY: Mapping[tuple[str, str], tuple[Reference, ...]] = {
-    ("argoproj.io", "Application"): (Reference("spec.destination", Treatment.DESTINATION),),
-    ("argoproj.io", "AppProject"): (
+_DELIVERY: Mapping[GroupKind, tuple[Reference, ...]] = {
+    GroupKind("argoproj.io", "Application"): (
+        Reference("spec.destination", Treatment.DESTINATION),
+    ),
+    GroupKind("argoproj.io", "AppProject"): (
         Reference("spec.destinations[].namespace", Treatment.PATTERN),
         Reference("spec.sourceNamespaces[]", Treatment.PATTERN),
     ),
-    ("helm.toolkit.fluxcd.io", "HelmRelease"): _FLUX_RELEASE,
-    ("kustomize.toolkit.fluxcd.io", "Kustomization"): _FLUX_RELEASE,
+    GroupKind("helm.toolkit.fluxcd.io", "HelmRelease"): _FLUX_RELEASE,
+    GroupKind("kustomize.toolkit.fluxcd.io", "Kustomization"): _FLUX_RELEASE,
 }
 
-_KUBEEDGE: Mapping[tuple[str, str], tuple[Reference, ...]] = {
-    ("devices.kubeedge.io", "Device"): _nodes("spec.nodeName"),
-    ("operations.kubeedge.io", "ImagePrePullJob"): _nodes("spec.imagePrePullTemplate.nodeNames[]"),
-    ("rules.kubeedge.io", "Rule"): _nodes(
+_KUBEEDGE: Mapping[GroupKind, tuple[Reference, ...]] = {
+    GroupKind("devices.kubeedge.io", "Device"): _nodes("spec.nodeName"),
+    kinds.IMAGE_PRE_PULL_JOB: _nodes("spec.imagePrePullTemplate.nodeNames[]"),
+    GroupKind("rules.kubeedge.io", "Rule"): _nodes(
         "spec.sourceResource.node_name", "spec.targetResource.node_name"
     ),
-    ("rules.kubeedge.io", "RuleEndpoint"): _nodes(
+    GroupKind("rules.kubeedge.io", "RuleEndpoint"): _nodes(
         "spec.sourceResource.node_name", "spec.targetResource.node_name"
     ),
 }
 
-BY_KIND: Mapping[tuple[str, str], tuple[Reference, ...]] = {
+BY_KIND: Mapping[GroupKind, tuple[Reference, ...]] = {
     **_CORE,
     **_GATEWAY_API,
     **_MONITORING,
@@ -225,12 +237,6 @@ IN_POD_SPECS = (
     ),
 )
 
-ENDPOINTS: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("", "Endpoints"): ("subsets[].addresses[]", "subsets[].notReadyAddresses[]"),
-    ("discovery.k8s.io", "EndpointSlice"): ("endpoints[]",),
-}
-"""Where endpoints stand that name the node they are on."""
-
 
 @dataclass(frozen=True, slots=True)
 class NamespaceReferences:
@@ -241,8 +247,8 @@ class NamespaceReferences:
     paths: tuple[str, ...]
 
 
-def rows_for(kind: tuple[str, str], extra: Iterable[NamespaceReferences]) -> list[Reference]:
-    """Return the rows of (group, kind); a path that settings and table name counts once."""
+def rows_for(kind: GroupKind, extra: Iterable[NamespaceReferences]) -> list[Reference]:
+    """Return the rows of a kind; a path that settings and table name counts once."""
     configured = {
         path: Reference(path)
         for row in extra

@@ -63,7 +63,7 @@ class Rewriter:
         Refuses ReferenceForbidden and NodeNameForbidden on the way to the host.
         Source: rewriting-rules 4.1.
         """
-        rows = reference_table.rows_for((gvk.group, gvk.kind), self.namespace_references)
+        rows = reference_table.rows_for(gvk.group_kind, self.namespace_references)
         self._apply(obj, "", rows)
         for pod_spec in pod_specs(obj, gvk, self.pod_templates):
             # Of the others only the affinity is known to be a pod's.
@@ -105,6 +105,11 @@ def _node(way: Rewriter, value: Any, path: str) -> Any:
         detail = f'{path} "{value}" is not in the virtual cluster'
         raise RefusedError(Code.NODE_NAME_FORBIDDEN, path, detail)
     return value
+
+
+def _node_if_own(way: Rewriter, value: Any, _path: str) -> Any:
+    is_own = isinstance(value, str) and way.owns_node(value)
+    return value if is_own or not way.direction.to_host else None
 
 
 def _dropped(way: Rewriter, value: Any, _path: str) -> Any:
@@ -317,20 +322,10 @@ _CHANGES: Mapping[Treatment, _Change] = {
     Treatment.PROXY_ANNOTATIONS: _proxy_annotations,
     Treatment.CLUSTER_SCOPED_NAME: _name,
     Treatment.NODE: _node,
+    Treatment.NODE_IF_OWN: _node_if_own,
     Treatment.DROPPED: _dropped,
     Treatment.REFUSED: _refused,
 }
-
-
-def drop_foreign_node_names(
-    obj: Object, gvk: GroupVersionKind, owns_node: Callable[[str], bool]
-) -> None:
-    """Drop the nodeName of endpoints that are not on the virtual cluster's nodes, in place."""
-    for path in reference_table.ENDPOINTS.get((gvk.group, gvk.kind), ()):
-        for _, endpoint in values_at(obj, path):
-            node = dig(endpoint, "nodeName")
-            if node is not None and not (isinstance(node, str) and owns_node(node)):
-                del endpoint["nodeName"]
 
 
 def _change_at(obj: Object, path: str, changed: Callable[[Any, str], Any]) -> None:

@@ -1,9 +1,12 @@
 """What Retain made of a translated object, held to the rules again (rewriting-rules 2)."""
 
-from karmada_vc_agent.model import domain
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from karmada_vc_agent.model import domain, kinds
 from karmada_vc_agent.model.objects import (
-    NAMESPACE,
-    GroupVersionKind,
+    GroupKind,
     Object,
     annotations_of,
     copy_object,
@@ -33,30 +36,30 @@ def assert_placement(
         detail = "the interpreter of this kind changed its kind, namespace or name"
         return Refusal(Code.NAMESPACE_FORBIDDEN, "metadata", detail)
     obj = copy_object(retained)
-    node = _node_it_runs_on(obj, live)
+    kept = KEPT.get(translated.host_key.gvk.group_kind, _NOTHING)
+    bound_spec = dig(obj, *kept.bound_spec) if kept.bound_spec else {}
+    node = _node_it_runs_on(bound_spec, live, kept.bound_spec)
     if node is not None:
-        del obj["spec"]["nodeName"]
+        del bound_spec["nodeName"]
     try:
         templates = context.settings.pod_templates
         placement.place_pods(obj, translated.host_key.gvk, context.placement(), templates)
     except RefusedError as error:
         return error.refusal
     if node is not None:
-        obj["spec"]["nodeName"] = node
+        bound_spec["nodeName"] = node
     if live is not None:
         _keep_tolerations(obj, live, context)
-    _keep_our_metadata(obj, translated.obj)
-    if translated.host_key.gvk == NAMESPACE and live is not None:
-        _keep_adoption(obj, live)
+    _keep_our_metadata(obj, translated.obj, kept.annotations)
+    if live is not None:
+        kept.keep(obj, live)
     return HostObject(obj, translated.virtual_key, translated.host_key)
 
 
-def _node_it_runs_on(obj: Object, live: Object | None) -> str | None:
+def _node_it_runs_on(spec: Any, live: Object | None, path: tuple[str, ...]) -> str | None:
     """Return the nodeName that Retain copied from a running Pod; nothing else may bring one."""
-    node = (
-        dig(obj, "spec", "nodeName") if gvk_of(obj) == GroupVersionKind("", "v1", "Pod") else None
-    )
-    return node if node and node == dig(live, "spec", "nodeName") else None
+    node = dig(spec, "nodeName")
+    return node if node and node == dig(live, *path, "nodeName") else None
 
 
 def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) -> None:
@@ -67,23 +70,49 @@ def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) ->
         placement.keep_tolerations(wanted.spec, found.spec, context.node_taints)
 
 
-def _keep_our_metadata(obj: Object, translated: Object) -> None:
-    """Set our labels and annotations to what was translated."""
-    is_namespace = gvk_of(obj) == NAMESPACE
+def _keep_our_metadata(obj: Object, translated: Object, also: frozenset[str]) -> None:
+    """Set our labels and annotations, and some that are not in our domain, to the translated."""
     for name in ("labels", "annotations"):
         wanted = {
             key: value
             for key, value in (dig(translated, "metadata", name) or {}).items()
-            if domain.is_ours(key) or (is_namespace and key == domain.NODE_SELECTOR_ANNOTATION)
+            if domain.is_ours(key) or key in also
         }
         if wanted:
             metadata_map(obj, name).update(wanted)
 
 
+def _keep_nothing(_obj: Object, _live: Object) -> None:
+    pass
+
+
 def _keep_adoption(obj: Object, live: Object) -> None:
-    """Say of an adopted namespace that it is, so that it is never deleted (rewriting-rules 1.2)."""
+    """Keep that the namespace is adopted, so that it is never deleted (rewriting-rules 1.2)."""
     adopted = annotations_of(live).get(domain.ADOPTED_ANNOTATION)
     if adopted is not None:
         annotations = metadata_map(obj, "annotations")
         annotations.pop(domain.CREATED_BY_AGENT_ANNOTATION, None)
         annotations[domain.ADOPTED_ANNOTATION] = adopted
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What one kind keeps beside what Retain says and what is kept of all.
+
+    bound_spec: where the pod spec stands that the host binds to a node; () = nowhere.
+    annotations: those that stay as translated, though they are not of our domain.
+    keep: puts into the object what stays of the live one.
+    """
+
+    bound_spec: tuple[str, ...] = ()
+    annotations: frozenset[str] = frozenset()
+    keep: Callable[[Object, Object], None] = _keep_nothing
+
+
+KEPT: Mapping[GroupKind, Kept] = {
+    kinds.POD: Kept(bound_spec=("spec",)),
+    kinds.NAMESPACE: Kept(
+        annotations=frozenset({domain.NODE_SELECTOR_ANNOTATION}), keep=_keep_adoption
+    ),
+}
+_NOTHING = Kept()

@@ -28,7 +28,6 @@ from karmada_vc_agent.translation import (
     notices,
     placement,
     rbac,
-    references,
     sharing,
 )
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
@@ -238,7 +237,6 @@ def _rewrite_references(draft: Draft) -> None:
         pod_templates=settings.pod_templates,
         namespace_references=settings.namespace_references,
     ).rewrite(draft.obj, draft.gvk)
-    references.drop_foreign_node_names(draft.obj, draft.gvk, draft.context.owns_node)
 
 
 def _rewrite_texts(draft: Draft) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from karmada_vc_agent.model.objects import Object, copy_object
+from karmada_vc_agent.model.objects import GroupKind, Object, copy_object
 from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.translation import pod_templates, reference_table
 from karmada_vc_agent.translation.reference_table import Reference, Treatment
@@ -94,7 +94,7 @@ def _kinds_of_cases() -> set[tuple[str, str]]:
 
 
 def test_every_kind_of_the_tables_has_a_case() -> None:
-    wanted = {*reference_table.BY_KIND, *reference_table.ENDPOINTS, *pod_templates.BY_KIND}
+    wanted = {*reference_table.BY_KIND, *pod_templates.BY_KIND}
     assert wanted - _kinds_of_cases() == set()
 
 
@@ -133,6 +133,7 @@ VALUES: dict[Treatment, st.SearchStrategy[Any]] = {
     Treatment.PATTERN: NAMESPACES,
     Treatment.CLUSTER_SCOPED_NAME: WORDS,
     Treatment.NODE: st.sampled_from(sorted(given.OWNED_NODES)),
+    Treatment.NODE_IF_OWN: st.sampled_from(sorted(given.OWNED_NODES)),
     Treatment.SELECTOR: SELECTORS,
     Treatment.AFFINITY_TERM: TERMS,
     Treatment.NAME_LIST_SELECTOR: st.just({"any": True})
@@ -214,7 +215,7 @@ KINDS = [kind for kind in reference_table.BY_KIND if kind[1] != "Event"]  # only
 @pytest.mark.parametrize("kind", KINDS, ids="/".join)
 @settings(deadline=None, max_examples=15)
 @for_all(st.data())
-def test_references_come_back(kind: tuple[str, str], data: st.DataObject) -> None:
+def test_references_come_back(kind: GroupKind, data: st.DataObject) -> None:
     _check_both_ways(data.draw(objects_of(kind, tuple(reference_table.BY_KIND[kind]))), kind)
 
 
