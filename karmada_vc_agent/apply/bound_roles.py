@@ -8,6 +8,7 @@ there while the binding is written. Why: docs/adr/0024.
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import NamedTuple
 from urllib.parse import quote
 
 from karmada_vc_agent.kube.client import ApiClient
@@ -19,14 +20,16 @@ from karmada_vc_agent.kube.errors import (
     InvalidError,
     NotFoundError,
 )
-from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model import domain, karmada, kinds
 from karmada_vc_agent.model.objects import (
+    GroupKind,
     Object,
     annotations_of,
     dig,
     gvk_of,
     labels_of,
     maps_at,
+    text_at,
 )
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
@@ -34,13 +37,38 @@ from karmada_vc_agent.translation import rbac_rules
 
 ATTEMPTS = 5
 """Roles come and go meanwhile, and other bindings to the same one have theirs."""
-_OF_THE_HOST = frozenset((NAMESPACE_ADMIN, "admin", "edit", "view"))
 _RESERVED = ("vc:", "vc-")
 """No Work may bring a role of such a name, so none is prepared for one either."""
-_MARKS = {
-    "Role": (domain.CLUSTER_LABEL, domain.NAMESPACE_LABEL),
-    "ClusterRole": (domain.CLUSTER_LABEL,),
+
+
+class _Bound(NamedTuple):
+    """How roles of one kind are found and made.
+
+    path: of their collection, with the namespace of the binding. of_the_host: names of roles
+    that are not looked at. marks: labels that a stand-in takes over.
+    """
+
+    path: str
+    is_namespaced: bool
+    of_the_host: frozenset[str]
+    marks: tuple[str, ...]
+
+
+_BOUND = {
+    kinds.ROLE: _Bound(
+        f"/apis/{RBAC_API}/namespaces/{{namespace}}/roles",
+        is_namespaced=True,
+        of_the_host=frozenset(),
+        marks=(domain.CLUSTER_LABEL, domain.NAMESPACE_LABEL),
+    ),
+    kinds.CLUSTER_ROLE: _Bound(
+        f"/apis/{RBAC_API}/clusterroles",
+        is_namespaced=False,
+        of_the_host=frozenset((NAMESPACE_ADMIN, "admin", "edit", "view")),
+        marks=(domain.CLUSTER_LABEL,),
+    ),
 }
+_BINDINGS = frozenset({kinds.ROLE_BINDING})
 
 Write = Callable[[], Awaitable[Object]]
 
@@ -61,13 +89,14 @@ class BoundRoles:
         as_user: with whose rights; empty = the agent's. ClusterRoles are the agent's in any case.
         Raises KubeError, RetryError where a role holds more than virtual clusters may.
         """
-        collection = _collection(obj)
-        if not collection:
+        bound = _bound(obj)
+        if bound is None:
             return await write()
-        role = _stand_in(obj)
+        role = _stand_in(obj, bound)
+        collection = bound.path.format(namespace=obj["metadata"]["namespace"])
         # The server takes "?" and "#" in the name of a role, and a tenant chooses it.
         path = f"{collection}/{quote(role['metadata']['name'], safe='')}"
-        user = as_user if role["kind"] == "Role" else ""
+        user = as_user if bound.is_namespaced else ""
         is_reserved = role["metadata"]["name"].startswith(_RESERVED)
         made: list[Object] = []
         try:
@@ -114,31 +143,29 @@ class BoundRoles:
         return True
 
 
-def _collection(obj: Object) -> str:
-    """Return where the role is that an object binds; "" where it is not to be looked at."""
-    gvk = gvk_of(obj)
-    if (gvk.group, gvk.kind) != (RBAC_GROUP, "RoleBinding"):
-        return ""  # the common case: each write asks
-    kind, name = dig(obj, "roleRef", "kind"), dig(obj, "roleRef", "name")
+def _bound(obj: Object) -> _Bound | None:
+    """Return what kind of role an object binds; None where the role is not to be looked at."""
+    if gvk_of(obj).group_kind not in _BINDINGS:
+        return None  # the common case: each write asks
+    name = dig(obj, "roleRef", "name")
     if not isinstance(name, str) or not name or "/" in name:
-        return ""  # the server knows none of such a name
-    if kind == "ClusterRole":
-        return "" if name in _OF_THE_HOST else f"/apis/{RBAC_API}/clusterroles"
-    return f"/apis/{RBAC_API}/namespaces/{obj['metadata']['namespace']}/roles"
+        return None  # the server knows none of such a name
+    bound = _BOUND.get(GroupKind(RBAC_GROUP, text_at(obj, "roleRef", "kind")))
+    return None if bound is None or name in bound.of_the_host else bound
 
 
-def _stand_in(binding: Object) -> Object:
+def _stand_in(binding: Object, bound: _Bound) -> Object:
     """Return the empty role that a binding names.
 
     It has the marks of the binding, so that the Work of the role takes it over.
     """
     kind, marks = binding["roleRef"]["kind"], labels_of(binding)
-    labels = {key: marks[key] for key in _MARKS[kind] if key in marks}
+    labels = {key: marks[key] for key in bound.marks if key in marks}
     metadata: Object = {
         "name": binding["roleRef"]["name"],
         "labels": labels | {karmada.MANAGED_LABEL: "true"},
     }
-    if kind == "Role":
+    if bound.is_namespaced:
         metadata["namespace"] = binding["metadata"]["namespace"]
     work = annotations_of(binding).get(domain.WORK_ANNOTATION)
     if work:
@@ -152,10 +179,10 @@ def is_stand_in(obj: Object) -> bool:
     It comes and goes with each try to write its binding: who tried again because of it would
     try without end.
     """
-    gvk = gvk_of(obj)
-    if gvk.group != RBAC_GROUP or gvk.kind not in _MARKS or obj.get("rules"):
+    bound = _BOUND.get(gvk_of(obj).group_kind)
+    if bound is None or obj.get("rules"):
         return False
-    marks = {karmada.MANAGED_LABEL, *_MARKS[gvk.kind]}
+    marks = {karmada.MANAGED_LABEL, *bound.marks}
     is_bare = labels_of(obj).keys() <= marks and "aggregationRule" not in obj
     return is_bare and annotations_of(obj).keys() == {domain.WORK_ANNOTATION}
 

@@ -25,6 +25,7 @@ from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
 from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.endpoint_slice_work import is_report
+from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.views.hub_clusters import HubClusters
 from karmada_vc_agent.views.works import (
     WorkKey,
@@ -186,5 +187,4 @@ class WorkFinalizer:
 
 
 def _is_namespace(manifest: Object) -> bool:
-    gvk = gvk_of(manifest)
-    return (gvk.group, gvk.kind) == ("", "Namespace")
+    return policy_for(gvk_of(manifest), namespaced=False) is Policy.MAP

@@ -17,6 +17,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.planning.quota_shares import (
+    POD_COUNTS,
     Pending,
     Share,
     amounts_of,
@@ -39,17 +40,9 @@ _log = logging.getLogger(__name__)
 
 _WATCHED = frozenset(("list", "watch"))
 WORKLOADS = tuple(
-    Resource(GroupVersionKind(group, "v1", kind), f"{kind.lower()}s", True, _WATCHED)
-    for group, kind in (
-        ("apps", "Deployment"),
-        ("apps", "StatefulSet"),
-        ("apps", "DaemonSet"),
-        ("apps", "ReplicaSet"),
-        ("", "ReplicationController"),
-        ("batch", "Job"),
-    )
+    Resource(GroupVersionKind(kind.group, "v1", kind.kind), f"{kind.kind.lower()}s", True, _WATCHED)
+    for kind in POD_COUNTS
 )
-"""What says beforehand how many pods it will have."""
 
 
 _ByNamespace = dict[str, dict[str, int]]

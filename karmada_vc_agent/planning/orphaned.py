@@ -4,12 +4,13 @@ The Work vanished while no agent looked: its finalizer was taken off by force, o
 when the Cluster was not Ready (contract 1.9).
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
+from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import (
-    NAMESPACE,
+    GroupKind,
     GroupVersionKind,
     Object,
     annotations_of,
@@ -21,8 +22,11 @@ from karmada_vc_agent.model.objects import (
 
 _WITHOUT_WORK = ("default", "vc-system")
 """Karmada sends no Work for `default` (contract 10.1) and none is taken for the anchor."""
-_IN_EVERY_NAMESPACE = frozenset((("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")))
-"""(kind, name) of what the host makes itself."""
+IN_EVERY_NAMESPACE: Mapping[GroupKind, str] = {
+    kinds.SERVICE_ACCOUNT: "default",
+    kinds.CONFIG_MAP: "kube-root-ca.crt",
+}
+"""Kind -> name of the object that the host itself makes in each namespace."""
 
 
 def work_of(live: Object) -> str:
@@ -49,8 +53,8 @@ def namespaces_needed(works: Iterable[Object]) -> set[str]:
     needed = set()
     for work in works:
         for manifest in maps_at(work, "spec", "workload", "manifests"):
-            named = "name" if gvk_of(manifest) == NAMESPACE else "namespace"
-            needed.add(text_at(manifest, "metadata", named))
+            field = kinds.namespace_field(gvk_of(manifest).group_kind)
+            needed.add(text_at(manifest, "metadata", field))
     return needed - {""}
 
 
@@ -68,7 +72,7 @@ def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:
     return not (
         labels_of(live).get(CLUSTER_LABEL) == cluster
         or _is_controlled(live)
-        or (gvk.kind, live["metadata"]["name"]) in _IN_EVERY_NAMESPACE
+        or IN_EVERY_NAMESPACE.get(gvk.group_kind) == live["metadata"]["name"]
     )
 
 

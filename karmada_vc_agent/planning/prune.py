@@ -1,6 +1,6 @@
 """Remove from an object what the API server or its controllers set."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from karmada_vc_agent.model.objects import Object, dig, drop, put
 from karmada_vc_agent.model.well_known import SELECTED_NODE_ANNOTATION, SERVICE_ACCOUNT_TOKEN
@@ -32,16 +32,18 @@ def prune(obj: Object) -> Object:
     metadata = obj.get("metadata")
     if isinstance(metadata, dict):
         pruned["metadata"] = {k: v for k, v in metadata.items() if k not in _SERVER_METADATA}
-    rule = _RULES.get(obj.get("kind", ""))
+    rule = RULES.get(obj.get("kind", ""))
     return rule(pruned) if rule else pruned
 
 
 def _prune_deployment(obj: Object) -> Object:
+    """Leave out the annotations that count revisions."""
     obj = drop(obj, "metadata", "annotations", "deployment.kubernetes.io/revision")
     return drop(obj, "metadata", "annotations", "deployment.kubernetes.io/revision-history")
 
 
 def _prune_job(obj: Object) -> Object:
+    """Leave out `spec.ttlSecondsAfterFinished`, and labels that the controller generates."""
     obj = drop(obj, "spec", "ttlSecondsAfterFinished")
     if dig(obj, "spec", "manualSelector") is True:
         return obj
@@ -53,6 +55,7 @@ def _prune_job(obj: Object) -> Object:
 
 
 def _prune_secret(obj: Object) -> Object:
+    """Leave out the data of a ServiceAccount's token."""
     if obj.get("type") != SERVICE_ACCOUNT_TOKEN:
         return obj
     obj = drop(obj, "metadata", "annotations", "kubernetes.io/service-account.uid")
@@ -60,6 +63,7 @@ def _prune_secret(obj: Object) -> Object:
 
 
 def _prune_service_account(obj: Object) -> Object:
+    """Leave out the Secrets `<name>-token-*`."""
     secrets = obj.get("secrets")
     if not isinstance(secrets, list):
         return obj
@@ -69,17 +73,18 @@ def _prune_service_account(obj: Object) -> Object:
 
 
 def _prune_service(obj: Object) -> Object:
+    """Leave out `spec.clusterIP` and `spec.clusterIPs`, unless the first is None."""
     if dig(obj, "spec", "clusterIP") in (None, "None"):
         return obj
     return drop(drop(obj, "spec", "clusterIP"), "spec", "clusterIPs")
 
 
 def _prune_volume_claim(obj: Object) -> Object:
+    """Leave out the annotation `volume.kubernetes.io/selected-node`."""
     return drop(obj, "metadata", "annotations", SELECTED_NODE_ANNOTATION)
 
 
-# Contract 5.2, by kind name only, whatever the API group.
-_RULES: dict[str, Callable[[Object], Object]] = {
+RULES: Mapping[str, Callable[[Object], Object]] = {
     "Deployment": _prune_deployment,
     "Job": _prune_job,
     "Secret": _prune_secret,
@@ -87,3 +92,4 @@ _RULES: dict[str, Callable[[Object], Object]] = {
     "Service": _prune_service,
     "PersistentVolumeClaim": _prune_volume_claim,
 }
+"""By the name of the kind only, whatever the API group (contract 5.2)."""

@@ -5,26 +5,18 @@ never add up to more than the whole; a share that is not used moves to where it 
 Amounts are whole numbers: milli-cores for CPU, units for everything else.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from karmada_vc_agent.model import quantity
-from karmada_vc_agent.model.objects import Object, dig, gvk_of
+from karmada_vc_agent.model import kinds, quantity
+from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of
 
 Amounts = Mapping[str, int]
 
 _REQUESTS, _LIMITS = "requests.", "limits."
 _PODS = ("pods", "count/pods")
 _PLAIN_REQUESTS = ("cpu", "memory", "ephemeral-storage")
-_REPLICATED = frozenset(
-    (
-        ("apps", "Deployment"),
-        ("apps", "StatefulSet"),
-        ("apps", "ReplicaSet"),
-        ("", "ReplicationController"),
-    )
-)
 _SURGE = "25%"
 
 
@@ -210,19 +202,51 @@ def _held(lowered: int, share: Share, resource: str) -> int:
     return max(lowered, enforced, share.used.get(resource, 0))
 
 
+def _replicas(workload: Object, _nodes: int) -> tuple[int, int]:
+    """Count `spec.replicas`."""
+    return _number(_spec(workload).get("replicas"), 1), 0
+
+
+def _rolling_replicas(workload: Object, nodes: int) -> tuple[int, int]:
+    """Count `spec.replicas`, and `maxSurge` more while it rolls."""
+    replicas, _ = _replicas(workload, nodes)
+    return replicas, _surge(_spec(workload), replicas)
+
+
+def _one_for_each_node(_workload: Object, nodes: int) -> tuple[int, int]:
+    """Count one for each node of the virtual cluster."""
+    return nodes, 0
+
+
+def _parallelism(workload: Object, _nodes: int) -> tuple[int, int]:
+    """Count `spec.parallelism` until it is complete; none while it is suspended."""
+    is_complete = dig(workload, "status", "completionTime") is not None
+    if is_complete or _spec(workload).get("suspend"):
+        return 0, 0
+    return _number(_spec(workload).get("parallelism"), 1), 0
+
+
+PodCount = Callable[[Object, int], tuple[int, int]]
+"""(workload, nodes) -> how many pods it has, and how many more while it rolls."""
+
+POD_COUNTS: Mapping[GroupKind, PodCount] = {
+    kinds.DEPLOYMENT: _rolling_replicas,
+    kinds.STATEFUL_SET: _replicas,
+    kinds.DAEMON_SET: _one_for_each_node,
+    kinds.REPLICA_SET: _replicas,
+    GroupKind("", "ReplicationController"): _replicas,
+    kinds.JOB: _parallelism,
+}
+"""What says beforehand how many pods it will have; all are served in version v1."""
+
+
 def _pods_wanted(workload: Object, nodes: int) -> tuple[int, int]:
-    """Return how many pods a workload has, and how many more while it rolls."""
-    gvk = gvk_of(workload)
-    spec = workload.get("spec") or {}
-    if (gvk.group, gvk.kind) in _REPLICATED:
-        replicas = _number(spec.get("replicas"), 1)
-        return replicas, _surge(spec, replicas) if gvk.kind == "Deployment" else 0
-    if (gvk.group, gvk.kind) == ("apps", "DaemonSet"):
-        return nodes, 0
-    if (gvk.group, gvk.kind) == ("batch", "Job") and not spec.get("suspend"):
-        finished = dig(workload, "status", "completionTime") is not None
-        return 0 if finished else _number(spec.get("parallelism"), 1), 0
-    return 0, 0
+    count = POD_COUNTS.get(gvk_of(workload).group_kind)
+    return count(workload, nodes) if count else (0, 0)
+
+
+def _spec(workload: Object) -> Object:
+    return workload.get("spec") or {}
 
 
 def _surge(spec: Object, replicas: int) -> int:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import (
+    GroupKind,
     Object,
+    ObjectKey,
     annotations_of,
-    gvk_of,
     key_of,
     labels_of,
     maps_at,
@@ -20,16 +21,18 @@ from karmada_vc_agent.model.well_known import SLICE_MANAGED_BY_LABEL
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 
-_SERVICE_EXPORT_KIND = ("multicluster.x-k8s.io", "ServiceExport")
-_MULTI_CLUSTER_SERVICE_KIND = ("networking.karmada.io", "MultiClusterService")
 _MANAGED_LISTS = (karmada.MANAGED_ANNOTATIONS_ANNOTATION, karmada.MANAGED_LABELS_ANNOTATION)
 
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """A controller that reports slices, and how it marks the Works it does so by."""
+    """A controller that reports slices, and how it marks the Works it does so by.
+
+    kind: of the manifest that asks for it.
+    """
 
     name: str
+    kind: GroupKind
     namespace_label: str
     name_label: str
     finalizer: str
@@ -37,12 +40,14 @@ class Reporter:
 
 SERVICE_EXPORT = Reporter(
     "ServiceExport",
+    GroupKind("multicluster.x-k8s.io", "ServiceExport"),
     karmada.EXPORT_NAMESPACE_LABEL,
     karmada.EXPORT_NAME_LABEL,
     karmada.ENDPOINT_SLICE_FINALIZER,
 )
 MULTI_CLUSTER_SERVICE = Reporter(
     "MultiClusterService",
+    GroupKind("networking.karmada.io", "MultiClusterService"),
     karmada.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL,
     karmada.MULTI_CLUSTER_SERVICE_NAME_LABEL,
     karmada.DISPATCH_FINALIZER,
@@ -71,8 +76,7 @@ def reported_services(work: Object) -> set[tuple[str, str]]:
 
 def exported_services(work: Object) -> set[tuple[str, str]]:
     """Return virtual namespace and name of the Services whose ServiceExport a Work brings."""
-    found = map(key_of, maps_at(work, "spec", "workload", "manifests"))
-    return {(key.namespace, key.name) for key in found if key.gvk[0::2] == _SERVICE_EXPORT_KIND}
+    return {(key.namespace, key.name) for key in _manifests_for(SERVICE_EXPORT, work)}
 
 
 def multi_cluster_services(work: Object) -> set[tuple[str, str]]:
@@ -82,9 +86,13 @@ def multi_cluster_services(work: Object) -> set[tuple[str, str]]:
         labels.get(karmada.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL, ""),
         labels.get(karmada.MULTI_CLUSTER_SERVICE_NAME_LABEL, ""),
     )
-    manifests = maps_at(work, "spec", "workload", "manifests")
-    kinds = {gvk_of(manifest)[0::2] for manifest in manifests}
-    return {service} if _MULTI_CLUSTER_SERVICE_KIND in kinds and all(service) else set()
+    return {service} if _manifests_for(MULTI_CLUSTER_SERVICE, work) and all(service) else set()
+
+
+def _manifests_for(reporter: Reporter, work: Object) -> list[ObjectKey]:
+    """Return the keys of the manifests of a Work that ask a reporter for reports."""
+    keys = map(key_of, maps_at(work, "spec", "workload", "manifests"))
+    return [key for key in keys if key.gvk.group_kind == reporter.kind]
 
 
 def report(

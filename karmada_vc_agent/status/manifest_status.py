@@ -40,8 +40,8 @@ class Reflection:
     cause: Hashable | None = None
 
 
-# Without a status the quota controller of the control plane panics (contract 6.3, trap 22).
-_ALWAYS_WITH_STATUS = frozenset((GroupVersionKind("", "v1", "ResourceQuota"),))
+ALWAYS_WITH_STATUS = frozenset((GroupVersionKind("", "v1", "ResourceQuota"),))
+"""Without a status the quota controller of the control plane panics (contract 6.3, trap 22)."""
 
 
 def manifest_status(
@@ -52,7 +52,7 @@ def manifest_status(
     manifest: the original one of the Work, never the rewritten one (trap 20). status: what
     was reflected, None for nothing.
     """
-    if status is None and gvk_of(manifest) in _ALWAYS_WITH_STATUS:
+    if status is None and gvk_of(manifest) in ALWAYS_WITH_STATUS:
         status = {}
     entry = ManifestStatus(identifier=_identifier(ordinal, key_of(manifest)), health=health)
     if status is not None:
