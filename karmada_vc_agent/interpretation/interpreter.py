@@ -2,7 +2,7 @@
 
 The first level with a hook for the exact kind answers; its error ends the search (contract
 7.1). Levels 1 and 2 are of the user's own, scripts and webhooks: `Interpreter` asks them. The
-levels below are rules of ours: `_LEVELS` is their order, the functions of this module ask them.
+levels below are rules of ours: `LEVELS` is their order, the functions of this module ask them.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -38,7 +38,7 @@ class Level:
     health: Mapping[GroupVersionKind, native_health.HealthRule]
 
 
-_LEVELS = (
+LEVELS = (
     Level(
         "third-party",
         third_party.RETAIN_RULES,
@@ -58,7 +58,7 @@ def retain(desired: Object, live: Object) -> Object:
     Raises InterpretationError.
     """
     kind = gvk_of(desired)
-    for level in _LEVELS:
+    for level in LEVELS:
         if rule := level.retain.get(kind):
             try:
                 return rule(desired, live)
@@ -73,7 +73,7 @@ def reflect_status(live: Object) -> Object | None:
     live: the restored object. The answer may share parts with it. Raises InterpretationError.
     """
     kind = gvk_of(live)
-    for level in _LEVELS:
+    for level in LEVELS:
         if rule := level.reflect.get(kind):
             try:
                 return rule(live)
@@ -84,7 +84,7 @@ def reflect_status(live: Object) -> Object | None:
 
 def interprets_health(kind: GroupVersionKind) -> bool:
     """Whether a level has a hook for the health of a kind; without one it is healthy unasked."""
-    return any(kind in level.health for level in _LEVELS)
+    return any(kind in level.health for level in LEVELS)
 
 
 def interpret_health(live: Object) -> Health:
@@ -93,7 +93,7 @@ def interpret_health(live: Object) -> Health:
     Raises InterpretationError, which the caller reports as `Unknown`.
     """
     kind = gvk_of(live)
-    for level in _LEVELS:
+    for level in LEVELS:
         if rule := level.health.get(kind):
             try:
                 return "Healthy" if rule(live) else "Unhealthy"

@@ -3,7 +3,7 @@
 Source: contract 7.4; karmada pkg/resourceinterpreter/default/native/healthy.go.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
 
@@ -24,6 +24,7 @@ def _reaches_replicas(live: Object, field: str) -> bool:
 
 
 def _is_rolled_out(live: Object) -> bool:
+    """Whether this generation is observed, and wanted replicas are updated and available."""
     return (
         _is_observed(live)
         and _reaches_replicas(live, "updatedReplicas")
@@ -32,10 +33,12 @@ def _is_rolled_out(live: Object) -> bool:
 
 
 def _is_replica_set_healthy(live: Object) -> bool:
+    """Whether this generation is observed, and wanted replicas are available."""
     return _is_observed(live) and _reaches_replicas(live, "availableReplicas")
 
 
 def _is_daemon_set_healthy(live: Object) -> bool:
+    """Whether this generation is observed, and the pod of each node updated and available."""
     updated = _count(live, "updatedNumberScheduled")
     return (
         _is_observed(live)
@@ -45,19 +48,23 @@ def _is_daemon_set_healthy(live: Object) -> bool:
 
 
 def _is_service_healthy(live: Object) -> bool:
+    """Whether it is no LoadBalancer, or has an address."""
     return dig(live, "spec", "type") != "LoadBalancer" or _has_address(live)
 
 
 def _has_address(live: Object) -> bool:
+    """Whether a load balancer gave it an address or a host name."""
     ingresses = dig(live, "status", "loadBalancer", "ingress") or []
     return any(dig(ingress, "ip") or dig(ingress, "hostname") for ingress in ingresses)
 
 
 def _is_claim_bound(live: Object) -> bool:
+    """Whether it is bound."""
     return bool(dig(live, "status", "phase") == "Bound")
 
 
 def _is_pod_healthy(live: Object) -> bool:
+    """Whether it has succeeded, or runs and is ready."""
     phase = dig(live, "status", "phase")
     if phase != "Running":
         return bool(phase == "Succeeded")
@@ -67,11 +74,11 @@ def _is_pod_healthy(live: Object) -> bool:
 
 
 def _is_budget_met(live: Object) -> bool:
+    """Whether as many pods are healthy as are wanted."""
     return _count(live, "currentHealthy") >= _count(live, "desiredHealthy")
 
 
-# Contract 7.4; a kind that is not here has no hook and is always healthy.
-RULES: dict[GroupVersionKind, HealthRule] = {
+RULES: Mapping[GroupVersionKind, HealthRule] = {
     GroupVersionKind("apps", "v1", "Deployment"): _is_rolled_out,
     GroupVersionKind("apps", "v1", "StatefulSet"): _is_rolled_out,
     GroupVersionKind("apps", "v1", "ReplicaSet"): _is_replica_set_healthy,
@@ -82,3 +89,4 @@ RULES: dict[GroupVersionKind, HealthRule] = {
     GroupVersionKind("", "v1", "Pod"): _is_pod_healthy,
     GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _is_budget_met,
 }
+"""A kind that is not here has no hook and is always healthy (contract 7.4)."""

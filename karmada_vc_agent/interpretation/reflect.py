@@ -4,7 +4,7 @@ Source: contract 7.3; karmada pkg/resourceinterpreter/default/native/reflectstat
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, dig
@@ -34,6 +34,8 @@ def _counters(*always: str, filled: tuple[str, ...] = ()) -> ReflectRule:
             | {name: status[name] for name in filled if status.get(name)}
         ) or None
 
+    names = ", ".join(f"`{name}`" for name in (*always, *filled))
+    reflect.__doc__ = f"Show both generations, {names}."
     return reflect
 
 
@@ -50,6 +52,7 @@ def _template_generation(live: Object) -> int:
 
 
 def _reflect_service(live: Object) -> Object | None:
+    """Show `loadBalancer.ingress` of a LoadBalancer, nothing of others."""
     status = _status_of(live)
     if status is None or dig(live, "spec", "type") != "LoadBalancer":
         return None
@@ -58,6 +61,7 @@ def _reflect_service(live: Object) -> Object | None:
 
 
 def _reflect_job(live: Object) -> Object | None:
+    """Show how many pods run, succeeded and failed, conditions, and both times."""
     status = _status_of(live)
     if status is None:
         return None
@@ -66,6 +70,7 @@ def _reflect_job(live: Object) -> Object | None:
 
 
 def _reflect_disruption_budget(live: Object) -> Object | None:
+    """Show the counts of pods, and those that are being disrupted."""
     status = _status_of(live)
     if status is None:
         return None
@@ -77,6 +82,7 @@ def _reflect_disruption_budget(live: Object) -> Object | None:
 
 
 def _reflect_autoscaler(live: Object) -> Object | None:
+    """Show `currentReplicas` and `desiredReplicas`."""
     status = _status_of(live)
     if status is None:
         return None
@@ -90,12 +96,11 @@ def _reflect_autoscaler(live: Object) -> Object | None:
 
 
 def reflect_whole_status(live: Object) -> Object | None:
-    """Return the status as it is, None where there is none: every kind not in the table."""
+    """Show the whole status, None where there is none: every kind not in the table."""
     return _status_of(live)
 
 
-# Contract 7.3.
-RULES: dict[GroupVersionKind, ReflectRule] = {
+RULES: Mapping[GroupVersionKind, ReflectRule] = {
     GroupVersionKind("apps", "v1", "Deployment"): _counters(
         filled=(
             "observedGeneration",
@@ -131,3 +136,4 @@ RULES: dict[GroupVersionKind, ReflectRule] = {
     GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _reflect_disruption_budget,
     GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): _reflect_autoscaler,
 }
+"""Of every other kind the whole status is shown (contract 7.3)."""

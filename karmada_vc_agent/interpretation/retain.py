@@ -4,7 +4,7 @@ Each rule gets the merged manifest and the live object and returns the manifest 
 values in it. Source: contract 7.2; karmada pkg/resourceinterpreter/default/native/retain.go.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import karmada
@@ -23,6 +23,7 @@ RetainRule = Callable[[Object, Object], Object]
 
 
 def _retain_deployment(desired: Object, live: Object) -> Object:
+    """Keep the live `spec.replicas`, where the label `retain-replicas` asks for it."""
     if labels_of(desired).get(karmada.RETAIN_REPLICAS_LABEL) != "true":
         return desired
     replicas = dig(live, "spec", "replicas")
@@ -32,6 +33,7 @@ def _retain_deployment(desired: Object, live: Object) -> Object:
 
 
 def _retain_pod(desired: Object, live: Object) -> Object:
+    """Keep the live node, ServiceAccount, volumes, and mounts of each container."""
     # Karmada decodes into its own Pod type, which loses fields newer than that type; we do not.
     for field in ("nodeName", "serviceAccountName", "volumes"):
         desired = _copy_or_drop(desired, live, field)
@@ -63,6 +65,7 @@ def _with_live_mounts(containers: list[Any], live_containers: list[Any]) -> list
 
 
 def _retain_service(desired: Object, live: Object) -> Object:
+    """Keep the live `spec.clusterIP` and `spec.healthCheckNodePort`."""
     port = dig(live, "spec", "healthCheckNodePort")
     if port and port > 0:
         desired = put(desired, port, "spec", "healthCheckNodePort")
@@ -72,6 +75,7 @@ def _retain_service(desired: Object, live: Object) -> Object:
 
 
 def _retain_service_account(desired: Object, live: Object) -> Object:
+    """Keep live Secrets beside those of the manifest."""
     for field in ("secrets", "imagePullSecrets"):
         references = desired.get(field) or []
         names = {dig(reference, "name") for reference in references}
@@ -82,16 +86,19 @@ def _retain_service_account(desired: Object, live: Object) -> Object:
 
 
 def _retain_volume_claim(desired: Object, live: Object) -> Object:
+    """Keep the live `spec.volumeName`."""
     volume_name = dig(live, "spec", "volumeName")
     return put(desired, volume_name, "spec", "volumeName") if volume_name else desired
 
 
 def _retain_volume(desired: Object, live: Object) -> Object:
+    """Keep the live `spec.claimRef`."""
     claim = dig(live, "spec", "claimRef")
     return desired if claim is None else put(desired, claim, "spec", "claimRef")
 
 
 def _retain_job(desired: Object, live: Object) -> Object:
+    """Keep the live labels of selector and template."""
     for path in (
         ("spec", "selector", "matchLabels"),
         ("spec", "template", "metadata", "labels"),
@@ -103,13 +110,13 @@ def _retain_job(desired: Object, live: Object) -> Object:
 
 
 def _retain_secret(desired: Object, live: Object) -> Object:
+    """Keep the live data of a ServiceAccount's token."""
     if desired.get("type") != SERVICE_ACCOUNT_TOKEN or live.get("data") is None:
         return desired
     return put(desired, live["data"], "data")
 
 
-# Contract 7.2; every other kind is taken from the manifest as it is.
-RULES: dict[GroupVersionKind, RetainRule] = {
+RULES: Mapping[GroupVersionKind, RetainRule] = {
     GroupVersionKind("apps", "v1", "Deployment"): _retain_deployment,
     GroupVersionKind("", "v1", "Pod"): _retain_pod,
     GroupVersionKind("", "v1", "Service"): _retain_service,
@@ -119,3 +126,4 @@ RULES: dict[GroupVersionKind, RetainRule] = {
     GroupVersionKind("batch", "v1", "Job"): _retain_job,
     GroupVersionKind("", "v1", "Secret"): _retain_secret,
 }
+"""Every other kind is taken from the manifest as it is (contract 7.2)."""

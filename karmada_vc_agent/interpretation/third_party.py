@@ -7,6 +7,7 @@ Source: contract 7.5; karmada pkg/resourceinterpreter/default/thirdparty.
 """
 
 from dataclasses import dataclass
+from functools import wraps
 
 from karmada_vc_agent.interpretation import third_party_rules as rules
 from karmada_vc_agent.interpretation.lua_values import to_json, to_table
@@ -171,6 +172,7 @@ _KINDS: dict[GroupVersionKind, Rules] = {
 
 
 def _retaining(rule: rules.Retain) -> RetainRule:
+    @wraps(rule)
     def retain(desired: Object, live: Object) -> Object:
         table = to_table(desired)
         rule(table, to_table(live))
@@ -180,6 +182,7 @@ def _retaining(rule: rules.Retain) -> RetainRule:
 
 
 def _reflecting(rule: rules.Reflect) -> ReflectRule:
+    @wraps(rule)
     def reflect(live: Object) -> Object:
         table = to_table(live)
         return to_json(rule(table)) if "status" in table else {}
@@ -188,7 +191,11 @@ def _reflecting(rule: rules.Reflect) -> ReflectRule:
 
 
 def _judging(rule: rules.Health) -> HealthRule:
-    return lambda live: rule(to_table(live))
+    @wraps(rule)
+    def is_healthy(live: Object) -> bool:
+        return rule(to_table(live))
+
+    return is_healthy
 
 
 RETAIN_RULES = {kind: _retaining(row.retain) for kind, row in _KINDS.items() if row.retain}

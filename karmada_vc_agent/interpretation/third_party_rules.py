@@ -33,22 +33,25 @@ Health = Callable[[Object], bool]
 
 
 def retain_nothing(desired: Object, live: Object) -> None:
-    """Karmada has a script here that does nothing."""
+    """Keep nothing: Karmada has a script here that does nothing."""
 
 
 def retain_suspend(desired: Object, live: Object) -> None:
+    """Keep the live `spec.suspend`."""
     suspend = read(live, "spec", "suspend")
     if suspend is not None:
         assign(desired, suspend, "spec", "suspend")
 
 
 def retain_suspend_and_status(desired: Object, live: Object) -> None:
+    """Keep the live `spec.suspend` and status."""
     retain_suspend(desired, live)
     if "status" in live:
         desired["status"] = live["status"]
 
 
 def retain_template_labels(desired: Object, live: Object) -> None:
+    """Keep the live labels of the template."""
     path = ("spec", "template", "metadata")
     labels = None if read(live, *path) is None else read(live, *path, "labels")
     if labels is not None:
@@ -64,6 +67,7 @@ def fields(*names: str) -> Reflect:
     def reflect(live: Object) -> Object:
         return {name: read(live, "status", name) for name in names}
 
+    reflect.__doc__ = f"Show {', '.join(f'`{name}`' for name in names)}."
     return reflect
 
 
@@ -74,6 +78,7 @@ def fields_and_generations(*names: str) -> Reflect:
     def reflect(live: Object) -> Object:
         return show(live) | _generations(live)
 
+    reflect.__doc__ = f"Show both generations, {', '.join(f'`{name}`' for name in names)}."
     return reflect
 
 
@@ -88,11 +93,13 @@ def _generations(live: Object) -> Object:
 
 
 def reflect_sidecar_set(live: Object) -> Object:
+    """Show `matchedPods`, `updatedPods` and `readyPods`."""
     counts = ("matchedPods", "updatedPods", "readyPods")
     return {name: either(read(live, "status", name), 0) for name in counts}
 
 
 def reflect_notebook(live: Object) -> Object:
+    """Show `readyReplicas`, `containerState` and conditions."""
     conditions = read(live, "status", "conditions")
     return {
         "readyReplicas": either(read(live, "status", "readyReplicas"), 0),
@@ -102,6 +109,7 @@ def reflect_notebook(live: Object) -> Object:
 
 
 def reflect_volcano_job(live: Object) -> Object:
+    """Show the counts of pods and tasks, times, state and conditions."""
     shown = fields(
         *("minAvailable", "pending", "running", "succeeded", "failed", "terminating"),
         *("unknown", "version", "retryCount", "runningDuration", "state"),
@@ -116,6 +124,7 @@ def reflect_volcano_job(live: Object) -> Object:
 
 
 def reflect_mpi_job(live: Object) -> Object:
+    """Show times, the counts of each kind of replica, and conditions."""
     times = fields("startTime", "completionTime", "lastReconcileTime")
     replicas = read(live, "status", "replicaStatuses")
     return times(live) | {
@@ -153,6 +162,7 @@ def _is_observed(live: Object) -> bool:
 
 
 def is_rolled_out(live: Object) -> bool:
+    """Whether this generation is observed, and wanted replicas are updated and available."""
     if not _is_observed(live):
         return False
     wanted = read(live, "spec", "replicas")
@@ -163,11 +173,13 @@ def is_rolled_out(live: Object) -> bool:
 
 
 def is_whole_and_rolled_out(live: Object) -> bool:
+    """Whether it has a status, and wanted replicas are updated and available."""
     parts = ("status", "metadata", "spec")
     return all(part in live for part in parts) and is_rolled_out(live)
 
 
 def is_daemon_set_rolled_out(live: Object) -> bool:
+    """Whether this generation is observed, and the pods of all nodes are updated and available."""
     if not _is_observed(live):
         return False
     updated = read(live, "status", "updatedNumberScheduled")
@@ -177,6 +189,7 @@ def is_daemon_set_rolled_out(live: Object) -> bool:
 
 
 def is_broadcast_job_healthy(live: Object) -> bool:
+    """Whether pods are wanted, some run or succeeded, and none is counted as failed."""
     desired, failed, succeeded, active = (
         read(live, "status", name) for name in ("desired", "failed", "succeeded", "active")
     )
@@ -186,6 +199,7 @@ def is_broadcast_job_healthy(live: Object) -> bool:
 
 
 def is_sidecar_set_updated(live: Object) -> bool:
+    """Whether all matched pods are updated."""
     if "status" not in live:
         return False
     matched = either(read(live, "status", "matchedPods"), 0)
@@ -194,6 +208,7 @@ def is_sidecar_set_updated(live: Object) -> bool:
 
 
 def is_spark_application_healthy(live: Object) -> bool:
+    """Whether its state is known and is not FAILED."""
     value: Any = live
     for key in ("status", "applicationState", "state"):
         value = read(value, key)
@@ -203,12 +218,14 @@ def is_spark_application_healthy(live: Object) -> bool:
 
 
 def is_workflow_healthy(live: Object) -> bool:
+    """Whether its phase is known and is neither Error nor Failed."""
     if "status" not in live:
         return False
     return read(live, "status", "phase") not in (None, "", "Error", "Failed")
 
 
 def is_volcano_job_healthy(live: Object) -> bool:
+    """Whether its phase is one of those that have not failed."""
     if "status" not in live or read(live, "status", "state") is None:
         return False
     return read(live, "status", "state", "phase") in _VOLCANO_HEALTHY
@@ -221,6 +238,7 @@ _VOLCANO_HEALTHY = (
 
 
 def is_flink_healthy(live: Object) -> bool:
+    """Whether the job runs or ended, or does not start for a fault of its image or code."""
     status = either(live.get("status"), {})
     state = read(either(read(status, "jobStatus"), {}), "state")
     if state is None:
@@ -255,10 +273,12 @@ def is_ready_because(*reasons: str) -> Health:
             for condition in counted(conditions)
         )
 
+    is_healthy.__doc__ = f"Whether it is Ready, for reason {' or '.join(reasons)}."
     return is_healthy
 
 
 def is_policy_ready(live: Object) -> bool:
+    """Whether it says that it is ready, or has a condition Ready that succeeded."""
     ready = None if "status" not in live else read(live, "status", "ready")
     if ready is None:
         return is_ready_because("Succeeded")(live)
@@ -268,6 +288,7 @@ def is_policy_ready(live: Object) -> bool:
 
 
 def is_ray_service_ready(live: Object) -> bool:
+    """Whether it is Ready."""
     conditions = _conditions(live)
     if conditions is None:
         return False
@@ -275,6 +296,7 @@ def is_ray_service_ready(live: Object) -> bool:
 
 
 def is_ray_cluster_ready(live: Object) -> bool:
+    """Whether the head is ready, pods were provisioned, and no replica failed."""
     conditions = _conditions(live)
     if conditions is None:
         return False
@@ -284,6 +306,7 @@ def is_ray_cluster_ready(live: Object) -> bool:
 
 
 def is_ray_job_healthy(live: Object) -> bool:
+    """Whether it runs, or is complete and succeeded."""
     if "status" not in live:
         return False
     deployment = read(live, "status", "jobDeploymentStatus")
@@ -292,6 +315,7 @@ def is_ray_job_healthy(live: Object) -> bool:
 
 
 def has_not_failed(live: Object) -> bool:
+    """Whether it has conditions, and none is Failed."""
     conditions = _conditions(live)
     if conditions is None:
         return False
@@ -299,11 +323,13 @@ def has_not_failed(live: Object) -> bool:
 
 
 def has_begun_and_not_failed(live: Object) -> bool:
+    """Whether it has at least one condition, and none is Failed."""
     conditions = _conditions(live)
     return conditions is not None and bool(counted(conditions)) and has_not_failed(live)
 
 
 def is_notebook_healthy(live: Object) -> bool:
+    """Whether its container runs, is created, or ended without an error."""
     state = None if "status" not in live else read(live, "status", "containerState")
     if state is None:
         return False
