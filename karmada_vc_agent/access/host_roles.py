@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from karmada_vc_agent.access.hub_objects import Reasons
-from karmada_vc_agent.access.known_kinds import NAMESPACED, SHARED
+from karmada_vc_agent.access.known_kinds import NAMESPACED
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, Rule, account_role, namespace_role
@@ -66,7 +66,7 @@ class HostAccess:
     ceiling: tuple[Object, ...]
     granted: tuple[Object, ...] = ()
     namespaced: tuple[Kind, ...] = tuple(sorted(k for k in NAMESPACED if "/" not in k[1]))
-    shared: tuple[Kind, ...] = SHARED
+    shared: tuple[Kind, ...] = ()
     api_groups: tuple[str, ...] = ()
     is_confined: bool = True
     follows_kinds: bool = True

@@ -1,6 +1,6 @@
 """The kinds of Kubernetes 1.34 itself, for manifests that are made without asking a host."""
 
-from karmada_vc_agent.model.well_known import GATEWAY_GROUP, RBAC_GROUP
+from karmada_vc_agent.model.well_known import RBAC_GROUP
 
 _STATUS = ("status",)
 _SCALED = ("scale", "status")
@@ -50,16 +50,3 @@ NAMESPACED = frozenset(
     for name in (plural, *(f"{plural}/{subresource}" for subresource in subresources))
 )
 """(group, plural or plural/subresource) of everything that lies in namespaces."""
-
-SHARED = (
-    ("", "persistentvolumes"),
-    ("apiextensions.k8s.io", "customresourcedefinitions"),
-    (GATEWAY_GROUP, "gatewayclasses"),
-    ("networking.k8s.io", "ingressclasses"),
-    ("node.k8s.io", "runtimeclasses"),
-    ("scheduling.k8s.io", "priorityclasses"),
-    ("snapshot.storage.k8s.io", "volumesnapshotclasses"),
-    ("snapshot.storage.k8s.io", "volumesnapshotcontents"),
-    ("storage.k8s.io", "storageclasses"),
-)
-"""Cluster-scoped kinds that virtual clusters rename or share (rewriting-rules 5.1)."""

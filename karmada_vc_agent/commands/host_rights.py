@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
 from karmada_vc_agent.access.host_roles import HostAccess, Kind, host_bindings, host_roles
 from karmada_vc_agent.access.known_kinds import NAMESPACED
-from karmada_vc_agent.access.known_kinds import SHARED as SHARED_KINDS
 from karmada_vc_agent.commands.apply_objects import apply_all, find
 from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.domain import AGENT_LABEL, ALLOW_ADOPTION_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, key_of, labels_of
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
@@ -31,7 +31,12 @@ from karmada_vc_agent.translation.admission_objects import (
     owner_of,
 )
 from karmada_vc_agent.translation.admission_strict import held_cluster, holds
-from karmada_vc_agent.translation.kind_policy import Policy, configured_kinds, policy_for
+from karmada_vc_agent.translation.kind_policy import (
+    CLUSTER_SCOPED,
+    Policy,
+    configured_kinds,
+    policy_for,
+)
 from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules
 from karmada_vc_agent.views.installed_policies import (
     remove_policies,
@@ -42,6 +47,9 @@ from karmada_vc_agent.views.installed_policies import (
 
 _POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _ATTEMPTS = 3
+_WRITTEN = (Policy.SHARE, Policy.RENAME)
+_GRANTED_APART = frozenset({kinds.CLUSTER_ROLE})
+"""Kinds whose rights rest on more than that Works bring them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +215,18 @@ def _access(
 def _shared(config: AgentConfig, served: ServedApis | None) -> tuple[Kind, ...]:
     """Return the cluster-scoped kinds that Works may bring, but for ClusterRoles."""
     configured = configured_kinds(config.cluster_scoped_kinds)
-    kinds = dict.fromkeys(SHARED_KINDS)
+    known = (
+        (kind.group, kinds.plural(kind))
+        for kind, policy in CLUSTER_SCOPED.items()
+        if policy in _WRITTEN and kind not in _GRANTED_APART
+    )
+    found = dict.fromkeys(sorted(known))
     for gvk, resource in (served.by_kind if served else {}).items():
-        if resource.namespaced:
+        if resource.namespaced or gvk.group_kind in _GRANTED_APART:
             continue
-        policy = policy_for(gvk, namespaced=False, configured=configured)
-        if policy in (Policy.SHARE, Policy.RENAME) and resource.plural != "clusterroles":
-            kinds[gvk.group, resource.plural] = None
-    return tuple(kinds)
+        if policy_for(gvk, namespaced=False, configured=configured) in _WRITTEN:
+            found[gvk.group, resource.plural] = None
+    return tuple(found)
 
 
 def _owner(

@@ -14,6 +14,7 @@ from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.kinds import plural
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.planning.quota_shares import (
@@ -40,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 _WATCHED = frozenset(("list", "watch"))
 WORKLOADS = tuple(
-    Resource(GroupVersionKind(kind.group, "v1", kind.kind), f"{kind.kind.lower()}s", True, _WATCHED)
+    Resource(GroupVersionKind(kind.group, "v1", kind.kind), plural(kind), True, _WATCHED)
     for kind in POD_COUNTS
 )
 

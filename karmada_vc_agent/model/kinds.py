@@ -1,6 +1,6 @@
 """Kinds that rules name, and how a table of kinds is read."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from karmada_vc_agent.model.objects import GroupKind
 from karmada_vc_agent.model.well_known import RBAC_GROUP
@@ -31,7 +31,8 @@ IMAGE_PRE_PULL_JOB = GroupKind("operations.kubeedge.io", "ImagePrePullJob")
 ANY = "*"
 """In the row of a table: each kind of the group."""
 
-_NAMESPACE_FIELD = {NAMESPACE: "name"}
+NAMESPACE_FIELD: Mapping[GroupKind, str] = {NAMESPACE: "name"}
+"""Which field of metadata names the virtual namespace, where that is not `namespace`."""
 
 
 def is_among(kind: GroupKind, table: Collection[GroupKind]) -> bool:
@@ -41,4 +42,12 @@ def is_among(kind: GroupKind, table: Collection[GroupKind]) -> bool:
 
 def namespace_field(kind: GroupKind) -> str:
     """Return the field of metadata that names the virtual namespace of an object."""
-    return _NAMESPACE_FIELD.get(kind, "namespace")
+    return NAMESPACE_FIELD.get(kind, "namespace")
+
+
+def plural(kind: GroupKind) -> str:
+    """Return the name of the resource as Kubernetes forms it; kinds of CRDs may have others."""
+    name = kind.kind.lower()
+    if name.endswith("s"):
+        return f"{name}es"
+    return f"{name.removesuffix('y')}ies" if name.endswith("y") else f"{name}s"
