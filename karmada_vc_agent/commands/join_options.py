@@ -210,9 +210,11 @@ def _check_output(options: dict[str, Any]) -> None:
 
 
 def _check_names(names: tuple[str, ...]) -> None:
-    for name in names:
+    for index, name in enumerate(names):
         if problem := cluster_name_problem(name):
             raise _wrong("--name", problem)
+        if name in names[:index]:
+            raise _wrong("--name", f'"{name}" is given twice; give it once')
 
 
 def _check_texts(options: dict[str, Any]) -> None:

@@ -49,6 +49,7 @@ def test_help_shows_examples(command: str) -> None:
         ((*NAME, "--apply"), "applying needs the hub"),
         (("--name", "A.b", *PRINT), '"A.b" is not a valid Cluster name'),
         (("--name", "a" * 49, *PRINT), "at most 48 characters"),
+        ((*NAME, "--name", "b", *NAME, *PRINT), '--name: "branch-a" is given twice; give it once'),
         ((*NAME, *PRINT, *TOKEN), "say where the hub is"),
         (("hub:1", *NAME, *PRINT), "go with a token"),
         (("hub:1", *NAME, *PRINT, *TOKEN), "to do without"),
