@@ -21,6 +21,7 @@ from karmada_vc_agent.kube.credentials import (
     decode_base64,
     make_ssl_context,
 )
+from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.texts import one_line
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -114,12 +115,32 @@ def parse_kubeconfig(text: bytes, path: Path, context_name: str = "") -> Credent
 def load_kubeconfig(text: bytes, path: Path) -> dict[str, Any]:
     """Return the content of a kubeconfig; path is for messages. Raises KubeconfigError."""
     try:
-        content = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise KubeconfigError(f"{path}: not valid YAML: {error}") from error
+        content = yaml_text.load(text)
+    except yaml_text.YamlError as error:
+        raise KubeconfigError(f"{path}: {error}") from error
+    if problem := _kind_problem(content):
+        raise KubeconfigError(f"{path}: {problem}; {_EXPECTED}")
+    found: dict[str, Any] = content
+    return found
+
+
+_EXPECTED = "give a file of kind Config, with clusters, contexts and users"
+
+
+def _kind_problem(content: Any) -> str | None:
+    """Say what a file is that is no kubeconfig, None where it may be one; `kind` is optional."""
+    if content is None:
+        return "is empty, not a kubeconfig"
     if not isinstance(content, dict):
-        raise KubeconfigError(f"{path}: not a kubeconfig")
-    return content
+        return f"is a {'list' if isinstance(content, list) else 'single value'}, not a kubeconfig"
+    kind, version = content.get("kind") or "Config", content.get("apiVersion")
+    if kind != "Config":
+        article = "an" if str(kind)[:1] in "AEIOU" else "a"
+        of_version = f" of {version}" if version else ""
+        return f"is {article} {kind}{of_version}, not a kubeconfig"
+    if not content.get("clusters") and not content.get("contexts"):
+        return "has neither clusters nor contexts, so it is not a kubeconfig"
+    return None
 
 
 def client_certificate(text: bytes, path: Path, context_name: str = "") -> tuple[str, bytes] | None:
@@ -202,10 +223,6 @@ def server_credentials(cluster: dict[str, Any], user: dict[str, Any], source: st
     Raises KubeconfigError.
     """
     return _credentials(Path(source), cluster, user, source)
-
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The safe loader, in C where the package has it."""
 
 
 def _named(path: Path, content: dict[str, Any], section: str, kind: str, name: str) -> Any:

@@ -204,6 +204,47 @@ def test_file_that_is_no_mapping_is_refused(tmp_path: Path, content: str) -> Non
         read_kubeconfig(path)
 
 
+SETTINGS = "apiVersion: config.virtualcluster.kubeedge.io/v1alpha1\nkind: AgentConfig\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "is empty, not a kubeconfig"),
+        ("[]", "is a list, not a kubeconfig"),
+        ("text", "is a single value, not a kubeconfig"),
+        (SETTINGS, "is an AgentConfig of config.virtualcluster.kubeedge.io/v1alpha1, not a"),
+        ("apiVersion: v1\nkind: Secret\ncontexts: [x]", "is a Secret of v1, not a kubeconfig"),
+        ("kind: [x]", "is a ['x'], not a kubeconfig"),
+        ("agentName: edge", "has neither clusters nor contexts, so it is not a kubeconfig"),
+        ("kind: Config\nclusters: null\ncontexts: []", "has neither clusters nor contexts"),
+    ],
+)
+def test_file_of_another_kind_is_told_with_what_it_is_and_what_is_expected(
+    tmp_path: Path, content: str, told: str
+) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(content)
+    with pytest.raises(KubeconfigError) as raised:
+        read_kubeconfig(path, "main")
+    text = str(raised.value)
+    assert text.startswith(f"{path}: {told}")
+    assert text.endswith("; give a file of kind Config, with clusters, contexts and users")
+
+
+def test_kind_of_a_kubeconfig_may_be_written_down(config: Kubeconfig) -> None:
+    config.content.update(apiVersion="v1", kind="Config")
+    assert config.read().server == "https://hub.example:6443"
+
+
+def test_key_that_is_set_twice_is_told_with_its_lines(config: Kubeconfig) -> None:
+    config.read()
+    text = config.path.read_text() + "current-context: other\n"
+    config.path.write_text(text)
+    with pytest.raises(KubeconfigError, match=r'line \d+: "current-context" is set twice'):
+        read_kubeconfig(config.path)
+
+
 def test_missing_current_context_is_told(config: Kubeconfig) -> None:
     del config.content["current-context"]
     assert config.problem() == "current-context is not set; name a context"
