@@ -1,6 +1,5 @@
 """Carry a `join` out: connect, look for what is in the way, then apply or write files."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from karmada_vc_agent.commands.host_rights import (
     host_rights,
     look_at_host,
 )
+from karmada_vc_agent.commands.output_files import make_directory, read_file, write_file
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
@@ -33,8 +33,6 @@ from karmada_vc_agent.model.objects import Object
 
 HUB, HOST = "hub", "host"
 KUBECONFIG_FILE = "hub.kubeconfig"
-_PRIVATE = 0o600
-"""host.yaml and hub.kubeconfig hold the agent's private key."""
 
 _WORKS_WIDE = (
     "With --works-cluster-wide the agent may read the Works of every Cluster of this hub, with all "
@@ -116,6 +114,8 @@ async def run_join(plan: JoinPlan) -> None:
 
     Raises KubeError, BootstrapError, CertificateError, ConfigError, PreflightError, OSError.
     """
+    if plan.output.directory is not None:
+        make_directory(plan.output.directory)  # before the hub signs what could not be kept
     async with AsyncExitStack() as stack:
         host = None
         if plan.kubeconfig or (plan.output.applies and HOST in plan.sides):
@@ -190,7 +190,7 @@ async def _write(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: 
             await join_preflight.check_rights(hub.client, join_preflight.needs_for_certificate())
             await join_preflight.check_names(hub.client, plan.access, plan.namespace, uid)
         path = folder / KUBECONFIG_FILE if folder else None
-        known = path.read_text() if path and path.exists() else ""
+        known = read_file(path) if path else ""
         if host is not None and not known:
             known = await join_steps.installed_kubeconfig(host, plan.namespace)
         kubeconfig, signed = await _credential(plan, hub, known)
@@ -200,11 +200,11 @@ async def _write(plan: JoinPlan, hub: _Hub | None, host: ApiClient | None, uid: 
     if folder is None:
         click.echo("---\n".join(texts.values()), nl=False)
         return
-    folder.mkdir(parents=True, exist_ok=True)
     if kubeconfig:
         texts[KUBECONFIG_FILE] = kubeconfig
     for name, text in texts.items():
-        _write_file(plan, folder / name, text)
+        if write_file(folder / name, text):
+            _say(plan, f"wrote {folder / name}")
 
 
 async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | None) -> str:
@@ -241,19 +241,6 @@ async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | No
         workload_objects(rights.install),
     )
     return manifest_text(chain.from_iterable(parts), host_reasons(rights.access), head)
-
-
-def _write_file(plan: JoinPlan, path: Path, text: str) -> None:
-    """Write a file that only its owner can read, where it differs."""
-    if path.exists() and path.read_text() == text:
-        path.chmod(_PRIVATE)
-        return
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _PRIVATE)
-    with os.fdopen(descriptor, "w") as stream:
-        os.fchmod(descriptor, _PRIVATE)  # before the content: the file may be an older, open one
-        stream.truncate(0)
-        stream.write(text)
-    _say(plan, f"wrote {path}")
 
 
 async def _credential(plan: JoinPlan, hub: _Hub, known: str) -> tuple[str, list[str]]:

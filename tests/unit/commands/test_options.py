@@ -16,6 +16,11 @@ virtualClusters:
 - name: branch-a
   nodeSelector: {matchLabels: {branch: a}}
 """
+HUB_THAT_IS_AWAY = """\
+contexts: [{name: main, context: {cluster: hub}}]
+clusters: [{name: hub, cluster: {server: "http://127.0.0.1:9"}}]
+current-context: main
+"""
 HASH = ("--discovery-token-ca-cert-hash", "sha256:" + "0" * 64)
 TOKEN = ("--token", "abcdef.0123456789abcdef")
 NAME = ("--name", "branch-a")
@@ -113,3 +118,33 @@ def test_files_hold_no_secret_where_the_hub_is_not_given(settings: Path, tmp_pat
         assert result.exit_code == 0, result.output
         assert [line for line in result.stdout.splitlines() if "wrote" in line] == expected
     assert "kind: Secret" not in (out / "host.yaml").read_text()
+
+
+def _spoil(folder: Path, what: str) -> tuple[Path, str]:
+    """Make a directory that cannot be written to; return it and what is told of it."""
+    if what == "no place for directories":
+        return Path("/proc/nowhere/out"), "/proc/nowhere: No such file or directory"
+    if what == "below a file":
+        (folder / "file").write_text("")
+        return folder / "file" / "out", f"{folder}/file/out: Not a directory"
+    (folder / "out" / "hub.yaml").mkdir(parents=True)
+    return folder / "out", f"{folder}/out/hub.yaml: Is a directory"
+
+
+@pytest.mark.parametrize("what", ["no place for directories", "below a file", "file is none"])
+def test_directory_that_cannot_be_written_to_is_told_with_what_to_do(
+    tmp_path: Path, what: str
+) -> None:
+    out, told = _spoil(tmp_path, what)
+    result = run("join", *NAME, "--output-dir", str(out))
+    assert (result.exit_code, result.stdout) == (1, "")
+    advice = "give --output-dir a directory that you may write to"
+    assert result.stderr == f"karmada-vc-agent: {told}; {advice}\n"
+
+
+def test_directory_is_made_before_the_hub_is_asked_to_sign(tmp_path: Path) -> None:
+    hub = tmp_path / "hub.kubeconfig"
+    hub.write_text(HUB_THAT_IS_AWAY)
+    out, told = _spoil(tmp_path, "below a file")
+    result = run("join", *NAME, "--karmada-kubeconfig", str(hub), "--output-dir", str(out))
+    assert told in result.stderr

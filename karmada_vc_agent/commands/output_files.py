@@ -1,0 +1,52 @@
+"""The files that `join` writes: only their owner can read them."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from karmada_vc_agent.commands.join_preflight import PreflightError
+
+_PRIVATE = 0o600
+"""host.yaml and hub.kubeconfig hold the agent's private key."""
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory that files can be made in, and those above it. Raises PreflightError."""
+    with _told(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+
+
+def read_file(path: Path) -> str:
+    """Return what a file holds, "" where there is none. Raises PreflightError."""
+    with _told(path):
+        return path.read_text(errors="replace") if path.exists() else ""
+
+
+def write_file(path: Path, text: str) -> bool:
+    """Write a file where it differs; return whether it did. Raises PreflightError."""
+    with _told(path):
+        if path.exists() and path.read_text(errors="replace") == text:
+            path.chmod(_PRIVATE)
+            return False
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _PRIVATE)
+        with os.fdopen(descriptor, "w") as stream:
+            os.fchmod(descriptor, _PRIVATE)  # before the content: it may be an older, open one
+            stream.truncate(0)
+            stream.write(text)
+    return True
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say of a failure which path, what is wrong with it, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or path
+        problem = f"{where}: {error.strerror or error}"
+        advice = "give --output-dir a directory that you may write to"
+        raise PreflightError([f"{problem}; {advice}"]) from error
