@@ -6,6 +6,7 @@ ends; then it is one that the sync has seen, which needs no other, or its Work i
 
 from collections.abc import Callable
 
+from karmada_vc_agent.kube.store import is_echo
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.views.works import WorkKey
 
@@ -24,6 +25,12 @@ class HeldChanges:
     def begin(self, key: WorkKey) -> None:
         """Hold changes that concern a Work, whose sync begins."""
         self._held[key], self._seen[key] = set(), set()
+
+    def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
+        """Enqueue a Work that came, changed or went, unless it is known by an answer already."""
+        work = new or old
+        if work is not None and not is_echo(old, new):
+            self.changed((cluster, work["metadata"]["name"]), new)
 
     def changed(self, key: WorkKey, obj: Object | None) -> None:
         """Enqueue a Work since it or an object of it changed; if it is synced now, at the end.

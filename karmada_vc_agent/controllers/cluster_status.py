@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -56,6 +56,23 @@ def pod_indexes() -> dict[str, Callable[[Pod], Iterable[str]]]:
             () if pod.spec.node_name else [f"{k}={v}" for k, v in pod.spec.node_selector.items()]
         ),
     }
+
+
+def keys_of_cluster(
+    clusters: HubClusters,
+    virtual_clusters: Container[str],
+    old: Object | None,
+    new: Object | None,
+) -> Iterator[str]:
+    """Yield the virtual cluster of a Cluster of ours that changed in more than its status."""
+    name = new["metadata"]["name"] if new is not None else ""
+    if name not in virtual_clusters or clusters.ours(name) is None:
+        return
+    if any(
+        dig(old, "metadata", key) != dig(new, "metadata", key)
+        for key in ("generation", "finalizers")
+    ):
+        yield name
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ The host is watched only while some Work asks for it, or is a report that may be
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from karmada_vc_agent.kube.client import ApiClient
@@ -30,7 +30,7 @@ from karmada_vc_agent.status import endpoint_slice_work as rules
 from karmada_vc_agent.status.endpoint_slice_work import SERVICE_NAME_LABEL, Reporter
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.restore import restore
-from karmada_vc_agent.views.claims import Claim, Claims
+from karmada_vc_agent.views.claims import Claims, claim_of, claims_in
 from karmada_vc_agent.views.hub_clusters import HubClusters
 from karmada_vc_agent.views.works import Works, is_applied, is_trimmed, work_path
 
@@ -91,22 +91,30 @@ class EndpointSliceController:
 
     # --- what makes it look -------------------------------------------------------------
 
-    def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
-        """Look at the Services that a Work of a virtual cluster exports, or reports."""
+    def keys_of_work(
+        self, cluster: str, old: Object | None, new: Object | None
+    ) -> Iterator[ServiceKey]:
+        """Yield the Services that a Work of a virtual cluster exports, or reports.
+
+        Of our own writes too: it is we who say that a ServiceExport is applied.
+        """
         for work in (old, new):
             if work is not None:
                 for namespace, name in self._services_of(work):
-                    self._o.enqueue((cluster, VirtualNamespace(namespace), name))
+                    yield cluster, VirtualNamespace(namespace), name
 
     def _services_of(self, work: Object) -> set[tuple[str, str]]:
         found = rules.reported_services(work) | rules.multi_cluster_services(work)
         # Before it is applied there is nothing of it on the host.
         return found | (rules.exported_services(work) if is_applied(work) else set())
 
-    def namespace_changed(self, claim: Claim) -> None:
-        """Look at all Services of a virtual namespace that came, moved or went."""
-        for work in self._o.works.using_namespace(claim.cluster, claim.namespace):
-            self.work_changed(claim.cluster, None, work)
+    def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterator[ServiceKey]:
+        """Yield all Services of a virtual namespace that came, moved or went."""
+        if old is not None and new is not None and claim_of(old) == claim_of(new):
+            return
+        for claim in claims_in(old, new):
+            for work in self._o.works.using_namespace(claim.cluster, claim.namespace):
+                yield from self.keys_of_work(claim.cluster, None, work)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         """Look at the one Service that a slice or a ServiceExport of the host belongs to."""

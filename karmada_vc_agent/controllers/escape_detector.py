@@ -2,12 +2,12 @@
 
 Policies keep pods on their nodes (rewriting-rules 3.5), but a host may have none, a node may
 change its group, and a namespace may be adopted with its pods. Every change of a pod passes
-`follow_pod`, so that looks at what is in memory only; the rest is for the few that are suspects.
+`keys_of_pod`, so that looks at what is in memory only; the rest is for the few that are suspects.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from karmada_vc_agent.apply.work_events import WorkEvents
@@ -24,7 +24,7 @@ from karmada_vc_agent.model.objects import (
     annotations_of,
     parse_api_version,
 )
-from karmada_vc_agent.views.claims import Claim, Claims
+from karmada_vc_agent.views.claims import Claim, Claims, claim_of
 from karmada_vc_agent.views.hub_clusters import HubClusters
 from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.works import Works
@@ -69,7 +69,7 @@ class _Escape:
 class EscapeDetector:
     """Tells the Work that owns an escaped pod, else its Cluster, once for each pod and node.
 
-    suspect: puts a pod into the queue of this controller, to be looked at after SETTLES_S.
+    Its keys are suspects, to be looked at after SETTLES_S.
     """
 
     def __init__(
@@ -80,7 +80,6 @@ class EscapeDetector:
         works: Works,
         clusters: HubClusters,
         events: WorkEvents,
-        suspect: Callable[[PodKey], None],
     ) -> None:
         self._host = host
         self._discovery = discovery
@@ -88,7 +87,6 @@ class EscapeDetector:
         self._works = works
         self._clusters = clusters
         self._events = events
-        self._suspect = suspect
         self._escapes: dict[PodKey, _Escape] = {}
         self._totals: Counter[str] = Counter()
 
@@ -102,47 +100,48 @@ class EscapeDetector:
 
     # --- who is a suspect -------------------------------------------------------------------
 
-    def follow_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Look at a pod that changed; most changes are none of where it runs."""
+    def keys_of_pod(self, old: Pod | None, new: Pod | None) -> list[PodKey]:
+        """Return the suspects of a change of a pod; most are none of where it runs."""
         if old is not None and new is not None:
             is_settled = old.spec.node_name == new.spec.node_name
             if is_settled and old.is_finished == new.is_finished:
-                return
+                return []
         pod = new or old
         if pod is None:
-            return
+            return []
         key = (pod.metadata.namespace, pod.metadata.name)
-        if key in self._escapes or (new is not None and self._foreign(new) is not None):
-            self._suspect(key)
+        is_foreign = new is not None and self._foreign(new) is not None
+        return [key] if key in self._escapes or is_foreign else []
 
-    def follow_node(self, old: Node | None, new: Node | None) -> None:
-        """Look at the pods of a node that may have changed its group."""
+    def keys_of_node(self, old: Node | None, new: Node | None) -> Iterable[PodKey]:
+        """Return the suspects on a node that may have changed its group."""
         node = new or old
         if node is None:
-            return
-        if old is None or new is None or old.metadata.labels != new.metadata.labels:
-            self.look_at_node(node.metadata.name)
+            return ()
+        if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
+            return ()
+        return self.keys_on_node(node.metadata.name)
 
-    def look_at_node(self, node: str) -> None:
-        """Look at all pods of a node."""
-        for pod in self._known.pods.by_index(self._known.by_node, node):
-            self._look(pod)
+    def keys_on_node(self, node: str) -> Iterator[PodKey]:
+        """Yield the suspects on a node."""
+        return self._suspects(self._known.pods.by_index(self._known.by_node, node))
 
-    def look_at_namespace(self, host_namespace: str) -> None:
-        """Look at all pods of a namespace that existed before its claim."""
-        for pod in self._known.pods:
-            if pod.metadata.namespace == host_namespace:
-                self._look(pod)
+    def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterable[PodKey]:
+        """Return the suspects in a namespace that existed before its claim."""
+        if old is None or new is None or claim_of(old) == claim_of(new):
+            return ()
+        name = new["metadata"]["name"]
+        return self._suspects(pod for pod in self._known.pods if pod.metadata.namespace == name)
 
-    def look_at_all(self) -> None:
-        """Look at all pods, once everything is known; before that nobody is a suspect."""
-        for pod in self._known.pods:
-            self._look(pod)
+    def all_keys(self) -> Iterator[PodKey]:
+        """Yield all suspects, once everything is known; before that nobody is one."""
+        return self._suspects(self._known.pods)
 
-    def _look(self, pod: Pod) -> None:
-        key = (pod.metadata.namespace, pod.metadata.name)
-        if key in self._escapes or self._foreign(pod) is not None:
-            self._suspect(key)
+    def _suspects(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
+        for pod in pods:
+            key = (pod.metadata.namespace, pod.metadata.name)
+            if key in self._escapes or self._foreign(pod) is not None:
+                yield key
 
     def _foreign(self, pod: Pod) -> Claim | None:
         """Return the claim that a pod belongs to if it runs on a node of somebody else."""

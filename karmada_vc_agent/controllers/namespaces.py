@@ -1,15 +1,52 @@
 """Keeps the claimed host namespaces right, and makes `default` (rewriting-rules 1)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
+from karmada_vc_agent.apply.default_objects import RESOURCES
 from karmada_vc_agent.apply.namespace_writer import NamespaceWriter, Pair
 from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
+from karmada_vc_agent.model.objects import Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation.refusal import RefusedError
-from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.claims import Claims, claims_in
+from karmada_vc_agent.views.hub_clusters import HubClusters
 
 DEFAULT_NAMESPACE = VirtualNamespace("default")
 """Karmada never sends a Work for it (contract 10.1), so the agent makes it itself."""
+
+
+def keys_of_cluster(
+    clusters: HubClusters,
+    virtual_clusters: Container[str],
+    old: Object | None,
+    new: Object | None,
+) -> Iterator[Pair]:
+    """Yield `default` of a virtual cluster whose Cluster is ours."""
+    cluster = new or old
+    name = cluster["metadata"]["name"] if cluster else ""
+    if name in virtual_clusters and clusters.ours(name) is not None:
+        yield name, DEFAULT_NAMESPACE
+
+
+def keys_of_namespace(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[Pair]:
+    """Yield the virtual namespaces that a host namespace is, or was."""
+    for claim in claims_in(old, new):
+        if claim.cluster in virtual_clusters:
+            yield claim.cluster, claim.namespace
+
+
+def keys_of_object(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[Pair]:
+    """Yield the virtual namespace of one of its defaults that changed."""
+    obj = new or old or {}
+    labels = labels_of(obj)
+    cluster = labels.get(CLUSTER_LABEL, "")
+    if cluster in virtual_clusters and gvk_of(obj) in RESOURCES:
+        yield cluster, VirtualNamespace(labels.get(NAMESPACE_LABEL, ""))
 
 
 class NamespaceController:

@@ -1,17 +1,33 @@
 """Keeps the membership label on nodes of virtual clusters chosen by expressions or names."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.views.hub_clusters import agent_of
 from karmada_vc_agent.views.membership import Membership
 
 _log = logging.getLogger(__name__)
+
+
+def keys_of_node(old: Node | None, new: Node | None) -> Iterator[str]:
+    """Yield a node that changed."""
+    node = new or old
+    if node is not None:
+        yield node.metadata.name
+
+
+def keys_of_cluster(nodes: Store[Node], old: Object | None, new: Object | None) -> Iterator[str]:
+    """Yield all nodes where another agent begins or ends to serve a Cluster."""
+    if agent_of(old) != agent_of(new):
+        for node in nodes:
+            yield node.metadata.name
 
 
 class MembershipController:

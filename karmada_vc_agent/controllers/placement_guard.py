@@ -11,7 +11,7 @@ of each Cluster, a line in the log and an event.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from karmada_vc_agent.kube.client import ApiClient
@@ -43,7 +43,7 @@ from karmada_vc_agent.translation.admission_objects import (
     is_as_wanted,
     owner_of,
 )
-from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.claims import Claims, claim_of
 from karmada_vc_agent.views.installed_policies import (
     resource_of,
     served_versions,
@@ -173,8 +173,19 @@ class PlacementGuard:
         """Return RightsConfined, the same for all Clusters; nothing while it is not known."""
         return [self._confinement] if self._confinement is not None else []
 
+    def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterator[str]:
+        """Yield the one key where a claim that came tells more, or the last one is gone.
+
+        PodNodeSelector shows in a claimed namespace only; without one, no policies may be left.
+        """
+        before, after = (claim_of(obj) if obj is not None else None for obj in (old, new))
+        is_last = before is not None and self._claims.is_empty()
+        is_telling = before != after and new is not None and self.is_undecided()
+        if is_last or is_telling:
+            yield EVERYTHING
+
     def is_undecided(self) -> bool:
-        """Whether a new claim would tell more: PodNodeSelector shows in a claimed namespace."""
+        """Whether it is not known yet if the API server has the plugin PodNodeSelector."""
         return self._is_plugin_on is None
 
     async def wait_settled(self, timeout_s: float) -> None:

@@ -6,7 +6,7 @@ status, brings the next one.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from karmada_vc_agent.apply.default_objects import QUOTAS
 from karmada_vc_agent.kube.client import ApiClient
@@ -14,8 +14,9 @@ from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.kinds import plural
-from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.planning.quota_shares import (
     POD_COUNTS,
@@ -33,7 +34,7 @@ from karmada_vc_agent.status.conditions import Condition, find_condition
 from karmada_vc_agent.status.quota_divided import QUOTA_DIVIDED, no_quota, quota_divided
 from karmada_vc_agent.telemetry.collector import HOST_OBJECT_INDEX
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
-from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.claims import Claims, claims_in
 from karmada_vc_agent.views.divisions import STALLED_AFTER_S, Divisions
 from karmada_vc_agent.views.membership import Membership
 
@@ -44,9 +45,33 @@ WORKLOADS = tuple(
     Resource(GroupVersionKind(kind.group, "v1", kind.kind), plural(kind), True, _WATCHED)
     for kind in POD_COUNTS
 )
+"""What says beforehand how many pods it will have."""
+_KINDS = frozenset((QUOTAS.gvk, *(resource.gvk for resource in WORKLOADS)))
+SETTLES_S = 0.05
+"""Changes of quotas and workloads come in groups, but pods wait for what comes of them."""
 
 
 _ByNamespace = dict[str, dict[str, int]]
+
+
+def keys_of_object(
+    virtual_clusters: Mapping[str, VirtualCluster], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the virtual cluster of a quota or workload that changed, if it has a quota."""
+    obj = new or old or {}
+    cluster = labels_of(obj).get(CLUSTER_LABEL, "")
+    vc = virtual_clusters.get(cluster)
+    if vc is not None and vc.quota and gvk_of(obj) in _KINDS:
+        yield cluster
+
+
+def keys_of_namespace(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the virtual clusters one of whose namespaces changed."""
+    for claim in claims_in(old, new):
+        if claim.cluster in virtual_clusters:
+            yield claim.cluster
 
 
 class QuotaController:

@@ -5,7 +5,7 @@ as after a restore of the hub, was lost: it is registered again.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
@@ -36,6 +36,15 @@ _DELETED = (
     "Not registering again a Cluster that was deleted on the hub; to have it back "
     "change its settings or start with --reregister"
 )
+
+
+def keys_of_cluster(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the virtual cluster of a Cluster that changed, if it is served."""
+    cluster = new or old
+    if cluster is not None and cluster["metadata"]["name"] in virtual_clusters:
+        yield cluster["metadata"]["name"]
 
 
 def settings_digest(vc: VirtualCluster) -> str:

@@ -4,7 +4,7 @@ One ConfigMap, made from the claims of the virtual clusters whose settings ask f
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
@@ -13,13 +13,24 @@ from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
 from karmada_vc_agent.translation.dns_rewrites import rewrite_rules
-from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.claims import Claims, claims_in
 
 _log = logging.getLogger(__name__)
 
+SERVICE_NAMES = "rules"
+"""The only key: there is one set of rules for CoreDNS."""
+SETTLES_S = 0.2
 RULES_KEY = "virtual-clusters.override"
 """Files of this ending are imported into the server block by the CoreDNS of k3s and AKS."""
 _LOOK_AGAIN = Requeue(60.0)
+
+
+def keys_of_namespace(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the one key where a namespace of a virtual cluster changed."""
+    if any(claim.cluster in virtual_clusters for claim in claims_in(old, new)):
+        yield SERVICE_NAMES
 
 
 class ServiceNamesController:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
 from karmada_vc_agent.kube.instruments import NOBODY, ControllerInstrument
+from karmada_vc_agent.kube.sources import Source
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.kube.work_queue import QueueClosedError, WorkQueue
 
@@ -54,28 +55,62 @@ class _Turn:
     is_relieved: bool = False
 
 
-class Controller(Generic[K]):
-    """Runs `reconcile` for the keys of a queue; the only place that logs its failures.
+def _none() -> tuple[()]:
+    return ()
 
-    workers: how many keys are worked on at once. Where the queue says how many of one group may
-    be (`at_once`), that is the bound for slow keys, and they do not count among the workers: so
-    not even slow keys of several groups keep the others from being worked on.
+
+@dataclass(frozen=True, slots=True)
+class ControllerSpec(Generic[K]):
+    """All that there is to say of a controller, in one place.
+
+    name: in logs and metrics. workers: how many keys are worked on at once. Where the queue says
+    how many of one group may be (`at_once`), that is the bound for slow keys, and they do not
+    count among the workers: so not even slow keys of several groups keep the others from being
+    worked on. switch: the name by which it is switched off; None = it always runs. by_cluster:
+    whether the group of a key is a virtual cluster. initial_keys: what no change brings up, asked
+    for when the controller is started. initial_delay_s: how long these wait. sources: what brings
+    up keys while it runs. resync_keys: all there is, for when nothing known counts any more.
     """
 
-    def __init__(
-        self,
-        name: str,
-        queue: WorkQueue[K],
-        reconcile: Callable[[K], Awaitable[Requeue | None]],
-        workers: int,
-    ) -> None:
-        self.name = name
-        self.queue = queue
-        self._reconcile = reconcile
-        self.workers = workers
+    name: str
+    queue: WorkQueue[K]
+    reconcile: Callable[[K], Awaitable[Requeue | None]]
+    workers: int = 1
+    switch: str | None = None
+    by_cluster: bool = True
+    initial_keys: Callable[[], Iterable[K]] = _none
+    initial_delay_s: float = 0.0
+    sources: tuple[Source[K], ...] = ()
+    resync_keys: Callable[[], Iterable[K]] = _none
+
+
+class Controller(Generic[K]):
+    """Runs `reconcile` for the keys of a queue; the only place that logs its failures."""
+
+    def __init__(self, spec: ControllerSpec[K]) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.queue = spec.queue
+        self._reconcile = spec.reconcile
+        self.workers = spec.workers
         self.instrument: ControllerInstrument = NOBODY
         self.supervisor: Supervisor = ALONE
         self._complaints: dict[K, str] = {}
+
+    def connect(self) -> None:
+        """Enqueue what changes bring up, from now on."""
+        for source in self.spec.sources:
+            source.connect(self.queue)
+
+    def enqueue_initial(self) -> None:
+        """Enqueue what no change brings up."""
+        for key in self.spec.initial_keys():
+            self.queue.add_after(key, self.spec.initial_delay_s)
+
+    def resync(self) -> None:
+        """Enqueue all there is."""
+        for key in self.spec.resync_keys():
+            self.queue.add(key)
 
     async def run(self) -> None:
         """Work until cancelled, or until the queue is closed and its last keys are done."""

@@ -46,7 +46,7 @@ class WorkQueue(Generic[K]):
         clock: Callable[[], float] = time.monotonic,
         at_once: int = 0,
     ) -> None:
-        self._group_of = group_of
+        self.group_of = group_of
         self._base_delay_s = base_delay_s
         self._max_delay_s = max_delay_s
         self._new_retries = new_retries
@@ -107,7 +107,7 @@ class WorkQueue(Generic[K]):
             return
         if key in self._queued:
             return  # were its group another one by now, two workers would have it
-        group = self._group_of(key)
+        group = self.group_of(key)
         self._queued.add(key)
         self._ready.setdefault(group, OrderedDict())[key] = self._clock()
         self.instrument.added()
@@ -173,7 +173,7 @@ class WorkQueue(Generic[K]):
         """Take a retry of those of the group; return the seconds to wait for it."""
         if self._new_retries is None:
             return 0.0
-        group = self._group_of(key)
+        group = self.group_of(key)
         if group not in self._retries:
             self._retries[group] = self._new_retries()
         return self._retries[group].reserve()

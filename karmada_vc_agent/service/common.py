@@ -14,6 +14,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.service.clients import Clients
 from karmada_vc_agent.service.queues import Queues
+from karmada_vc_agent.service.signals import Signals
 from karmada_vc_agent.service.stores import Stores
 from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation.context import TranslationSettings
@@ -56,6 +57,7 @@ class Common:
     gates: Mapping[str, bool]
     stores: Stores
     queues: Queues
+    signals: Signals
     held_changes: HeldChanges
     discoveries: Discoveries
     judgements: Judgements

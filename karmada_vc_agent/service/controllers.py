@@ -1,8 +1,25 @@
-"""All controllers: who works on which queue, with how many workers."""
+"""All controllers: who works on which queue, with how many workers, and what brings up its keys."""
 
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
-from karmada_vc_agent.controllers.admin_role import AdminRoleController
+from karmada_vc_agent.apply.affected_works import (
+    healed_by_kinds,
+    healed_by_object,
+    released_clusters,
+)
+from karmada_vc_agent.apply.namespace_writer import Pair
+from karmada_vc_agent.controllers import (
+    cluster_status,
+    namespaces,
+    node_labels,
+    node_taints,
+    quotas,
+    service_names,
+)
+from karmada_vc_agent.controllers import registration as registration_keys
+from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE, AdminRoleController
 from karmada_vc_agent.controllers.cluster_lease import ClusterLeaseController
 from karmada_vc_agent.controllers.cluster_status import (
     ClusterStatusController,
@@ -11,14 +28,18 @@ from karmada_vc_agent.controllers.cluster_status import (
     StatusTimes,
 )
 from karmada_vc_agent.controllers.departures import DeparturesController
+from karmada_vc_agent.controllers.escape_detector import SETTLES_S
+from karmada_vc_agent.controllers.namespaces import DEFAULT_NAMESPACE
 from karmada_vc_agent.controllers.node_labels import MembershipController
 from karmada_vc_agent.controllers.node_taints import NodeTaintsController
-from karmada_vc_agent.controllers.orphans import OrphansController
+from karmada_vc_agent.controllers.orphans import INITIAL_DELAY_S, OrphansController
+from karmada_vc_agent.controllers.placement_guard import EVERYTHING
 from karmada_vc_agent.controllers.quotas import QuotaController
 from karmada_vc_agent.controllers.registration import RegistrationController
-from karmada_vc_agent.controllers.service_names import ServiceNamesController
-from karmada_vc_agent.kube.controller import Controller, Requeue
+from karmada_vc_agent.controllers.service_names import SERVICE_NAMES, ServiceNamesController
+from karmada_vc_agent.kube.controller import Controller, ControllerSpec, Requeue
 from karmada_vc_agent.kube.health_probe import HealthProbe
+from karmada_vc_agent.kube.sources import Enqueues, Heals, Retries, Source
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.switches import (
     CERT_ROTATION,
@@ -32,20 +53,17 @@ from karmada_vc_agent.service.clients import lease_lanes
 from karmada_vc_agent.service.common import Common, now
 from karmada_vc_agent.service.leases import Leases, Reconcile
 from karmada_vc_agent.service.placement_parts import PlacementParts
-from karmada_vc_agent.service.queues import FEW_WORKERS
+from karmada_vc_agent.service.queues import ALL, FEW_WORKERS
 from karmada_vc_agent.service.work_parts import WorkParts
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.group_trusted import group_trusted
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.telemetry.collector import HUB, MetricsCollector, StatusMeter
 from karmada_vc_agent.views.judgements import LEASE
+from karmada_vc_agent.views.works import WorkKey
 
-SWITCHES = {
-    "cluster-lease": CLUSTER_STATUS,
-    "cluster-status": CLUSTER_STATUS,
-    "execution": EXECUTION,
-}
-"""Controller here -> the name it is switched by; others always run (docs/adr/0009)."""
+NODE_CHANGE_SETTLES_S = 0.2
+"""Changes of nodes come in groups; one status write is enough for those of this time."""
 
 
 class Controllers:
@@ -78,15 +96,21 @@ class Controllers:
 
     def all(self) -> list[Controller[Any]]:
         """Return the controllers that are switched on."""
-        made = (*self._of_clusters(), *self._of_the_host(), *self._of_works())
+        specs = (
+            *self._of_clusters(),
+            *self._of_the_host(),
+            *self._of_works(),
+            *self._optional(),
+        )
         switches = self._common.switches | {None}
-        return [c for c in made if SWITCHES.get(c.name) in switches] + self._optional()
+        return [Controller(spec) for spec in specs if spec.switch in switches]
 
     # --- Clusters -----------------------------------------------------------------------
 
-    def _of_clusters(self) -> tuple[Controller[Any], ...]:
+    def _of_clusters(self) -> tuple[ControllerSpec[Any], ...]:
         common, queues = self._common, self._common.queues
-        registration = self._registration
+        registration, vcs = self._registration, common.virtual_clusters
+        clusters = common.stores.clusters.store.add_handler
         lease = ClusterLeaseController(
             common.clients.hub_leases,
             common.stores.clusters,
@@ -97,17 +121,45 @@ class Controllers:
             on_skew=self._collector.lease_ahead,
         )
         status = self._status_controller()
-        workers = common.config.concurrent_cluster_syncs
         return (
-            Controller(
+            ControllerSpec(
                 "cluster-lease",
                 queues.leases,
                 self._leases.noting(self._in_contact(lease.reconcile)),
                 lease_lanes(len(common.virtual_clusters)),
+                switch=CLUSTER_STATUS,
             ),
-            Controller("departures", queues.departures, self._departures().reconcile, 1),
-            Controller("registration", queues.registration, registration.reconcile, FEW_WORKERS),
-            Controller("cluster-status", queues.status, status.reconcile, workers),
+            ControllerSpec(
+                "departures",
+                queues.departures,
+                self._departures().reconcile,
+                initial_keys=common.state.clusters,
+            ),
+            ControllerSpec(
+                "registration",
+                queues.registration,
+                registration.reconcile,
+                FEW_WORKERS,
+                initial_keys=self._names,
+                sources=(Enqueues(clusters, partial(registration_keys.keys_of_cluster, vcs)),),
+                resync_keys=self._names,
+            ),
+            ControllerSpec(
+                "cluster-status",
+                queues.status,
+                status.reconcile,
+                common.config.concurrent_cluster_syncs,
+                switch=CLUSTER_STATUS,
+                sources=(
+                    Enqueues(
+                        clusters,
+                        partial(cluster_status.keys_of_cluster, common.stores.clusters, vcs),
+                    ),
+                    Enqueues(common.stores.membership.add_listener, _itself, NODE_CHANGE_SETTLES_S),
+                    Enqueues(common.signals.placement.subscribe, self._names),
+                ),
+                resync_keys=self._names,
+            ),
         )
 
     def _renewed(self, name: str) -> None:
@@ -185,7 +237,7 @@ class Controllers:
 
     # --- the host -----------------------------------------------------------------------
 
-    def _of_the_host(self) -> tuple[Controller[Any], ...]:
+    def _of_the_host(self) -> tuple[ControllerSpec[Any], ...]:
         common, queues, config = self._common, self._common.queues, self._common.config
         host, stores, vcs = common.clients.host, common.stores, common.virtual_clusters
         orphans = OrphansController(
@@ -216,39 +268,212 @@ class Controllers:
             host, common.discoveries.host, is_strict=config.tenancy == STRICT
         )
         guard, escapes = self._placement.guard, self._placement.escapes
+        namespaces, clusters = stores.namespaces.add_handler, stores.clusters.store.add_handler
+        registered, signals = self._works.registered, common.signals
         return (
-            Controller("orphans", queues.orphans, orphans.reconcile, 1),
-            Controller("service-names", queues.service_names, names.reconcile, 1),
-            Controller("quotas", queues.quotas, self._quotas.reconcile, FEW_WORKERS),
-            Controller("membership", queues.nodes, membership.reconcile, FEW_WORKERS),
-            Controller("node-taints", queues.taints, taints.reconcile, 1),
-            Controller("admin-role", queues.admin_role, admin_role.reconcile, 1),
-            Controller("placement-guard", queues.guard, guard.reconcile, 1),
-            Controller("escape-detector", queues.escapes, escapes.reconcile, FEW_WORKERS),
+            ControllerSpec(
+                "orphans",
+                queues.orphans,
+                orphans.reconcile,
+                by_cluster=False,
+                initial_keys=lambda: (ALL,),
+                initial_delay_s=INITIAL_DELAY_S,
+            ),
+            ControllerSpec(
+                "service-names",
+                queues.service_names,
+                names.reconcile,
+                by_cluster=False,
+                initial_keys=lambda: (SERVICE_NAMES,),
+                sources=(
+                    Enqueues(
+                        namespaces,
+                        partial(service_names.keys_of_namespace, vcs),
+                        service_names.SETTLES_S,
+                    ),
+                ),
+                resync_keys=lambda: (SERVICE_NAMES,),
+            ),
+            ControllerSpec(
+                "quotas",
+                queues.quotas,
+                self._quotas.reconcile,
+                FEW_WORKERS,
+                sources=(
+                    Enqueues(
+                        signals.own_object.subscribe,
+                        partial(quotas.keys_of_object, vcs),
+                        quotas.SETTLES_S,
+                    ),
+                    Enqueues(namespaces, partial(quotas.keys_of_namespace, vcs), quotas.SETTLES_S),
+                ),
+                resync_keys=self._names,
+            ),
+            ControllerSpec(
+                "membership",
+                queues.nodes,
+                membership.reconcile,
+                FEW_WORKERS,
+                by_cluster=False,
+                sources=(
+                    Enqueues(stores.nodes.add_handler, node_labels.keys_of_node),
+                    Enqueues(clusters, partial(node_labels.keys_of_cluster, stores.nodes)),
+                    Enqueues(registered.disputed.subscribe, _itself),
+                ),
+                resync_keys=lambda: (node.metadata.name for node in stores.nodes),
+            ),
+            ControllerSpec(
+                "node-taints",
+                queues.taints,
+                taints.reconcile,
+                sources=(Enqueues(stores.membership.add_listener, _itself, node_taints.SETTLES_S),),
+                resync_keys=self._names,
+            ),
+            ControllerSpec(
+                "admin-role",
+                queues.admin_role,
+                admin_role.reconcile,
+                by_cluster=False,
+                initial_keys=lambda: (ADMIN_ROLE,),
+                resync_keys=lambda: (ADMIN_ROLE,),
+            ),
+            ControllerSpec(
+                "placement-guard",
+                queues.guard,
+                guard.reconcile,
+                by_cluster=False,
+                initial_keys=lambda: (EVERYTHING,),
+                sources=(
+                    Enqueues(signals.policy.subscribe, lambda *_: (EVERYTHING,)),
+                    Enqueues(registered.gone.subscribe, lambda _: (EVERYTHING,)),
+                    Enqueues(namespaces, guard.keys_of_namespace),
+                ),
+                resync_keys=lambda: (EVERYTHING,),
+            ),
+            ControllerSpec(
+                "escape-detector",
+                queues.escapes,
+                escapes.reconcile,
+                FEW_WORKERS,
+                initial_keys=escapes.all_keys,
+                initial_delay_s=SETTLES_S,
+                sources=(
+                    Enqueues(stores.pods.add_handler, escapes.keys_of_pod, SETTLES_S),
+                    Enqueues(stores.nodes.add_handler, escapes.keys_of_node, SETTLES_S),
+                    Enqueues(namespaces, escapes.keys_of_namespace, SETTLES_S),
+                    Enqueues(registered.disputed.subscribe, escapes.keys_on_node, SETTLES_S),
+                ),
+                resync_keys=escapes.all_keys,
+            ),
         )
 
     # --- Works --------------------------------------------------------------------------
 
-    def _of_works(self) -> tuple[Controller[Any], ...]:
-        queues, works = self._common.queues, self._works
-        workers = self._common.config.concurrent_work_syncs
+    def _of_works(self) -> tuple[ControllerSpec[Any], ...]:
+        common, queues, works = self._common, self._common.queues, self._works
+        vcs, stores = common.virtual_clusters, common.stores
         return (
-            Controller("namespaces", queues.namespaces, works.namespaces.reconcile, FEW_WORKERS),
-            Controller("execution", queues.works, works.execution.reconcile, workers),
+            ControllerSpec(
+                "namespaces",
+                queues.namespaces,
+                works.namespaces.reconcile,
+                FEW_WORKERS,
+                sources=(
+                    Enqueues(
+                        stores.clusters.store.add_handler,
+                        partial(namespaces.keys_of_cluster, stores.clusters, vcs),
+                    ),
+                    Enqueues(
+                        stores.namespaces.add_handler,
+                        partial(namespaces.keys_of_namespace, vcs),
+                    ),
+                    Enqueues(
+                        common.signals.own_object.subscribe,
+                        partial(namespaces.keys_of_object, vcs),
+                    ),
+                ),
+                resync_keys=self._all_namespaces,
+            ),
+            ControllerSpec(
+                "execution",
+                queues.works,
+                works.execution.reconcile,
+                common.config.concurrent_work_syncs,
+                switch=EXECUTION,
+                sources=(*self._of_each_work(), *self._of_other_works(), *self._retries()),
+                resync_keys=lambda: (
+                    key for name in vcs for key in works.affected.of_cluster(name)
+                ),
+            ),
         )
+
+    def _of_each_work(self) -> tuple[Source[WorkKey], ...]:
+        """Return what brings up a Work: itself, its objects, its Cluster."""
+        signals, affected = self._common.signals, self._works.affected
+        return (
+            Enqueues(signals.work_due.subscribe, _itself),
+            Enqueues(signals.work_affected.subscribe, affected.by_id),
+            Enqueues(self._common.stores.clusters.store.add_handler, affected.by_cluster),
+        )
+
+    def _of_other_works(self) -> tuple[Source[WorkKey], ...]:
+        """Return what brings up Works for something that they depend on."""
+        common, signals, affected = self._common, self._common.signals, self._works.affected
+        return (
+            Enqueues(signals.work.subscribe, affected.by_work),
+            Enqueues(signals.meaning.subscribe, partial(affected.by_meaning, self._names())),
+            Enqueues(common.stores.namespaces.add_handler, affected.by_namespace),
+            Enqueues(common.stores.membership.add_listener, affected.by_nodes),
+            Enqueues(signals.node_group.subscribe, affected.by_node_group),
+            Enqueues(signals.served.subscribe, affected.by_served_kinds),
+            Heals(signals.served.subscribe, healed_by_kinds),
+            Heals(signals.own_object.subscribe, healed_by_object),
+        )
+
+    def _retries(self) -> tuple[Source[Any], ...]:
+        """Return what a virtual cluster may have waited for, whatever its keys are."""
+        return (
+            Retries(self._works.registered.became.subscribe, _itself),
+            Retries(self._common.judgements.add_listener, _itself),
+            Retries(self._common.stores.namespaces.add_handler, released_clusters),
+        )
+
+    def _names(self) -> Iterable[str]:
+        return self._common.virtual_clusters
+
+    def _all_namespaces(self) -> Iterator[Pair]:
+        for name in self._common.virtual_clusters:
+            for namespace in (DEFAULT_NAMESPACE, *self._common.stores.claims.of(name)):
+                yield name, namespace
 
     # --- only where asked for -----------------------------------------------------------
 
-    def _optional(self) -> list[Controller[Any]]:
+    def _optional(self) -> list[ControllerSpec[Any]]:
         queues, slices = self._common.queues, self._works.endpoint_slices
-        optional: list[Controller[Any] | None] = []
+        optional: list[ControllerSpec[Any] | None] = []
         if slices is not None:  # by Karmada's name; collecting is part of it here
             optional.append(
-                Controller("service-export", queues.services, slices.reconcile, FEW_WORKERS)
+                ControllerSpec(
+                    "service-export",
+                    queues.services,
+                    slices.reconcile,
+                    FEW_WORKERS,
+                    sources=(
+                        Enqueues(self._common.signals.work.subscribe, slices.keys_of_work),
+                        Enqueues(
+                            self._common.stores.namespaces.add_handler, slices.keys_of_namespace
+                        ),
+                        *self._retries(),
+                    ),
+                )
             )
         if CERT_ROTATION in self._common.switches:
             # What it needs to make keys costs 8 MB of memory, which few agents have use for.
             from karmada_vc_agent.service.rotation import rotation  # noqa: PLC0415
 
             optional.append(rotation(self._common))
-        return [controller for controller in optional if controller is not None]
+        return [spec for spec in optional if spec is not None]
+
+
+def _itself(key: Any) -> tuple[Any]:
+    return (key,)

@@ -2,13 +2,12 @@
 
 from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.controllers.cluster_status import PODS_BY_NODE
-from karmada_vc_agent.controllers.escape_detector import SETTLES_S, EscapeDetector, HostPods
+from karmada_vc_agent.controllers.escape_detector import EscapeDetector, HostPods
 from karmada_vc_agent.controllers.placement_guard import GuardSettings, PlacementGuard
 from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.service.common import Common
-from karmada_vc_agent.service.triggers import Triggers
 from karmada_vc_agent.status.placement_enforced import PolicyProblem
 from karmada_vc_agent.views.works import Works
 
@@ -21,16 +20,15 @@ class PlacementParts:
         common: Common,
         works: Works,
         events: WorkEvents,
-        triggers: Triggers,
         registration: RegistrationController,
     ) -> None:
-        config, stores, queues = common.config, common.stores, common.queues
+        config, stores = common.config, common.stores
         self._common, self._events = common, events
         host, discovery = common.clients.host, common.discoveries.host
         self.policies = InformerSet(
             host,
             {"labelSelector": f"{AGENT_LABEL}={config.agent_name}"},
-            triggers.policy_changed,
+            common.signals.policy.emit,
             supervisor=common.supervisor,
         )
         self.guard = PlacementGuard(
@@ -46,7 +44,7 @@ class PlacementParts:
                 or not all(map(registration.stays_away, common.virtual_clusters))
             ),
             watch=self.policies.store,
-            on_change=triggers.placement_changed,
+            on_change=common.signals.placement.emit,
             on_problem=self._tell,
         )
         self.escapes = EscapeDetector(
@@ -63,7 +61,6 @@ class PlacementParts:
             works,
             stores.clusters,
             events,
-            lambda key: queues.escapes.add_after(key, SETTLES_S),
         )
 
     def _tell(self, trouble: PolicyProblem) -> None:

@@ -4,7 +4,7 @@ import logging
 from datetime import UTC, datetime
 
 from karmada_vc_agent.controllers.certificate import CertificateController, Rule
-from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.lifecycle.hub_kubeconfig import FileStore, SecretStore
 from karmada_vc_agent.service.common import Common
 
@@ -14,8 +14,8 @@ KEY = "hub"
 """There is one credential."""
 
 
-def rotation(common: Common) -> Controller[str] | None:
-    """Return the controller, its first look queued; None where there is no file to renew."""
+def rotation(common: Common) -> ControllerSpec[str] | None:
+    """Return the controller; None where there is no file to renew."""
     config, clients = common.config, common.clients
     kubeconfig = clients.hub.credentials.kubeconfig
     if kubeconfig is None:
@@ -33,5 +33,10 @@ def rotation(common: Common) -> Controller[str] | None:
         clients.use_for_hub,
         lambda: datetime.now(UTC),
     )
-    common.queues.certificate.add(KEY)
-    return Controller("cert-rotation", common.queues.certificate, controller.reconcile, 1)
+    return ControllerSpec(
+        "cert-rotation",
+        common.queues.certificate,
+        controller.reconcile,
+        by_cluster=False,
+        initial_keys=lambda: (KEY,),
+    )

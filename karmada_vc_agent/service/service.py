@@ -8,9 +8,7 @@ from typing import Any
 
 from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE
-from karmada_vc_agent.controllers.orphans import INITIAL_DELAY_S
-from karmada_vc_agent.controllers.placement_guard import EVERYTHING, IN_EFFECT_WITHIN_S
+from karmada_vc_agent.controllers.placement_guard import IN_EFFECT_WITHIN_S
 from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.discovery import Discovery
@@ -27,10 +25,10 @@ from karmada_vc_agent.service.common import Common, Discoveries
 from karmada_vc_agent.service.controllers import Controllers
 from karmada_vc_agent.service.leases import Leases
 from karmada_vc_agent.service.placement_parts import PlacementParts
-from karmada_vc_agent.service.queues import ALL, Queues
+from karmada_vc_agent.service.queues import Queues
+from karmada_vc_agent.service.signals import Signals
 from karmada_vc_agent.service.stores import Stores
 from karmada_vc_agent.service.translation_contexts import translation_settings
-from karmada_vc_agent.service.triggers import SERVICE_NAMES_KEY, Told, Triggers
 from karmada_vc_agent.service.work_parts import WorkParts
 from karmada_vc_agent.telemetry.collector import MetricsCollector, Sources, controller_label
 from karmada_vc_agent.telemetry.metrics import ControllerMeter, Metrics
@@ -63,7 +61,7 @@ class Service:
         node: str = "",
     ) -> None:
         stores = Stores(config, clients, host_uid)
-        queues = Queues(config, stores.claims)
+        queues, signals = Queues(config, stores.claims), Signals()
         self._common = common = Common(
             config=config,
             clients=clients,
@@ -76,7 +74,8 @@ class Service:
             gates=feature_gates(config.feature_gates),
             stores=stores,
             queues=queues,
-            held_changes=HeldChanges(queues.works.add),
+            signals=signals,
+            held_changes=HeldChanges(signals.work_due.emit),
             discoveries=Discoveries(
                 hub=Discovery(clients.hub, unknown_for_s=UNKNOWN_ON_HUB_FOR_S),
                 host=Discovery(clients.host_urgent),
@@ -91,41 +90,28 @@ class Service:
             stores.clusters.judge = common.judgements
         self._tasks: list[asyncio.Task[None]] = []
         self._leases = Leases(common.queues.leases)
-        triggers = Triggers(virtual_clusters, stores, common.queues, common.held_changes)
-        self._works = works = WorkParts(common, triggers)
+        self._works = works = WorkParts(common)
+        works.registered.gone.subscribe(self._leases.forget)
         registration = RegistrationController(
             clients.hub, stores.clusters, state, virtual_clusters, reregister
         )
         self._placement = placement = PlacementParts(
-            common, works.watches.works, works.events, triggers, registration
+            common, works.watches.works, works.events, registration
         )
         collector = self._new_collector()
         self._controllers: list[Controller[Any]] = Controllers(
             common, works, placement, self._leases, collector, registration
         ).all()
-        common.judgements.add_listener(triggers.judgement_changed)
-        triggers.connect(
-            Told(
-                watches=works.watches,
-                manifests=works.manifests,
-                execution=works.execution,
-                work_status=works.work_status,
-                shared_names=works.shared_names,
-                guard=placement.guard,
-                escapes=placement.escapes,
-                endpoint_slices=works.endpoint_slices,
-                forgetting=(self._leases.forget, *works.forgetting()),
-            )
-        )
         for client in (clients.hub, clients.host):
             client.on_recovery(self.retry_failed)
             client.history.on_settled(self.retry_failed)
-            client.history.on_settled(triggers.look_at_everything)
+            client.history.on_settled(self._resync)
         clients.host.history.on_back(works.host_went_back)
         for controller in self._controllers:
             meter = ControllerMeter(metrics, controller_label(controller))
             controller.instrument = controller.queue.instrument = meter
             controller.supervisor = common.supervisor
+            controller.connect()
         metrics.add_source(collector.samples)
 
     def _new_collector(self) -> MetricsCollector:
@@ -173,6 +159,11 @@ class Service:
         late_after_s = stuck_after_s(self._common.config)
         return vital_checks(self._tasks, self._leases.progress, late_after_s, hub_answers_since)
 
+    def _resync(self) -> None:
+        """Enqueue all there is: an API server went back in time, and nothing is as it was told."""
+        for controller in self._controllers:
+            controller.resync()
+
     def retry_failed(self) -> None:
         """After an outage try what failed at once, not when its back-off ends (trap 35).
 
@@ -205,7 +196,8 @@ class Service:
                 self._report_unserved()
                 names = ",".join(common.virtual_clusters)
                 _log.info("Serving", extra={"virtual_clusters": names})
-                self._queue_first()
+                for controller in self._controllers:
+                    controller.enqueue_initial()
                 workers = [
                     common.supervisor.start(
                         group, "controller", partial(self._work, controller), controller.name
@@ -254,17 +246,6 @@ class Service:
         except TimeoutError:
             _log.warning("Serving without the interpreter rules: the hub has not sent them yet")
 
-    def _queue_first(self) -> None:
-        """Queue what no change of anything would bring up."""
-        queues = self._common.queues
-        queues.service_names.add(SERVICE_NAMES_KEY)
-        for name in self._common.virtual_clusters:
-            queues.registration.add(name)
-        queues.orphans.add_after(ALL, INITIAL_DELAY_S)
-        queues.admin_role.add(ADMIN_ROLE)
-        queues.guard.add(EVERYTHING)
-        self._placement.escapes.look_at_all()
-
     def _start_resync(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         common = self._common
         if not common.config.resync_period:
@@ -285,10 +266,9 @@ class Service:
         await controller.run()
 
     def _report_unserved(self) -> None:
-        """Warn of virtual clusters that left the settings; look at those that left the hub."""
+        """Warn of virtual clusters that left the settings."""
         common = self._common
         for name in common.state.clusters():
-            common.queues.departures.add(name)
             is_there = common.stores.clusters.store.get("", name) is not None
             if name not in common.virtual_clusters and is_there:
                 _log.warning(

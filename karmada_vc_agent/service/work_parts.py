@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Hashable
 
 from karmada_vc_agent.apply import causes
+from karmada_vc_agent.apply.affected_works import AffectedWorks
 from karmada_vc_agent.apply.default_objects import DefaultObjects
 from karmada_vc_agent.apply.host_objects import HostObjects
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.namespace_rights import NamespaceRights
 from karmada_vc_agent.apply.namespace_writer import NAMESPACES, NamespaceWriter
-from karmada_vc_agent.apply.reflection import WorkStatus
+from karmada_vc_agent.apply.reflection import WorkStatus, owning_work
 from karmada_vc_agent.apply.shared_names import NAME_INDEX, NameHolders, SharedNames
 from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.apply.work_events import WorkEvents
@@ -26,7 +27,7 @@ from karmada_vc_agent.kube.namespaced_watches import WatchScope
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import tenancy
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, labels_of
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.model.switches import (
     ENDPOINT_SLICE_COLLECT,
@@ -39,16 +40,17 @@ from karmada_vc_agent.script_runner import ScriptRunner
 from karmada_vc_agent.service.common import Common, now
 from karmada_vc_agent.service.stores import HOST_OBJECT_INDEXES
 from karmada_vc_agent.service.translation_contexts import TranslationContexts
-from karmada_vc_agent.service.triggers import Triggers
 from karmada_vc_agent.status import endpoint_slice_work
 from karmada_vc_agent.translation.host_wide_names import index_keys
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.views.hook_probes import HookProbes
 from karmada_vc_agent.views.interpreter_rules import InterpreterRules
 from karmada_vc_agent.views.node_groups import NodeGroups
+from karmada_vc_agent.views.registered_clusters import RegisteredClusters
 from karmada_vc_agent.views.served_kinds import ServedKinds
 from karmada_vc_agent.views.work_bounds import WorkBounds
 from karmada_vc_agent.views.work_watches import WorkWatches
+from karmada_vc_agent.views.works import WorkKey
 
 BUSY_WORKS = 16
 """Works waiting for a worker; events are held back while there are more."""
@@ -57,14 +59,15 @@ BUSY_WORKS = 16
 class WorkParts:
     """The path of a Work: watches, interpreter, informers of what was applied, execution."""
 
-    def __init__(self, common: Common, triggers: Triggers) -> None:
+    def __init__(self, common: Common) -> None:
         self._common = common
-        self._read(triggers)
-        self._carry_out(triggers)
+        self._read()
+        self._write()
+        self._follow()
 
-    def _read(self, triggers: Triggers) -> None:
+    def _read(self) -> None:
         """Make what follows Works, their objects and the rules that interpret these."""
-        common = self._common
+        common, signals = self._common, self._common.signals
         hub, host = common.clients.hub, common.clients.host
         kinds = common.settings.cluster_scoped_kinds
         self.bounds = WorkBounds(
@@ -76,7 +79,7 @@ class WorkParts:
         self.watches = WorkWatches(
             hub,
             common.virtual_clusters,
-            triggers.work_changed,
+            signals.work.emit,
             cluster_wide=common.config.works_cluster_wide,
             bounds=self.bounds,
             supervisor=common.supervisor,
@@ -86,21 +89,21 @@ class WorkParts:
             on_given_back=common.metrics.interpreter_given_back,
         )
         self.interpreter_rules = InterpreterRules(
-            hub, self.scripts.run, triggers.meaning_changed, common.supervisor
+            hub, self.scripts.run, signals.meaning.emit, common.supervisor
         )
         self.scope = WatchScope(host, self._claimed)
         common.stores.namespaces.add_handler(lambda _old, _new: self.scope.changed())
         self.informers = InformerSet(
             host,
             {"labelSelector": CLUSTER_LABEL},
-            triggers.host_object_changed,
+            signals.host_object.emit,
             {**HOST_OBJECT_INDEXES, NAME_INDEX: index_keys},
             common.supervisor,
             self.scope,
             IDLE_S,
         )
         self.group_informers = InformerSet(
-            host, {}, triggers.group_changed, supervisor=common.supervisor
+            host, {}, signals.node_group.emit, supervisor=common.supervisor
         )
         node_groups = NodeGroups(
             common.discoveries.known, self.group_informers.store, common.stores.membership
@@ -122,10 +125,10 @@ class WorkParts:
             tenancy.STRICT if config.refuse_shared_hosts else profile, vc.allow, guard
         )
 
-    def _carry_out(self, triggers: Triggers) -> None:
+    def _write(self) -> None:
         """Make what writes: host objects, namespaces, the status and events of Works."""
         common, clients, queues = self._common, self._common.clients, self._common.queues
-        clusters = common.stores.clusters
+        clusters, affected = common.stores.clusters, common.signals.work_affected.emit
         self.recorder = EventRecorder(clients.hub_events, lambda: len(queues.works) > BUSY_WORKS)
         self.events = WorkEvents(self.recorder)
         self.hook_probes = HookProbes(self._hook_answers)
@@ -135,10 +138,10 @@ class WorkParts:
         self.served_kinds = ServedKinds(
             clients.host,
             common.discoveries.host,
-            triggers.kinds_served,
+            common.signals.served.emit,
         )
         self.shared_objects = SharedObjects(
-            clients.host, self._shared_store_of, triggers.enqueue_id, interpreter
+            clients.host, self._shared_store_of, affected, interpreter
         )
         self.shared_informers = InformerSet(
             clients.host,
@@ -154,7 +157,7 @@ class WorkParts:
         )
         self.shared_names = SharedNames(
             NameHolders(self.informers, common.discoveries.host),
-            triggers.enqueue_id,
+            affected,
             self._refuses_shared_hosts,
         )
         self.namespace_writer = NamespaceWriter(
@@ -194,7 +197,7 @@ class WorkParts:
             queues.status.add,
         )
         self.work_status = (
-            WorkStatus(triggers.work_of_object_changed, self.events, interpreter)
+            WorkStatus(self._object_changed, self.events, interpreter)
             if WORK_STATUS in common.switches
             else None
         )
@@ -215,6 +218,50 @@ class WorkParts:
             ),
         )
         self.endpoint_slices = self._endpoint_slice_controller()
+
+    def _follow(self) -> None:
+        """Connect what is told with who makes something of it; the controllers come later."""
+        common, signals = self._common, self._common.signals
+        self.registered = RegisteredClusters(
+            common.virtual_clusters,
+            common.stores.clusters,
+            common.stores.membership,
+            self.watches,
+        )
+        for forget in self._forgetting():
+            self.registered.gone.subscribe(forget)
+        self.affected = AffectedWorks(
+            common.virtual_clusters,
+            self.watches.works,
+            common.stores.clusters,
+            self.execution.depending_on,
+            self.manifests.depending_on_claims,
+        )
+        signals.work.subscribe(common.held_changes.work_changed)
+        signals.host_object.subscribe(self._host_object_changed)
+        signals.own_object.subscribe(self.shared_names.follow)
+        common.stores.namespaces.add_handler(self._reflect)
+
+    def _host_object_changed(self, old: Object | None, new: Object | None) -> None:
+        self._reflect(old, new)
+        old, new = (self._at_home(each, _labelled_cluster) for each in (old, new))
+        self._common.signals.own_object.emit(old, new)
+
+    def _reflect(self, old: Object | None, new: Object | None) -> None:
+        """Have the Work of a host object that changed synced: to reflect it, and repair drift."""
+        if self.work_status is not None:
+            old, new = (self._at_home(each, _cluster_of_work) for each in (old, new))
+            self.work_status.follow(old, new)
+
+    def _at_home(self, obj: Object | None, named: Callable[[Object], str]) -> Object | None:
+        """Return an object that lies where the virtual cluster that it names may have it."""
+        if obj is None or not self._common.stores.claims.may_speak_for(obj, named(obj)):
+            return None
+        return obj
+
+    def _object_changed(self, key: WorkKey, obj: Object | None) -> None:
+        if key[0] in self._common.virtual_clusters:
+            self._common.held_changes.changed(key, obj)
 
     def _bound_met(self, cluster: str, text: str) -> None:
         """Tell of a virtual cluster that has more than it may have."""
@@ -262,7 +309,7 @@ class WorkParts:
         self._host_objects.forget_all()
         self.namespace_writer.forget_all()
 
-    def forgetting(self) -> tuple[Callable[[str], None], ...]:
+    def _forgetting(self) -> tuple[Callable[[str], None], ...]:
         """Return what drops all that is remembered of a Cluster that is gone."""
         keepers = (
             self.execution,
@@ -287,3 +334,12 @@ class WorkParts:
 
     def _shared_store_of(self, resource: Resource) -> Store[Object] | None:
         return self.shared_informers.store(resource)
+
+
+def _labelled_cluster(obj: Object) -> str:
+    return labels_of(obj).get(CLUSTER_LABEL, "")
+
+
+def _cluster_of_work(obj: Object) -> str:
+    owner = owning_work(obj)
+    return owner[0] if owner else ""

@@ -49,8 +49,6 @@ def cluster_label(obj: Object) -> Iterable[str]:
 
 
 HOST_OBJECT_INDEX = "virtual cluster"
-NOT_BY_CLUSTER = frozenset(("membership", "placement-guard"))
-"""Controllers whose keys are nodes, or one for all: no virtual cluster waits in their queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +197,7 @@ def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sa
     longest = max(working, default=0.0)
     yield Sample("workqueue_longest_running_processor_seconds", (label, label), longest)
     waiting = queue.waiting()
-    if controller.name in NOT_BY_CLUSTER:
+    if not controller.spec.by_cluster:
         return
     for name in served:
         depth, oldest_s = waiting.get(name, (0, 0.0))

@@ -63,6 +63,12 @@ def unclaim(live: Object) -> Object:
     }
 
 
+def claims_in(old: Object | None, new: Object | None) -> list[Claim]:
+    """Return the claims on a host namespace before and after a change, each once."""
+    found = (claim_of(obj) for obj in (old, new) if obj is not None)
+    return list(dict.fromkeys(claim for claim in found if claim is not None))
+
+
 class Claims:
     """An index over the watched host namespaces; only this agent's own claims count."""
 

@@ -36,6 +36,23 @@ class Membership:
         """Call `listener` with each virtual cluster one of whose nodes came, went or changed."""
         self._listeners.append(listener)
 
+    def reconsider(self) -> list[str]:
+        """Tell of all who share a node: a Cluster came or went, and with it the older one.
+
+        Return these nodes.
+        """
+        shared: dict[str, None] = {}
+        for vc in self._virtual_clusters:
+            nodes = [node for node, _ in self.overlaps(vc.name)]
+            shared |= dict.fromkeys(nodes)
+            if nodes:
+                self._tell(vc.name)
+        return list(shared)
+
+    def _tell(self, cluster: str) -> None:
+        for listener in self._listeners:
+            listener(cluster)
+
     def owner_of(self, node_name: str) -> str | None:
         """Return the virtual cluster that a node counts for."""
         claimants = self._claimants.get(node_name, ())
@@ -102,8 +119,7 @@ class Membership:
         if before == after and old is not None and new is not None and _is_same(old, new):
             return
         for cluster in dict.fromkeys((*before, *after)):
-            for listener in self._listeners:
-                listener(cluster)
+            self._tell(cluster)
 
 
 def _is_same(old: Node, new: Node) -> bool:

@@ -223,9 +223,9 @@ async def test_what_went_while_the_agent_was_away_is_withdrawn_by_the_report_alo
     setting.world.host.remove(SLICE)
     setting.world.host.remove(EXPORT)
     fresh = Setting(setting.world)
-    fresh.controller.work_changed("branch-a", None, setting.report())
-    assert fresh.enqueued == [KEY]
-    await fresh.settle(fresh.enqueued[0])
+    [key] = fresh.controller.keys_of_work("branch-a", None, setting.report())
+    assert key == KEY
+    await fresh.settle(key)
     assert fresh.writes() == [f"DELETE {REPORT}"]
 
 
@@ -393,17 +393,15 @@ async def test_export_counts_once_it_is_applied(
     work: dict[str, Any] = objects.work(export("edge"), name="web-export")
     if status:
         work["status"] = {"conditions": [objects.condition("Applied", status, "r", "m")]}
-    setting.controller.work_changed("branch-a", None, work)
-    assert setting.enqueued == asked
+    assert list(setting.controller.keys_of_work("branch-a", None, work)) == asked
 
 
 async def test_namespace_that_comes_or_goes_has_its_services_looked_at(setting: Setting) -> None:
     await setting.settle()
-    setting.enqueued.clear()
-    claim = setting.world.claims.holder_of("edge-v-branch-a")
-    assert claim is not None
-    setting.controller.namespace_changed(claim)
-    assert setting.enqueued == [KEY]
+    namespace = setting.world.namespace_store.get("", "edge-v-branch-a")
+    for old, new in ((None, namespace), (namespace, None)):
+        assert list(setting.controller.keys_of_namespace(old, new)) == [KEY]
+    assert list(setting.controller.keys_of_namespace(namespace, namespace)) == []
 
 
 def test_selector_of_the_watch_leaves_out_what_came_from_the_hub() -> None:

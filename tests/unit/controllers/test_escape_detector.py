@@ -43,10 +43,10 @@ class Setting:
             world.works,
             world.clusters,
             WorkEvents(world.recorder),
-            self.suspects.append,
         )
-        world.pods.add_handler(self.detector.follow_pod)
-        world.nodes.add_handler(self.detector.follow_node)
+        of_pod, of_node = self.detector.keys_of_pod, self.detector.keys_of_node
+        world.pods.add_handler(lambda old, new: self.suspects.extend(of_pod(old, new)))
+        world.nodes.add_handler(lambda old, new: self.suspects.extend(of_node(old, new)))
 
     def look(self) -> list[PodKey]:
         """Let the stores tell what changed; return who became a suspect."""
@@ -157,9 +157,7 @@ def test_pods_of_a_node_that_only_reports_are_not_looked_at(setting: Setting) ->
 def test_all_pods_are_looked_at_once_everything_is_known(setting: Setting) -> None:
     setting.world.host.seed(objects.pod("web-x", NAMESPACE, "n2"))
     setting.look()
-    setting.suspects.clear()
-    setting.detector.look_at_all()
-    assert setting.suspects == [KEY]
+    assert list(setting.detector.all_keys()) == [KEY]
 
 
 def test_pods_of_an_adopted_namespace_are_looked_at(setting: Setting) -> None:
@@ -167,11 +165,13 @@ def test_pods_of_an_adopted_namespace_are_looked_at(setting: Setting) -> None:
         objects.namespace("old"), objects.pod("p", "old", "n2"), objects.pod("p", NAMESPACE, "n2")
     )
     setting.look()
+    before = setting.world.namespace_store.get("", "old")
     setting.world.host.seed(objects.claimed(virtual="old", host="old"))
     setting.look()
-    setting.suspects.clear()
-    setting.detector.look_at_namespace("old")
-    assert setting.suspects == [("old", "p")]
+    after = setting.world.namespace_store.get("", "old")
+    assert list(setting.detector.keys_of_namespace(before, after)) == [("old", "p")]
+    assert list(setting.detector.keys_of_namespace(None, after)) == []
+    assert list(setting.detector.keys_of_namespace(after, after)) == []
 
 
 # --- reports ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from karmada_vc_agent.apply.failure import refused
 from karmada_vc_agent.interpretation.errors import OverrunError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, Operation
-from karmada_vc_agent.kube.controller import Controller, RetryError
+from karmada_vc_agent.kube.controller import Controller, ControllerSpec, RetryError
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
@@ -126,7 +126,8 @@ class Silent:
 async def working(world: World, count: int) -> AsyncIterator[Queue]:
     queue: Queue = WorkQueue(lambda key: key[0], 0.005, 1000.0, at_once=4)
     world.look()
-    task = asyncio.ensure_future(Controller("test", queue, world.execution.reconcile, 8).run())
+    spec = ControllerSpec("test", queue, world.execution.reconcile, 8)
+    task = asyncio.ensure_future(Controller(spec).run())
     for number in range(count):
         queue.add(("branch-a", f"web-{number}"))
     yield queue

@@ -8,6 +8,7 @@ import pytest
 from karmada_vc_agent.kube.controller import (
     RELIEVED_AFTER_S,
     Controller,
+    ControllerSpec,
     NotReadyError,
     Requeue,
     RetryError,
@@ -38,7 +39,7 @@ class Script:
 
 async def run_for(seconds: float, reconcile: Reconcile, *keys: str, workers: int = 1) -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key, 1.0, 100.0)
-    controller = Controller("test", queue, reconcile, workers)
+    controller = Controller(ControllerSpec("test", queue, reconcile, workers))
     for key in keys:
         queue.add(key)
     task = asyncio.ensure_future(controller.run())
@@ -123,7 +124,7 @@ async def test_workers_work_at_the_same_time() -> None:
     loop = asyncio.get_running_loop()
     before = loop.time()
     queue: WorkQueue[str] = WorkQueue(lambda key: key)
-    task = asyncio.ensure_future(Controller("test", queue, reconcile, 4).run())
+    task = asyncio.ensure_future(Controller(ControllerSpec("test", queue, reconcile, 4)).run())
     for key in "abcd":
         queue.add(key)
     await asyncio.sleep(9.9)
@@ -140,7 +141,7 @@ async def test_key_under_way_ends_when_the_queue_is_closed() -> None:
         ended.append(key)
 
     queue: WorkQueue[str] = WorkQueue(lambda _: "one group")
-    task = asyncio.ensure_future(Controller("test", queue, reconcile, 1).run())
+    task = asyncio.ensure_future(Controller(ControllerSpec("test", queue, reconcile, 1)).run())
     queue.add("under way")
     queue.add("waiting")
     await let_others_run()
@@ -160,7 +161,7 @@ async def test_cancelling_the_controller_cancels_its_reconciles() -> None:
             raise
 
     queue: WorkQueue[str] = WorkQueue(lambda key: key)
-    task = asyncio.ensure_future(Controller("test", queue, reconcile, 2).run())
+    task = asyncio.ensure_future(Controller(ControllerSpec("test", queue, reconcile, 2)).run())
     queue.add("a")
     queue.add("b")
     await let_others_run()
@@ -191,7 +192,7 @@ async def test_controller_tells_how_each_reconcile_ended(
             heard.append(result)
 
     queue: WorkQueue[str] = WorkQueue(lambda key: key, 10.0)
-    controller = Controller("test", queue, Script(end), 1)
+    controller = Controller(ControllerSpec("test", queue, Script(end), 1))
     controller.instrument = Listener()
     queue.add("a")
     task = asyncio.ensure_future(controller.run())
@@ -213,7 +214,7 @@ async def neighbours_latency(slow_groups: str, workers: int, at_once: int) -> fl
             await asyncio.sleep(10.0)
 
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 100.0, at_once=at_once)
-    controller = Controller("test", queue, reconcile, workers)
+    controller = Controller(ControllerSpec("test", queue, reconcile, workers))
     for number in range(200):
         for group in slow_groups:
             queue.add(f"{group}{number}")
@@ -252,7 +253,7 @@ async def test_workers_that_were_relieved_end() -> None:
 
     quick = False
     queue: WorkQueue[str] = WorkQueue(lambda key: key, at_once=1)
-    task = asyncio.ensure_future(Controller("test", queue, reconcile, 2).run())
+    task = asyncio.ensure_future(Controller(ControllerSpec("test", queue, reconcile, 2)).run())
     for key in "abcdefgh":
         queue.add(key)
     await asyncio.sleep(20.0)
@@ -279,7 +280,7 @@ async def test_keys_that_fail_for_one_cause_share_a_back_off() -> None:
 
     healed = False
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
-    task = asyncio.ensure_future(Controller("test", queue, reconcile, 4).run())
+    task = asyncio.ensure_future(Controller(ControllerSpec("test", queue, reconcile, 4)).run())
     for number in range(200):
         queue.add(f"k{number}")
     await asyncio.sleep(64.0)
@@ -309,7 +310,7 @@ async def test_server_that_recovered_is_asked_for_what_failed_alone(host: FakeAp
         await client.get("/api/v1/namespaces/edge", {"for": key})
         return Requeue(10_000.0)
 
-    task = asyncio.ensure_future(Controller("test", queue, reconcile, 1).run())
+    task = asyncio.ensure_future(Controller(ControllerSpec("test", queue, reconcile, 1)).run())
     for number in range(20):
         queue.add(f"periodic-{number}")
     await _until(lambda: len(host.requests) == 20)

@@ -9,6 +9,12 @@ from tests.fuzz.served_ways import NEIGHBOUR, SufferedError, field
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 FAMILY = re.compile(r"^\| `(virtual_cluster_\w+)`", re.MULTILINE)
 CONTROLLER = re.compile(r'^controller_runtime_max_concurrent_reconciles{controller="([^"]+)"}')
+DEPTH = re.compile(r'^virtual_cluster_queue_depth{.*controller="([^"]+)"')
+NOT_BY_CLUSTER = {
+    f"{name}-controller"
+    for name in ("admin-role", "membership", "orphans", "placement-guard", "service-names")
+}
+"""Their keys are nodes, or one for all: no virtual cluster waits in their queues."""
 ONLY_WITH_CAUSE = {
     "virtual_cluster_quota_stalled",  # a quota in the settings
     "virtual_cluster_refused_manifests",  # a manifest that is refused
@@ -31,5 +37,7 @@ async def test_metrics_and_controllers_that_are_shown_are_those_of_the_docs() ->
             await running.until(lambda: documented <= shown(), "not all are shown")
         assert documented - shown() == set()
         controllers = {found[1] for line in lines() if (found := CONTROLLER.match(line))}
-    assert {"execution-controller", "quotas-controller"} <= controllers
+        by_cluster = {found[1] for line in lines() if (found := DEPTH.match(line))}
+    assert {"execution-controller", "quotas-controller"} <= by_cluster <= controllers
+    assert controllers - by_cluster == NOT_BY_CLUSTER
     assert {name for name in controllers if f"`{name}`" not in DOCUMENT.read_text()} == set()

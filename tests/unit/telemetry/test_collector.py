@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.kube.controller import Controller, ControllerSpec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
@@ -35,10 +35,12 @@ class Setting:
         self.queue: WorkQueue[tuple[str, str]] = WorkQueue(
             lambda key: key[0], clock=lambda: self.time
         )
-        execution = Controller("execution", self.queue, world.execution.reconcile, 3)
+        spec = ControllerSpec("execution", self.queue, world.execution.reconcile, 3)
+        execution = Controller(spec)
         by_node: WorkQueue[str] = WorkQueue(lambda name: name)
         by_node.add("branch-a")
-        membership: Controller[Any] = Controller("membership", by_node, _nothing, 1)
+        nodes = ControllerSpec("membership", by_node, _nothing, by_cluster=False)
+        membership: Controller[Any] = Controller(nodes)
         self.host_objects: Store[Object] = Store(RawCodec(), {HOST_OBJECT_INDEX: cluster_label})
         self.collector = MetricsCollector(
             world.virtual_clusters,

@@ -1,0 +1,176 @@
+"""AffectedWorks: a change brings up the Works that depend on it, and nobody else's."""
+
+from collections.abc import Iterable
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from karmada_vc_agent.apply.affected_works import (
+    AffectedWorks,
+    healed_by_kinds,
+    healed_by_object,
+    released_clusters,
+)
+from karmada_vc_agent.apply.causes import KIND, OBJECTS, Cause
+from karmada_vc_agent.apply.grounds import depending_on
+from karmada_vc_agent.apply.work_memory import WorkMemory
+from karmada_vc_agent.kube.discovery import Resource, ServedApis
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.translation.refusal import Code
+from karmada_vc_agent.views.node_groups import NODE_GROUP
+from karmada_vc_agent.views.works import WorkKey
+from tests.fakes import objects
+
+GADGET = GroupVersionKind("example.com", "v1", "Gadget")
+OTHERS_PLACE = "edge-v-branch-b"
+OF_B = [
+    (Code.NODE_NAME_FORBIDDEN, ""),
+    (Code.NODE_SCOPE_FORBIDDEN, "west"),
+    (Code.NAMESPACE_NOT_OWNED, OTHERS_PLACE),
+    (Code.NAMESPACE_CLAIM_CONFLICT, ""),
+    (Code.KIND_FORBIDDEN, "/".join(GADGET)),
+    (Code.VOLUME_FORBIDDEN, ""),
+]
+"""A Work of branch-b is refused for each, and named by its code."""
+
+
+class Given:
+    """branch-a and branch-b, the latter with refused Works and one that depends on its claims."""
+
+    def __init__(self) -> None:
+        memory = WorkMemory()
+        for code, about in OF_B:
+            depends_on = depending_on(code, "branch-b", about)
+            work = objects.work(vc="branch-b", name=str(code))
+            memory.note(work, (str(code),), depends_on, is_refused=True)
+        works = MagicMock()
+        works.names.side_effect = lambda cluster: [f"{cluster}-1", f"{cluster}-2"]
+        self.clusters = MagicMock()
+        self.clusters.is_deleting.side_effect = lambda name: name == "branch-b"
+        self.affected = AffectedWorks(
+            {"branch-a", "branch-b"},
+            works,
+            self.clusters,
+            memory.depending_on,
+            lambda cluster: [f"karmada-es-{cluster}/binding", "karmada-es-stranger/binding"],
+        )
+
+
+def codes(keys: Iterable[WorkKey]) -> set[str]:
+    return {name for cluster, name in keys if cluster == "branch-b"} & {str(c) for c, _ in OF_B}
+
+
+def group(name: str, *nodes: str) -> Object:
+    return {"metadata": {"name": name}, "spec": {"nodes": list(nodes)}}
+
+
+def served(*gvks: GroupVersionKind) -> ServedApis:
+    resource = Resource(GADGET, "gadgets", namespaced=True, verbs=frozenset())
+    return MagicMock(spec=ServedApis, by_kind=dict.fromkeys(gvks, resource))
+
+
+def claimed(cluster: str, name: str, **fields: Any) -> Object:
+    return objects.claimed(cluster, name, f"{name}-v-{cluster}", **fields)
+
+
+PLACE = objects.namespace(OTHERS_PLACE)
+
+
+@pytest.mark.parametrize(
+    ("find", "found"),
+    [
+        (lambda a: a.by_namespace(None, PLACE), {Code.NAMESPACE_NOT_OWNED}),
+        (lambda a: a.by_namespace(PLACE, PLACE), set()),
+        (lambda a: a.by_namespace(PLACE, None), {Code.NAMESPACE_NOT_OWNED}),
+        (
+            lambda a: a.by_namespace(None, claimed("branch-b", "new")),
+            {Code.NAMESPACE_CLAIM_CONFLICT},
+        ),
+        (lambda a: a.by_namespace(None, claimed("branch-a", "new")), set()),
+        (lambda a: a.by_nodes("branch-b"), {Code.NODE_NAME_FORBIDDEN, Code.NODE_SCOPE_FORBIDDEN}),
+        (lambda a: a.by_nodes("branch-a"), set()),
+        (lambda a: a.by_node_group(None, group("west")), {Code.NODE_SCOPE_FORBIDDEN}),
+        (lambda a: a.by_node_group(group("west", "n1"), None), {Code.NODE_SCOPE_FORBIDDEN}),
+        (lambda a: a.by_node_group(None, group("east")), set()),
+        (lambda a: a.by_node_group(group("west"), group("west")), set()),
+        (lambda a: a.by_served_kinds(served(GADGET)), {Code.KIND_FORBIDDEN}),
+        (lambda a: a.by_served_kinds(served(NODE_GROUP)), {Code.NODE_SCOPE_FORBIDDEN}),
+    ],
+)
+def test_refused_works_come_up_for_what_they_were_refused_for(find: Any, found: set[Code]) -> None:
+    assert codes(find(Given().affected)) == {str(code) for code in found}
+
+
+def test_kind_that_stays_served_brings_up_nothing() -> None:
+    affected = Given().affected
+    list(affected.by_served_kinds(served(GADGET)))
+    other = NODE_GROUP._replace(kind="Other")
+    assert codes(affected.by_served_kinds(served(GADGET, other))) == set()
+
+
+def test_thousand_namespace_events_of_one_cluster_bring_up_no_work_of_another() -> None:
+    affected = Given().affected
+    for number in range(1000):
+        before = claimed("branch-a", f"n{number % 7}", annotations={"n": str(number)})
+        after = claimed("branch-a", f"n{number % 7}", annotations={"n": str(number + 1)})
+        found = [*affected.by_namespace(before, after), *affected.by_namespace(before, None)]
+        assert {cluster for cluster, _ in found} <= {"branch-a"}
+
+
+def test_claim_brings_up_its_namespace_work_and_what_depends_on_claims() -> None:
+    found = list(Given().affected.by_namespace(None, claimed("branch-a", "new")))
+    assert ("branch-a", "binding") in found
+    assert len([name for _, name in found if name != "binding"]) == 1  # the Namespace's Work
+    assert not [cluster for cluster, _ in found if cluster != "branch-a"]
+
+
+def test_works_of_a_cluster_that_is_deleted_come_up() -> None:
+    affected = Given().affected
+    for name, found in (("branch-a", []), ("branch-b", ["branch-b-1", "branch-b-2"]), ("x", [])):
+        cluster = {"metadata": {"name": name}}
+        assert [work for _, work in affected.by_cluster(cluster, cluster)] == found
+
+
+def test_works_of_the_namespaces_of_a_work_that_is_gone_come_up() -> None:
+    affected = Given().affected
+    work = objects.work(objects.deployment())
+    assert [cluster for cluster, _ in affected.by_work("branch-a", work, None)] == ["branch-a"]
+    assert list(affected.by_work("branch-a", None, work)) == []
+    assert list(affected.by_work("branch-a", work, work)) == []
+
+
+@pytest.mark.parametrize(
+    ("work", "found"),
+    [
+        ("karmada-es-branch-a/web", [("branch-a", "web")]),
+        ("karmada-es-stranger/web", []),
+        ("edge/web", []),
+        ("", []),
+    ],
+)
+def test_work_by_its_id_is_one_of_a_cluster_served(work: str, found: list[WorkKey]) -> None:
+    assert Given().affected.by_id(work) == found
+
+
+def test_object_that_goes_heals_what_its_kind_held_up() -> None:
+    gone: Object = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}}
+    assert healed_by_object(gone, gone) is None
+    assert healed_by_object(None, gone) is None
+    concerns = healed_by_object(gone, None)
+    assert concerns is not None
+    assert concerns(Cause("branch-a", OBJECTS, "example.com/Gadget"))
+    assert not concerns(Cause("branch-a", OBJECTS, "example.com/Other"))
+
+
+def test_kind_that_is_served_heals_what_waited_for_it() -> None:
+    concerns = healed_by_kinds(served(GADGET))
+    assert concerns(Cause("branch-a", KIND, GADGET))
+    assert not concerns(Cause("branch-a", KIND, NODE_GROUP))
+
+
+def test_namespace_that_is_gone_releases_its_cluster() -> None:
+    namespace = claimed("branch-a", "edge")
+    assert released_clusters(namespace, None) == ["branch-a"]
+    assert released_clusters(namespace, namespace) == []
+    assert released_clusters(objects.namespace("edge"), None) == []

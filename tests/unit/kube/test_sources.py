@@ -1,0 +1,77 @@
+"""Sources: a change enqueues, retries or heals, by a function of the change."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterator
+
+from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.kube.sources import Enqueues, Heals, Retries
+from karmada_vc_agent.kube.work_queue import WorkQueue
+
+Key = tuple[str, str]
+
+
+def new_queue() -> WorkQueue[Key]:
+    return WorkQueue(lambda key: key[0], base_delay_s=1000.0, max_delay_s=1000.0)
+
+
+async def ready(queue: WorkQueue[Key]) -> list[Key]:
+    found = []
+    while len(queue):
+        found.append(await queue.take())
+    return found
+
+
+async def test_change_enqueues_its_keys() -> None:
+    queue, told = new_queue(), Signal[[str, int]]()
+
+    def keys(cluster: str, count: int) -> Iterator[Key]:
+        return ((cluster, str(number)) for number in range(count))
+
+    Enqueues(told.subscribe, keys).connect(queue)
+    told.emit("a", 2)
+    told.emit("b", 0)
+    assert await ready(queue) == [("a", "0"), ("a", "1")]
+
+
+async def test_changes_settle_before_their_key_is_ready() -> None:
+    queue, told = new_queue(), Signal[[str]]()
+    Enqueues(told.subscribe, lambda name: [(name, "x")], after_s=5.0).connect(queue)
+    told.emit("a")
+    assert await ready(queue) == []
+    await asyncio.sleep(5.1)
+    assert await ready(queue) == [("a", "x")]
+
+
+async def test_change_retries_the_keys_of_its_groups() -> None:
+    queue, told = new_queue(), Signal[[str]]()
+    retries: Retries[Key] = Retries(told.subscribe, lambda name: [name])
+    retries.connect(queue)
+    for key in (("a", "1"), ("b", "1")):
+        queue.add_rate_limited(key)
+    told.emit("a")
+    assert await ready(queue) == [("a", "1")]
+
+
+async def test_change_heals_causes_or_none() -> None:
+    queue, told = new_queue(), Signal[[str]]()
+
+    def causes(name: str) -> Callable[[Hashable], bool] | None:
+        return (lambda cause: cause == name) if name else None
+
+    heals: Heals[Key] = Heals(told.subscribe, causes)
+    heals.connect(queue)
+    keys: dict[Hashable, Key] = {"hook": ("a", "1"), "kind": ("b", "1")}
+    for cause, key in keys.items():
+        queue.blame(key, [cause])
+    told.emit("")
+    assert await ready(queue) == []
+    told.emit("kind")
+    assert await ready(queue) == [("b", "1")]
+
+
+def test_handler_that_fails_costs_no_other() -> None:
+    told, heard = Signal[[str]](), []
+    told.subscribe(lambda name: heard.append(name[1]))
+    told.subscribe(heard.append)
+    told.emit("")
+    assert heard == [""]
