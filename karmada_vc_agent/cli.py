@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
-from karmada_vc_agent.config.declared import Setting
+from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
@@ -139,7 +139,7 @@ def _default(setting: Setting) -> str:
 @main.command(
     cls=KarmadaFlags,
     epilog=_RUN_EPILOG,
-    context_settings={"auto_envvar_prefix": "KARMADA_VC_AGENT", **_CONTEXT},
+    context_settings={"auto_envvar_prefix": VARIABLE_PREFIX, **_CONTEXT},
 )
 @click.option(
     "--config",

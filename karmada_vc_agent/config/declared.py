@@ -12,6 +12,7 @@ from karmada_vc_agent.model.setting import Help, Range, Unit
 
 _Note = TypeVar("_Note")
 _FLAG_TYPES = (str, bool, int, float, Duration)
+VARIABLE_PREFIX = "KARMADA_VC_AGENT"
 REQUIRED = msgspec.NODEFAULT
 """The default of a setting without one."""
 
@@ -61,6 +62,11 @@ class Setting:
     def flag(self) -> str:
         """Return its name on the command line: `--agent-name`."""
         return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """Return its environment variable: `KARMADA_VC_AGENT_AGENT_NAME`."""
+        return f"{VARIABLE_PREFIX}_{self.name.upper()}"
 
     @property
     def default_text(self) -> str:

@@ -65,17 +65,22 @@ class Range:
             return "is too large"
         if value < self.below and (value > self.least if self.is_open else value >= self.least):
             return None
-        write = format_duration if isinstance(value, Duration) else _write
-        return f"is {write(value)}, must be {self.text(write)}"
+        kind = type(value)
+        return f"is {_writer(kind)(value)}, must be {self.text(kind)}"
 
-    def text(self, write: Callable[[float], str]) -> str:
-        """Return the range in words: `more than 0s`; write: how a number is written."""
+    def text(self, kind: type[float]) -> str:
+        """Return the range in words: `more than 0s`; kind: of the numbers."""
+        write = _writer(kind)
         least = write(self.least)
         if self.below < math.inf:
             return f"between {least} and {write(self.below)}"
         if self.is_open:
             return f"more than {least}"
         return f"{least} ({self.zero}) or more" if self.zero else f"{least} or more"
+
+
+def _writer(kind: type[float]) -> Callable[[float], str]:
+    return format_duration if issubclass(kind, Duration) else _write
 
 
 def _write(number: float) -> str:

@@ -87,22 +87,25 @@ class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
         Help("Existing host namespaces that it may take over, once `join` has marked them."),
     ] = ()
     tolerations: Annotated[tuple[Object, ...], Help("Tolerations added to all its pods.")] = ()
-    offline_tolerations: Annotated[
-        bool, Help("Keep pods on nodes that are unreachable or not ready.")
-    ] = False
+    offline_tolerations: Annotated[bool, Help("Keep its pods on nodes whose uplink is cut.")] = (
+        False
+    )
     tolerate_node_taints: Annotated[
         bool, Help("Add a toleration to all its pods for each taint that all its nodes have.")
     ] = True
     quota: Annotated[
         Mapping[str, QuantityText],
-        Help("Quota over all its namespaces together: `hard` of a ResourceQuota (adr/0014)."),
+        Help("Quota over all its namespaces together ([ADR 14](adr/0014-tenancy.md))."),
     ] = {}
     limits: Annotated[
         tuple[Object, ...], Help("`limits` of the LimitRange in each of its namespaces.")
     ] = ()
     network_policy: Annotated[
         Literal["none", "isolate"],
-        Help("`isolate` writes NetworkPolicies that keep other virtual clusters away."),
+        Help(
+            "`isolate`: by NetworkPolicies, only pods of its own and of `infrastructureNamespaces` "
+            "may reach its pods."
+        ),
     ] = "none"
     pod_security: Annotated[
         PodSecurity,
@@ -110,7 +113,9 @@ class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     ] = ""
     allowed_kinds: Annotated[
         tuple[str, ...],
-        Help("Patterns of the kinds it may have: `apps/Deployment`, `Secret`, `batch/*`."),
+        Help(
+            "Patterns of the kinds it may have: `apps/Deployment`, `Secret`, `batch/*`; none = all."
+        ),
     ] = ()
     denied_kinds: Annotated[
         tuple[str, ...], Help("Patterns of kinds it may not have; wins over `allowedKinds`.")
@@ -124,11 +129,14 @@ class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     ] = None
     service_names: Annotated[
         Literal["None", "SearchDomain", "VirtualFirst"],
-        Help("How its pods find Services by the names of virtual namespaces (adr/0015)."),
+        Help(
+            "How its pods find Services by the names of virtual namespaces "
+            "([ADR 15](adr/0015-service-names.md))."
+        ),
     ] = SERVICE_NAMES_NONE
     allow: Annotated[
         tuple[str, ...],
-        Help("Guards, or kinds as `group/Kind`, that it may pass all the same (isolation.md)."),
+        Help("Guards that it may pass, or kinds as `group/Kind` ([isolation](isolation.md))."),
     ] = ()
     bounds: Annotated[
         Bounds, Help("Bounds of its own; each that is not set is that of the agent's `bounds`.")
