@@ -1,7 +1,7 @@
 """Keeps the membership label on nodes of virtual clusters chosen by expressions or names."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -23,8 +23,13 @@ def keys_of_node(old: Node | None, new: Node | None) -> Iterator[str]:
         yield node.metadata.name
 
 
-def keys_of_cluster(nodes: Store[Node], old: Object | None, new: Object | None) -> Iterator[str]:
-    """Yield all nodes where another agent begins or ends to serve a Cluster."""
+def keys_of_cluster(
+    virtual_clusters: Container[str], nodes: Iterable[Node], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield all nodes where another agent begins or ends to serve a virtual cluster of ours."""
+    cluster = new or old
+    if cluster is None or cluster["metadata"]["name"] not in virtual_clusters:
+        return
     if agent_of(old) != agent_of(new):
         for node in nodes:
             yield node.metadata.name

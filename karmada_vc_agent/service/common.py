@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.config.settings import AgentConfig
@@ -70,3 +71,8 @@ class Common:
 def now() -> str:
     """Return the time as Kubernetes writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def itself(key: Any) -> tuple[Any]:
+    """Return the keys of a change that is told as a key."""
+    return (key,)

@@ -22,7 +22,7 @@ from karmada_vc_agent.model.switches import CLUSTER_STATUS, enabled_controllers,
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.service.clients import Clients
 from karmada_vc_agent.service.common import Common, Discoveries
-from karmada_vc_agent.service.controllers import Controllers
+from karmada_vc_agent.service.controllers import all_controllers
 from karmada_vc_agent.service.leases import Leases
 from karmada_vc_agent.service.placement_parts import PlacementParts
 from karmada_vc_agent.service.queues import Queues
@@ -99,9 +99,9 @@ class Service:
             common, works.watches.works, works.events, registration
         )
         collector = self._new_collector()
-        self._controllers: list[Controller[Any]] = Controllers(
+        self._controllers: list[Controller[Any]] = all_controllers(
             common, works, placement, self._leases, collector, registration
-        ).all()
+        )
         for client in (clients.hub, clients.host):
             client.on_recovery(self.retry_failed)
             client.history.on_settled(self.retry_failed)

@@ -56,7 +56,7 @@ def claimed(name: str = "branch-a") -> Object:
 PLAIN = objects.namespace("plain")
 REGISTRATION: Keys = partial(registration.keys_of_cluster, SERVED)
 STATUS: Keys = partial(cluster_status.keys_of_cluster, OURS, SERVED)
-LABELS: Keys = partial(node_labels.keys_of_cluster, [node("n1"), node("n2")])  # type: ignore[arg-type]  # iterated only
+LABELS: Keys = partial(node_labels.keys_of_cluster, SERVED, [node("n1"), node("n2")])
 QUOTA: Keys = partial(quotas.keys_of_object, SERVED)
 QUOTA_PLACE: Keys = partial(quotas.keys_of_namespace, SERVED)
 DNS: Keys = partial(service_names.keys_of_namespace, SERVED)
@@ -79,6 +79,7 @@ DEFAULTS: Keys = partial(namespaces.keys_of_object, SERVED)
         (STATUS, None, cluster("branch-b", generation=1), []),
         (LABELS, cluster(), cluster(agent="other/agent"), ["n1", "n2"]),
         (LABELS, cluster(agent="x"), cluster(agent="x"), []),
+        (LABELS, None, cluster("stranger", agent="other/agent"), []),
         (node_labels.keys_of_node, None, node("n1"), ["n1"]),
         (node_labels.keys_of_node, node("n1"), None, ["n1"]),
         (QUOTA, None, labelled("ResourceQuota"), ["branch-a"]),
