@@ -88,7 +88,11 @@ class Manifests:
         applied = await target.strategy.apply(target)
         if isinstance(applied, Foreign):
             return conflict(target.vc, target.manifest)
-        if applied is None or not target.notices:
+        if applied is None:
+            # Not needed yet: once its namespace is claimed for something else, it is.
+            self._depending_on_claims.add(target.work)
+            return None
+        if not target.notices:
             return applied
         return replace(applied, notices=(*target.notices, *applied.notices))
 

@@ -55,10 +55,14 @@ class WorkApplier:
             if result is None:
                 continue
             outcome.results.append((item.manifest, result))
-            # What could not be changed runs on (contract 6.2).
-            live = result.live if isinstance(result, Applied) else await self._cached(item)
+            if isinstance(result, Applied):
+                live: Object | None = result.live
+                self._held_changes.saw(key_of_work(work), result.live)
+            else:
+                # What could not be changed runs on (contract 6.2); it may be newer than what was
+                # decided on, so it is reflected and not seen.
+                live = await self._cached(item)
             if live is not None:
-                self._held_changes.saw(key_of_work(work), live)
                 await self._reflect(work, item, live, outcome)
         return outcome
 

@@ -34,6 +34,15 @@ class WorkMemory:
     def __init__(self) -> None:
         self._outcomes: dict[WorkKey, Outcome] = {}
         self._resting: defaultdict[Dependency, dict[WorkKey, None]] = defaultdict(dict)
+        self._changed: dict[WorkKey, set[tuple[Ground, str | None]]] = {}
+
+    def begin(self, key: WorkKey) -> None:
+        """Notice from now on what changes while a Work is synced."""
+        self._changed[key] = set()
+
+    def end(self, key: WorkKey) -> None:
+        """Notice it no more."""
+        self._changed.pop(key, None)
 
     def note(
         self,
@@ -42,14 +51,20 @@ class WorkMemory:
         depends_on: Iterable[Dependency] = (),
         *,
         is_refused: bool = False,
-    ) -> None:
-        """Remember how carrying out a Work ended."""
+    ) -> bool:
+        """Remember how syncing a Work ended.
+
+        Return whether something that it depends on changed while it was synced, so that what was
+        found may be true no more.
+        """
         key, generation = key_of_work(work), work["metadata"].get("generation") or 0
         self.forget(key)
         found = Outcome(uid_of(work), generation, codes, is_refused, frozenset(depends_on))
         self._outcomes[key] = found
         for rest in found.depends_on:
             self._resting[rest][key] = None
+        changed = self._changed.get(key, set())
+        return any(rest in changed or (rest.ground, None) in changed for rest in found.depends_on)
 
     def is_new(self, work: Object) -> bool:
         """Whether a Work is not as it was carried out last, or never was."""
@@ -81,7 +96,12 @@ class WorkMemory:
         return [key for key, one in self._outcomes.items() if key[0] == cluster and one.is_refused]
 
     def depending_on(self, ground: Ground, about: str | None) -> list[WorkKey]:
-        """Return the refused Works that rest on something; about: None = on any of its sort."""
+        """Return the refused Works that rest on something that changed.
+
+        about: None = on any of its sort.
+        """
+        for changed in self._changed.values():
+            changed.add((ground, about))
         if about is not None:
             return list(self._resting.get(Dependency(ground, about), ()))
         rests = [rest for rest in self._resting if rest.ground is ground]

@@ -123,6 +123,7 @@ class ExecutionController:
             self._forget(key)
             return
         self._o.held_changes.begin(key)
+        self._memory.begin(key)
         try:
             await self._reconcile(key, vc, work)
         except (KubeError, RetryError):
@@ -131,6 +132,7 @@ class ExecutionController:
             await self._tell_of_bug(vc, work, error)
             raise
         finally:
+            self._memory.end(key)
             self._o.held_changes.end(key)
 
     async def _reconcile(self, key: WorkKey, vc: VirtualCluster, known: Object) -> None:
@@ -190,7 +192,11 @@ class ExecutionController:
             self._tell(vc, work, outcome)
         await self._write_status(work, conditions, outcome.entries)
         depends_on = outcome.depends_on if outcome.is_refused else ()
-        self._memory.note(work, outcome.codes, depends_on, is_refused=outcome.is_refused)
+        is_outdated = self._memory.note(
+            work, outcome.codes, depends_on, is_refused=outcome.is_refused
+        )
+        if is_outdated:
+            raise RetryError("what it was refused for changed while it was synced")
         if outcome.errors and not outcome.is_refused:
             raise outcome.retry(work_conditions.aggregate(outcome.errors))
         if outcome.unreadable and not outcome.is_refused:
