@@ -54,7 +54,7 @@ class _Bound(NamedTuple):
     marks: tuple[str, ...]
 
 
-_BOUND = {
+BOUND = {
     kinds.ROLE: _Bound(
         f"/apis/{RBAC_API}/namespaces/{{namespace}}/roles",
         is_namespaced=True,
@@ -68,7 +68,8 @@ _BOUND = {
         marks=(domain.CLUSTER_LABEL,),
     ),
 }
-_BINDINGS = frozenset({kinds.ROLE_BINDING})
+BINDINGS = frozenset({kinds.ROLE_BINDING})
+"""Kinds whose objects name a role."""
 
 Write = Callable[[], Awaitable[Object]]
 
@@ -145,12 +146,12 @@ class BoundRoles:
 
 def _bound(obj: Object) -> _Bound | None:
     """Return what kind of role an object binds; None where the role is not to be looked at."""
-    if gvk_of(obj).group_kind not in _BINDINGS:
+    if gvk_of(obj).group_kind not in BINDINGS:
         return None  # the common case: each write asks
     name = dig(obj, "roleRef", "name")
     if not isinstance(name, str) or not name or "/" in name:
         return None  # the server knows none of such a name
-    bound = _BOUND.get(GroupKind(RBAC_GROUP, text_at(obj, "roleRef", "kind")))
+    bound = BOUND.get(GroupKind(RBAC_GROUP, text_at(obj, "roleRef", "kind")))
     return None if bound is None or name in bound.of_the_host else bound
 
 
@@ -179,7 +180,7 @@ def is_stand_in(obj: Object) -> bool:
     It comes and goes with each try to write its binding: who tried again because of it would
     try without end.
     """
-    bound = _BOUND.get(gvk_of(obj).group_kind)
+    bound = BOUND.get(gvk_of(obj).group_kind)
     if bound is None or obj.get("rules"):
         return False
     marks = {karmada.MANAGED_LABEL, *bound.marks}

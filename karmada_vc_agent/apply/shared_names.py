@@ -18,10 +18,9 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, labels_of
-from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.translation.host_wide_names import (
+    GUARDS,
     SharedName,
-    Space,
     holds_names,
     index_key,
     shared_names,
@@ -151,7 +150,7 @@ class SharedNames:
     def _refuse_hosts(
         self, taken: Iterable[SharedName], paths: dict[SharedName, str], work: str
     ) -> None:
-        hosts = [name for name in taken if name.space is Space.HOST]
+        hosts = [name for name in taken if name.space in GUARDS]
         if not hosts:
             return
         for name in hosts:
@@ -159,7 +158,7 @@ class SharedNames:
         path = paths[hosts[0]]
         detail = (
             f'{path} "{hosts[0].name}" is used by another virtual cluster; an administrator '
-            f'allows it by "allow: [{Guard.SHARED_HOSTS}]"'
+            f'allows it by "allow: [{GUARDS[hosts[0].space]}]"'
         )
         raise RefusedError(Code.SHARED_HOST_CONFLICT, path, detail)
 

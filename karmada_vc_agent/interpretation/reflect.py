@@ -96,7 +96,10 @@ def _reflect_autoscaler(live: Object) -> Object | None:
 
 
 def reflect_whole_status(live: Object) -> Object | None:
-    """Show the whole status, None where there is none: every kind not in the table."""
+    """Show the whole status.
+
+    So it is with every kind that is not in the table; None where there is no status.
+    """
     return _status_of(live)
 
 

@@ -61,7 +61,7 @@ _PEERS: tuple[frozenset[GroupKind], ...] = (
 which nobody knows what its webhooks ask for; a Service, since of two that fix one node port the
 first one has it."""
 
-_ROWS: Mapping[GroupKind, int] = {kind: row for row, peers in enumerate(_PEERS) for kind in peers}
+ROWS: Mapping[GroupKind, int] = {kind: row for row, peers in enumerate(_PEERS) for kind in peers}
 
 
 def batches(manifests: Sequence[Object]) -> list[list[int]]:
@@ -70,7 +70,7 @@ def batches(manifests: Sequence[Object]) -> list[list[int]]:
     manifests: as the hub has them, of any shape. An object that is named twice is in two batches.
     """
     keys = [_named(manifest) for manifest in manifests]
-    rows = [_ROWS.get(kind) for kind, *_ in keys]
+    rows = [ROWS.get(kind) for kind, *_ in keys]
     found: list[list[int]] = []
     batch: set[object] = set()
     for place in sorted(range(len(keys)), key=lambda place: rows[place] != 0):

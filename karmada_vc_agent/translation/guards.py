@@ -108,7 +108,7 @@ _ON_THE_NODE = ("hostPath", "local")
 
 
 def _volume(obj: Object, _facts: Facts) -> Iterator[Finding]:
-    """Find volumes that others may bind or have, and those that are emptied by a pod."""
+    """Find storage that may be another's, no claim, and, refused always, reclaiming by a pod."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return

@@ -17,6 +17,7 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     values_at,
 )
+from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.model.well_known import GATEWAY_GROUP
 
 
@@ -46,6 +47,8 @@ HOLDERS: Mapping[GroupKind, tuple[Space, str]] = {
     GroupKind("rules.kubeedge.io", "Rule"): (Space.REST_PATH, "spec.sourceResource.path"),
 }
 """Kind -> what its objects take, and where it stands."""
+GUARDS: Mapping[Space, Guard] = {Space.HOST: Guard.SHARED_HOSTS}
+"""What refuses a name that another virtual cluster has; one without a guard is only told."""
 
 
 def holds_names(gvk: GroupVersionKind) -> bool:

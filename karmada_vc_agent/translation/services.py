@@ -2,17 +2,11 @@
 
 import re
 
-from karmada_vc_agent.model import kinds
-from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.names import Direction
 
 _NO_ADDRESS = "None"
 _EXTERNAL_NAME = "spec.externalName"
-
-
-def is_service(gvk: GroupVersionKind) -> bool:
-    """Whether this is a core Service."""
-    return gvk.group_kind == kinds.SERVICE
 
 
 def drop_addresses(obj: Object) -> None:

@@ -1,6 +1,6 @@
 """Which strategy keeps what translation returned: the only place that asks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from karmada_vc_agent.apply.host_objects import HostObjects
 from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
@@ -9,13 +9,20 @@ from karmada_vc_agent.apply.shared_names import SharedNames
 from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.apply.strategies.bindings import Bindings
 from karmada_vc_agent.apply.strategies.namespace import Namespace
+from karmada_vc_agent.apply.strategies.own_object import OwnObject
 from karmada_vc_agent.apply.strategies.plain import Plain
 from karmada_vc_agent.apply.strategies.service import Service
 from karmada_vc_agent.apply.strategies.shared import Shared
 from karmada_vc_agent.apply.target import Strategy
-from karmada_vc_agent.model.objects import NAMESPACE
-from karmada_vc_agent.translation import services
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.objects import GroupKind
 from karmada_vc_agent.translation.translate import Converted, HostObject
+
+OF_KIND: Mapping[GroupKind, type[OwnObject]] = {
+    kinds.NAMESPACE: Namespace,
+    kinds.SERVICE: Service,
+}
+"""Kinds that have a strategy of their own."""
 
 
 class Strategies:
@@ -31,17 +38,18 @@ class Strategies:
     ) -> None:
         preconditions = Preconditions(host_objects, namespaces, lost_node)
         self._bindings = Bindings(host_objects, namespaces)
-        self._namespace = Namespace(host_objects, namespaces)
         self._shared = Shared(shared_objects, preconditions)
-        self._service = Service(host_objects, preconditions)
         self._plain = Plain(host_objects, preconditions, shared_names)
+        self._of_class: Mapping[type[OwnObject], Strategy] = {
+            Namespace: Namespace(host_objects, namespaces),
+            Service: Service(host_objects, preconditions),
+        }
 
     def of(self, translated: HostObject | Converted) -> Strategy:
         """Return the strategy of what a manifest became."""
         if isinstance(translated, Converted):
             return self._bindings
-        if translated.host_key.gvk == NAMESPACE:
-            return self._namespace
         if translated.is_shared:
             return self._shared
-        return self._service if services.is_service(translated.host_key.gvk) else self._plain
+        own = OF_KIND.get(translated.host_key.gvk.group_kind)
+        return self._of_class[own] if own else self._plain

@@ -8,7 +8,7 @@ from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 
 
 class Namespace(OwnObject):
-    """Hands the manifest to the only writer of namespaces."""
+    """Hands the manifest to the only writer of namespaces, which claims them."""
 
     def __init__(self, host_objects: HostObjects, namespaces: NamespaceWriter) -> None:
         super().__init__(host_objects)

@@ -13,7 +13,7 @@ from karmada_vc_agent.translation.notices import node_port_reassigned
 
 
 class Service(OwnObject):
-    """Writes a Service with the node ports that it can have."""
+    """Writes a Service; fixed node ports that others have are left to the host."""
 
     def __init__(self, host_objects: HostObjects, preconditions: Preconditions) -> None:
         super().__init__(host_objects)

@@ -1,0 +1,343 @@
+"""The tables of the agent that say something of a kind, and what a row of each says in words.
+
+Nothing here knows a kind: whatever the page says of one stands in a table that the agent itself
+goes by, or in the docstring of a function in it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from karmada_vc_agent.apply import bound_roles
+from karmada_vc_agent.apply.strategies import choice
+from karmada_vc_agent.interpretation import interpreter
+from karmada_vc_agent.model import kinds, tenancy
+from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
+from karmada_vc_agent.model.tenancy import Guard
+from karmada_vc_agent.planning import apply_order, orphaned, prune, quota_shares
+from karmada_vc_agent.status import endpoint_slice_work, manifest_status
+from karmada_vc_agent.translation import (
+    controller_kinds,
+    dns_texts,
+    edge_application,
+    guards,
+    host_wide_names,
+    kind_policy,
+    namespace_defaults,
+    own_steps,
+    pod_templates,
+    reference_table,
+    retained,
+)
+from karmada_vc_agent.translation.draft import OwnSteps
+from karmada_vc_agent.translation.guards import Check
+from karmada_vc_agent.translation.host_wide_names import SharedName, Space
+from karmada_vc_agent.translation.kind_policy import MEANING, Policy, Reserved
+from karmada_vc_agent.translation.notices import NoticeCode, shared_name
+from karmada_vc_agent.translation.pod_templates import PodTemplates
+from karmada_vc_agent.translation.reference_table import Reference, Treatment
+from karmada_vc_agent.translation.retained import Kept
+
+
+class Aspect(Enum):
+    """What the page tells of a kind, in the order in which it tells it."""
+
+    NAME = "Name and namespace"
+    REFUSED = "Refused"
+    PODS = "Pods and volumes"
+    REFERENCES = "References"
+    REWRITTEN = "Rewritten"
+    WRITTEN = "Written"
+    TOLD = "Told"
+    RETAINED = "Retained"
+    COMPARED = "Not compared"
+    REFLECTED = "Reflected"
+    HEALTH = "Health"
+    QUOTA = "Counted for a quota"
+
+
+ALWAYS_TOLD = (
+    Aspect.NAME,
+    Aspect.REFUSED,
+    Aspect.PODS,
+    Aspect.REFERENCES,
+    Aspect.WRITTEN,
+    Aspect.RETAINED,
+    Aspect.REFLECTED,
+    Aspect.HEALTH,
+)
+"""Of these each kind says something, or that what holds for every kind holds for it."""
+
+WHOLLY_REFUSED = "Refused (`KindForbidden`)"
+"""How what is said begins of a kind of which nothing is applied."""
+
+Rows = Mapping[Any, Any] | frozenset[Any]
+"""By GroupKind, GroupVersionKind, or the name of a kind; a set where a row has no content."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: the very object that the agent reads, and what a row of it says."""
+
+    aspect: Aspect
+    rows: Rows
+    tell: Callable[[GroupKind, Any], Iterable[str]]
+
+    @cached_property
+    def _keys(self) -> Mapping[GroupKind | str, list[Any]]:
+        """The keys that are about a kind, or about all kinds of a name."""
+        found: dict[GroupKind | str, list[Any]] = {}
+        for key in self.rows:
+            kind = key.group_kind if isinstance(key, GroupVersionKind) else key
+            found.setdefault(kind, []).append(key)
+        return found
+
+    def kinds(self) -> set[GroupKind]:
+        """Return the kinds that have rows; one of GroupKind(group, ANY) is a whole group."""
+        return {kind for kind in self._keys if isinstance(kind, GroupKind)}
+
+    def sentences(self, kind: GroupKind) -> Iterator[str]:
+        """Yield what the rows of a kind say, else that of its group, without full stops."""
+        rows = self.rows if isinstance(self.rows, Mapping) else dict.fromkeys(self.rows)
+        keys = self._keys
+        of_group = GroupKind(kind.group, kinds.ANY)
+        for key in keys.get(kind) or keys.get(kind.kind) or keys.get(of_group) or ():
+            for sentence in self.tell(kind, rows[key]):
+                yield _of_version(key, sentence)
+
+
+def _of_version(key: Any, sentence: str) -> str:
+    if not isinstance(key, GroupVersionKind):
+        return sentence
+    return f"`{key.version}`: {_lowered(sentence)}"
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+def summary_of(function: Callable[..., object]) -> str:
+    """Return the first line of a docstring without its full stop."""
+    text = (function.__doc__ or "").strip().partition("\n")[0]
+    if not text:
+        raise ValueError(f"{function!r} has a row in a table of kinds, so it needs a docstring")
+    return text.removesuffix(".")
+
+
+def quoted(texts: Iterable[str]) -> str:
+    """Return texts as code, with commas between them."""
+    return ", ".join(f"`{text}`" for text in texts)
+
+
+def by_profile(guard: Guard, notice: NoticeCode | None) -> str:
+    """Say in which profile a guard refuses, where the virtual cluster is allowed nothing."""
+    if tenancy.refuses(tenancy.SHARED, (), guard):
+        return f"`{guard}` in both profiles"
+    passes = f"told as `{notice}` in `Shared`" if notice else "passes in `Shared`"
+    return f"`{guard}` in `Strict`, {passes}"
+
+
+def _summary(verb: str = "", instead: str = "") -> Callable[[GroupKind, Any], Iterable[str]]:
+    """Make what the docstring of a row says, without the verb that it begins with."""
+
+    def tell(_kind: GroupKind, function: Callable[..., object]) -> Iterable[str]:
+        summary = summary_of(function)
+        yield instead + summary.removeprefix(verb) if summary.startswith(verb) else summary
+
+    return tell
+
+
+def _says(text: str) -> Callable[[GroupKind, Any], Iterable[str]]:
+    """Make what every row of a table says; {row} is what stands in it."""
+    return lambda _kind, row: (text.format(row=row),)
+
+
+# --- names and refusals ---------------------------------------------------------------------
+
+
+def _policy(_kind: GroupKind, policy: Policy) -> Iterable[str]:
+    yield f"`{policy}`: {MEANING[policy]}"
+
+
+def _never_opened(kind: GroupKind, _row: None) -> Iterable[str]:
+    is_treated = kind in kind_policy.CLUSTER_SCOPED
+    yield "No setting changes that" if is_treated else f"{WHOLLY_REFUSED}; no setting opens it"
+
+
+def _control_planes_own(_kind: GroupKind, policy: Policy) -> Iterable[str]:
+    yield f"`{kind_policy.IMPERSONATOR}` from Karmada itself {MEANING[policy]}"
+
+
+def _refused_namespaced(kind: GroupKind, detail: str) -> Iterable[str]:
+    is_group = kind.kind == kinds.ANY
+    why = " where they lie in a namespace" if is_group else f": {detail.format(kind=kind.kind)}"
+    yield WHOLLY_REFUSED + why
+
+
+def _reserved(_kind: GroupKind, reserved: Reserved) -> Iterable[str]:
+    starts = quoted(f"{prefix}*" for prefix in reserved.prefixes)
+    yield f"`NameReserved`: {', '.join(filter(None, (starts, quoted(reserved.names))))}"
+
+
+def _content(_kind: GroupKind, find: kind_policy.Content) -> Iterable[str]:
+    yield f"`KindForbidden`: {_found(find)}"
+
+
+def _found(find: Callable[..., object]) -> str:
+    return summary_of(find).removeprefix("Find ")
+
+
+def check_sentence(check: Check) -> str:
+    """Say what a check finds, and what its guards do about it in each profile."""
+    held = "; ".join(by_profile(*each) for each in check.guards.items())
+    found = _found(check.find)
+    return f"{found[:1].upper()}{found[1:]}: {held}"
+
+
+def _checks(_kind: GroupKind, checks: tuple[Check, ...]) -> Iterable[str]:
+    return map(check_sentence, checks)
+
+
+def _of_controller(_kind: GroupKind, _row: None) -> Iterable[str]:
+    yield check_sentence(guards.OF_CONTROLLER_KINDS)
+
+
+def _shared_name(_kind: GroupKind, row: tuple[Space, str]) -> Iterable[str]:
+    space, path = row
+    guard, notice = host_wide_names.GUARDS.get(space), shared_name(SharedName(space, "")).code
+    told = by_profile(guard, notice) if guard else f"told as `{notice}` in both profiles"
+    yield f"A {space} at `{path}` that another virtual cluster has: {told}"
+
+
+# --- inside ---------------------------------------------------------------------------------
+
+
+def _pod_templates(_kind: GroupKind, rows: tuple[PodTemplates, ...]) -> Iterable[str]:
+    for row in rows:
+        version = f"`{row.version}`: " if row.version else ""
+        what = "node selector and tolerations" if row.selector_only else "pinned"
+        made = ", made where it is missing" if row.create else ""
+        yield f"{version}{what} at {quoted(row.paths)}{made}"
+    if any(row.fixed for row in rows):
+        yield "Cannot follow a changed selector: `Immutable`"
+
+
+def reference_sentences(rows: Iterable[Reference]) -> Iterator[str]:
+    """Yield a sentence for each treatment."""
+    paths: dict[Treatment, list[str]] = {}
+    for row in rows:
+        paths.setdefault(row.treatment, []).append(row.path)
+    for treatment, found in paths.items():
+        yield f"{quoted(found)} ({treatment.value})"
+
+
+def _references(_kind: GroupKind, rows: tuple[Reference, ...]) -> Iterable[str]:
+    return reference_sentences(rows)
+
+
+_BEFORE = {"restore": "On the way back: "}
+
+
+def _steps(*names: str) -> Callable[[GroupKind, OwnSteps], Iterable[str]]:
+    """Make what the steps of these names say."""
+    nothing = {field.name: field.default for field in fields(OwnSteps)}
+
+    def tell(_kind: GroupKind, steps: OwnSteps) -> Iterable[str]:
+        for name in names:
+            step = getattr(steps, name)
+            if step is not nothing[name]:
+                yield _BEFORE.get(name, "") + summary_of(step).removeprefix("Tell ")
+
+    return tell
+
+
+# --- what stays, what is reported -----------------------------------------------------------
+
+
+def _kept(_kind: GroupKind, kept: Kept) -> Iterable[str]:
+    if kept.bound_spec:
+        yield f"The live `{'.'.join(kept.bound_spec)}.nodeName`, once it runs"
+    if kept.annotations:
+        yield f"{quoted(sorted(kept.annotations))} as the agent wrote it"
+    if kept.keep is not Kept().keep:
+        yield summary_of(kept.keep).removeprefix("Keep ")
+
+
+def _stand_in(_kind: GroupKind, _bound: object) -> Iterable[str]:
+    yield "Made empty while a binding to it is written before it is there (ADR 24)"
+
+
+def _order(_kind: GroupKind, row: int) -> Iterable[str]:
+    yield f"In row {row + 1} of its Work"
+
+
+_REPORTERS = {reporter.kind: reporter for reporter in endpoint_slice_work.REPORTERS}
+
+TABLES: tuple[Table, ...] = (
+    Table(Aspect.NAME, kind_policy.CLUSTER_SCOPED, _policy),
+    Table(Aspect.NAME, kind_policy.NEVER_OPENED, _never_opened),
+    Table(Aspect.NAME, kind_policy.REFUSED_NAMESPACED, _refused_namespaced),
+    Table(Aspect.NAME, kind_policy.CONTROL_PLANES_OWN, _control_planes_own),
+    Table(Aspect.NAME, kinds.NAMESPACE_FIELD, _says("`metadata.{row}` is the virtual namespace")),
+    Table(
+        Aspect.REFUSED,
+        kind_policy.NEVER_DENIED,
+        _says("`deniedKinds` and `allowedKinds` do not close it"),
+    ),
+    Table(Aspect.REFUSED, kind_policy.RESERVED, _reserved),
+    Table(Aspect.REFUSED, kind_policy.CONTENT, _content),
+    Table(Aspect.REFUSED, edge_application.NOT_INSIDE, _says("Inside an EdgeApplication")),
+    Table(Aspect.REFUSED, guards.BY_KIND, _checks),
+    Table(Aspect.REFUSED, controller_kinds.CONTROLLER_KINDS, _of_controller),
+    Table(Aspect.REFUSED, host_wide_names.HOLDERS, _shared_name),
+    Table(Aspect.PODS, pod_templates.BY_KIND, _pod_templates),
+    Table(Aspect.PODS, own_steps.OWN_STEPS, _steps("inside", "place")),
+    Table(Aspect.REFERENCES, reference_table.BY_KIND, _references),
+    Table(Aspect.REWRITTEN, own_steps.OWN_STEPS, _steps("strip", "metadata", "rewrite", "restore")),
+    Table(
+        Aspect.REWRITTEN,
+        dns_texts.DATA_FIELDS,
+        _says("Names of Services in {row[0]}, where `rewrite-dns` asks for it"),
+    ),
+    Table(
+        Aspect.WRITTEN,
+        kind_policy.DEFINE_KINDS,
+        _says("Changes, and goes, only while nobody else has objects of what it defines"),
+    ),
+    Table(
+        Aspect.WRITTEN,
+        namespace_defaults.DEFAULT_KINDS,
+        _says("Settings put one into each claimed namespace, `{row}` (rewriting-rules 6)"),
+    ),
+    Table(
+        Aspect.WRITTEN,
+        orphaned.IN_EVERY_NAMESPACE,
+        _says("`{row}` is the host's own in each namespace, and nobody's"),
+    ),
+    Table(Aspect.WRITTEN, apply_order.ROWS, _order),
+    Table(Aspect.WRITTEN, choice.OF_KIND, _summary()),
+    Table(Aspect.WRITTEN, bound_roles.BOUND, _stand_in),
+    Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is looked at before (ADR 24)")),
+    Table(Aspect.TOLD, own_steps.OWN_STEPS, _steps("notices")),
+    *(Table(Aspect.RETAINED, level.retain, _summary("Keep ")) for level in interpreter.LEVELS),
+    Table(Aspect.RETAINED, retained.KEPT, _kept),
+    Table(Aspect.COMPARED, prune.RULES, _summary("Leave out ")),
+    *(Table(Aspect.REFLECTED, level.reflect, _summary("Show ")) for level in interpreter.LEVELS),
+    Table(
+        Aspect.REFLECTED,
+        manifest_status.ALWAYS_WITH_STATUS,
+        _says("An empty status where there is none"),
+    ),
+    Table(
+        Aspect.REFLECTED,
+        _REPORTERS,
+        _says("The hub gets the EndpointSlices of its Service (contract 8.1)"),
+    ),
+    *(
+        Table(Aspect.HEALTH, level.health, _summary("Whether ", "healthy if "))
+        for level in interpreter.LEVELS
+    ),
+    Table(Aspect.QUOTA, quota_shares.POD_COUNTS, _summary("Count ")),
+)
