@@ -26,7 +26,8 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
 LONGEST_TIMEOUT_S = 30
 """What a hook without a time of its own may take, too; Karmada waits for that without end."""
 DEFAULT_PORT = 443
-_API_VERSION = "config.karmada.io/v1alpha1"
+_CONTEXT = ("config.karmada.io/v1alpha1", "ResourceInterpreterContext")
+"""apiVersion and kind of what is asked and answered."""
 _CONTEXT_VERSION = "v1alpha1"
 _ANY = "*"
 
@@ -104,11 +105,11 @@ def service_url(reference: ServiceReference, service: Object | None) -> str:
     host, port = reference.host, reference.port
     if service is not None:
         spec = service.get("spec") or {}
-        kind = spec.get("type") or "ClusterIP"
-        if kind == "ExternalName":
+        service_type = spec.get("type") or "ClusterIP"
+        if service_type == "ExternalName":
             host = spec.get("externalName") or ""
-        elif kind not in ("ClusterIP", "NodePort", "LoadBalancer"):
-            raise HookError(f'Service {_name(reference)} has the unknown type "{kind}"')
+        elif service_type not in ("ClusterIP", "NodePort", "LoadBalancer"):
+            raise HookError(f'Service {_name(reference)} has the unknown type "{service_type}"')
         else:
             host = spec.get("clusterIP") or ""
             if host in ("", "None"):
@@ -141,7 +142,7 @@ def request_body(uid: str, operation: Operation, objects: Sequence[Object]) -> b
         request["namespace"] = metadata["namespace"]
     if len(objects) > 1:
         request["observedObject"] = objects[1]
-    context = {"apiVersion": _API_VERSION, "kind": "ResourceInterpreterContext", "request": request}
+    context = {"apiVersion": _CONTEXT[0], "kind": _CONTEXT[1], "request": request}
     return orjson.dumps(context)
 
 
@@ -152,7 +153,7 @@ def read_answer(uid: str, operation: Operation, objects: Sequence[Object], conte
     except orjson.JSONDecodeError as error:
         raise HookError("its answer is no JSON") from error
     kind = (dig(context, "apiVersion"), dig(context, "kind"))
-    if kind != (_API_VERSION, "ResourceInterpreterContext"):
+    if kind != _CONTEXT:
         raise HookError(f"its answer is a {kind[1]} of {kind[0]}, not what was asked for")
     response = dig(context, "response")
     if not isinstance(response, dict):
