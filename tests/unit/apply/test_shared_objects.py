@@ -4,7 +4,7 @@ import pytest
 
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, put
 from karmada_vc_agent.planning.share_plan import owners_of
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.sharing import stamp
@@ -103,6 +103,22 @@ async def test_definition_with_objects_stays_and_belongs_to_nobody(world: World)
     )
     await leave(world, "branch-a")
     assert owners_of(world.host.live(WIDGETS)) == {}
+
+
+async def test_what_was_retained_is_held_to_the_rules_and_keeps_its_owners(world: World) -> None:
+    await join(world, "branch-a", crd_with("v1"))
+
+    def check(retained: Object, live: Object | None) -> Object:
+        assert live is not None
+        return put(retained, "Cluster", "spec", "scope")
+
+    resource = await world.find_resource(CRDS)
+    assert resource is not None
+    work = "karmada-es-branch-a/widgets"
+    await world.shared_objects.apply(resource, crd_with("v1", "v2"), "branch-a", work, check)
+    live = world.host.live(WIDGETS)
+    assert live["spec"]["scope"] == "Cluster"
+    assert set(owners_of(live)) == {"branch-a"}
 
 
 async def test_preserved_object_stays_and_belongs_to_nobody(world: World) -> None:
