@@ -87,11 +87,13 @@ class Target:
 class WorkManifest:
     """One manifest of a Work in one reconcile.
 
-    work: `<execution namespace>/<work>`. translation: what it became or why it became nothing,
+    work: `<execution namespace>/<work>`. ordinal: of the first manifest in it that names this
+    object. translation: what it became or why it became nothing,
     None before it was asked for: it is asked for once (apply/translator.py).
     """
 
     vc: VirtualCluster
     manifest: Object
     work: str
+    ordinal: int = 0
     translation: Target | Failure | Skipped | None = None

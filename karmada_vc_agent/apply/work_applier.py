@@ -16,7 +16,7 @@ from karmada_vc_agent.apply.work_outcome import WorkOutcome
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.planning import apply_order
-from karmada_vc_agent.status.manifest_status import Reflection, first_ordinal
+from karmada_vc_agent.status.manifest_status import Reflection, ordinals
 from karmada_vc_agent.views.work_bounds import WorkBounds
 from karmada_vc_agent.views.works import id_of_work, key_of_work, manifests_of
 
@@ -48,7 +48,7 @@ class WorkApplier:
     async def apply(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
         """Apply all manifests, then read what became of them. Raises UnreachableError."""
         outcome = WorkOutcome()
-        items = [WorkManifest(vc, manifest, id_of_work(work)) for manifest in manifests_of(work)]
+        items = _items(vc, work)
         results = await self._apply_in_order(vc, items)
         for place, item in enumerate(items):
             result = results[place]
@@ -80,8 +80,7 @@ class WorkApplier:
     async def observe(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
         """Write nothing to the host, but read what is there. Raises KubeError."""
         outcome = WorkOutcome()
-        for manifest in manifests_of(work):
-            item = WorkManifest(vc, manifest, id_of_work(work))
+        for item in _items(vc, work):
             live = await self._cached(item)
             if live is not None:
                 await self._reflect(work, item, live, outcome)
@@ -106,12 +105,19 @@ class WorkApplier:
     ) -> None:
         if self._work_status is None:
             return
-        manifest = item.manifest
+        manifest, ordinal = item.manifest, item.ordinal
         context = self._manifests.context_for(item.vc, item.work)
-        ordinal = first_ordinal(manifests_of(work), manifest)
         with self._bugs.guard(item.work, manifest) as guard:
             reflect = self._work_status.reflect
             outcome.reflected(await reflect(work, ordinal, manifest, live, context))
         if guard.problem:
             self._events.reflected(work, manifest, guard.problem)
             outcome.reflected(Reflection(None, guard.problem))
+
+
+def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
+    manifests = manifests_of(work)
+    return [
+        WorkManifest(vc, manifest, id_of_work(work), ordinal)
+        for manifest, ordinal in zip(manifests, ordinals(manifests), strict=True)
+    ]

@@ -60,12 +60,14 @@ def manifest_status(
     return entry
 
 
-def first_ordinal(manifests: Sequence[Object], manifest: Object) -> int:
-    """Return the index of the first manifest that names this object.
+def ordinals(manifests: Sequence[Object]) -> list[int]:
+    """Return of each manifest the index of the first one that names its object.
 
     A Work may name one twice; Karmada's readers look at the first (contract 6.1).
     """
-    return [_named(other) for other in manifests].index(_named(manifest))
+    first: dict[str, int] = {}
+    named = map(repr, map(_named, manifests))  # odd ones cannot be keys as they are
+    return [first.setdefault(name, place) for place, name in enumerate(named)]
 
 
 def _named(manifest: Object) -> tuple[object, ...]:

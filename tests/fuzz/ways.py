@@ -43,7 +43,7 @@ from karmada_vc_agent.planning.orphaned import is_orphan, namespaces_needed
 from karmada_vc_agent.status import cluster_report as cluster_status
 from karmada_vc_agent.status.cluster_registration import cluster_changes
 from karmada_vc_agent.status.conditions import find_condition
-from karmada_vc_agent.status.manifest_status import first_ordinal
+from karmada_vc_agent.status.manifest_status import ordinals
 from karmada_vc_agent.status.readiness import READY
 from karmada_vc_agent.status.work_status import applied_of, compose_work_status, dispatching_of
 from karmada_vc_agent.translation.host_wide_names import index_keys
@@ -180,8 +180,8 @@ def _read_work(value: Any) -> None:
     dispatching_of(work.get("status"))
     for manifest in found:
         gvk_of(manifest)
-        if not malformed(manifest):
-            first_ordinal(found, manifest)
+        malformed(manifest)
+    ordinals(found)
     compose_work_status(work.get("status"), [], [], found, NOW)
 
 

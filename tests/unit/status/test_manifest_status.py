@@ -57,9 +57,9 @@ def test_namespace_is_left_out_for_cluster_scoped_objects() -> None:
 
 
 def test_an_object_named_twice_counts_as_the_first() -> None:
-    odd = {"kind": "ConfigMap", "metadata": "none"}
+    odd: Object = {"kind": ["ConfigMap"], "metadata": "none"}
     manifests = [odd, CONFIG, WEB, copy.deepcopy(CONFIG)]
-    assert [entries.first_ordinal(manifests, m) for m in manifests] == [0, 1, 2, 1]
+    assert entries.ordinals(manifests) == [0, 1, 2, 1]
     old, new = (entries.manifest_status(1, CONFIG, {"n": n}, "Healthy") for n in (1, 2))
     assert entries.merge_entries(None, [old, new], manifests) == [new]
 
