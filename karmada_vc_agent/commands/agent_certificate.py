@@ -12,6 +12,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from karmada_vc_agent.access.hub_objects import AGENTS_GROUP
+from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.certificates import (
     REQUESTS_PATH,
     new_request,
@@ -138,7 +139,7 @@ async def _wait_signed(hub: ApiClient, name: str) -> bytes:
     pause_s, longest_s = POLL_S
     is_approved = False
     try:
-        async with asyncio.timeout(SIGNING_S):
+        async with waiting(f"the hub to sign CertificateSigningRequest {name}", SIGNING_S):
             while True:
                 csr = await hub.get(f"{REQUESTS_PATH}/{name}")
                 if certificate := dig(csr, "status", "certificate"):

@@ -27,6 +27,7 @@ from karmada_vc_agent.commands.agent_certificate import (
     forget_request,
     request_certificate,
 )
+from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials, make_ssl_context
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
@@ -152,8 +153,12 @@ async def discover(endpoint: str, token: BootstrapToken, ca_hashes: tuple[str, .
 async def _cluster_info(credentials: Credentials, token: BootstrapToken) -> Object:
     """Read cluster-info; wait for the signature of a token that was made just now."""
     client = ApiClient("hub", credentials, connections=1)
+    what = (
+        f'the hub to sign cluster-info for token "{token.token_id}"; it does so a moment after a '
+        "token was made"
+    )
     try:
-        async with asyncio.timeout(SIGNED_WITHIN_S):
+        async with waiting(what, SIGNED_WITHIN_S):
             while True:
                 found = await client.get(CLUSTER_INFO_PATH)
                 if _SIGNATURE_PREFIX + token.token_id in (found.get("data") or {}):

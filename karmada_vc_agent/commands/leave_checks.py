@@ -3,9 +3,8 @@
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH, PreflightError
-from karmada_vc_agent.commands.leave_steps import HubFacts, LeaveError, Leaving
+from karmada_vc_agent.commands.leave_steps import HubFacts, LeaveError, Leaving, known_state
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.views.claims import claim_of
@@ -79,9 +78,5 @@ async def _named_by_role(hub: ApiClient, leaving: Leaving) -> list[str]:
 
 
 async def _remembered(host: ApiClient, leaving: Leaving) -> list[str]:
-    path = f"/api/v1/namespaces/{leaving.namespace}/configmaps/{leaving.agent}-state"
-    if await find(host, path) is None:
-        return []
-    state = AgentState(host, leaving.namespace, leaving.agent)
-    await state.load()
-    return list(state.clusters())
+    state = await known_state(host, leaving.namespace, leaving.agent)
+    return list(state.clusters()) if state is not None else []

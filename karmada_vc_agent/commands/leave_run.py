@@ -1,6 +1,5 @@
 """Carry a `leave` out: by the agent that serves, by ourselves, or with one side away."""
 
-import asyncio
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -8,9 +7,11 @@ from dataclasses import dataclass, replace
 import click
 
 from karmada_vc_agent.commands import join_steps, leave_claims, leave_steps
+from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.leave_checks import check_known, check_ours
 from karmada_vc_agent.commands.leave_cleaning import HostCleaner, claimed_clusters, describe
 from karmada_vc_agent.commands.leave_steps import SHOWN, HubFacts, LeaveError, Leaving
+from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotFoundError, UnreachableError
@@ -21,6 +22,7 @@ from karmada_vc_agent.planning.orphaned import is_orphan, namespaces_needed
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 
 PROBE_S = 10.0
+_HAD_LEFT = "had left before; nothing of it is left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,15 @@ async def run_leave(plan: LeavePlan) -> None:
         facts = await leave_steps.look_at_hub(hub, plan.what.cluster)
         check_ours(facts.cluster, plan.what, uid)
         await check_known(plan.what, facts, hub, host if has_host else None)
+        was_noted = has_host and await leave_steps.has_left(host, plan.what)
         warn(plan, facts)
         _confirm(plan, f"Remove virtual cluster {plan.what.cluster}?")
         if has_host:
             await _leave_both(plan, hub, host)
         else:
             await _leave_hub(plan, hub)
-    _say(f"{plan.what.cluster} has left")
+    had_left = facts.cluster is None and was_noted
+    _say(f"{plan.what.cluster} {_HAD_LEFT if had_left else 'has left'}")
 
 
 async def _as_agent(plan: LeavePlan, host: ApiClient) -> LeavePlan:
@@ -101,6 +105,8 @@ async def _leave_both(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
 
 async def _is_served(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> bool:
     """Whether the agent that leads renews the Lease of the Cluster."""
+    if await find(hub, f"{CLUSTERS_PATH}/{plan.what.cluster}") is None:
+        return False
     leader = await leave_steps.live_leader_of(host, plan.what)
     facts = await leave_steps.look_at_hub(hub, plan.what.cluster)
     return facts.cluster is not None and leader != "" and leader == facts.served_by
@@ -259,7 +265,7 @@ async def _answers(plan: LeavePlan, client: ApiClient) -> bool:
     """Whether a server answers; where it does not, that is an error unless forced."""
     path = CLUSTERS_PATH if client.name == "hub" else "/api/v1/namespaces/kube-system"
     try:
-        async with asyncio.timeout(PROBE_S):
+        async with waiting(f"an answer from the {client.name}", PROBE_S):
             await client.get(path, {"limit": "1"} if client.name == "hub" else None)
     except NotFoundError:
         return True  # it is no Karmada, which is said later

@@ -18,6 +18,7 @@ from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.commands.leave_cleaning import HostCleaner
+from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -117,13 +118,18 @@ async def live_leader_of(host: ApiClient, leaving: Leaving) -> str:
     """
     lease = await _agent_lease(host, leaving)
     holder, renewed = _held(lease)
-    deadline = time.monotonic() + float(dig(lease, "spec", "leaseDurationSeconds") or 0)
-    while holder and time.monotonic() < deadline:
-        await asyncio.sleep(POLL_S)
-        now_holder, now_renewed = _held(await _agent_lease(host, leaving))
-        if (now_holder, now_renewed) != (holder, renewed):
-            return now_holder
-    return ""
+    lasts_s = float(dig(lease, "spec", "leaseDurationSeconds") or 0)
+    if not holder or not lasts_s:
+        return ""
+    try:
+        async with waiting(f"a sign of life of agent process {holder}", lasts_s):
+            while True:
+                await asyncio.sleep(POLL_S)
+                now_holder, now_renewed = _held(await _agent_lease(host, leaving))
+                if (now_holder, now_renewed) != (holder, renewed):
+                    return now_holder
+    except TimeoutError:
+        return ""
 
 
 async def _agent_lease(host: ApiClient, leaving: Leaving) -> Object | None:
@@ -150,8 +156,9 @@ async def take_lead(host: ApiClient, leaving: Leaving) -> AsyncIterator[None]:
         return
     identity = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
     election = LeaderElection(host, leaving.namespace, leaving.agent, identity, ElectionTimes())
+    holder = await leader_of(host, leaving)
     try:
-        async with asyncio.timeout(LEAD_WITHIN_S):
+        async with waiting(f"the lead, which {holder or 'nobody'} has", LEAD_WITHIN_S):
             await election.acquire()
     except TimeoutError:
         raise AgentLeadsError(
@@ -335,12 +342,27 @@ async def forget_left(
     host: ApiClient, namespace: str, agent: str, clusters: tuple[str, ...]
 ) -> list[str]:
     """Let virtual clusters that left be registered again; return those. Raises KubeError."""
-    path = f"/api/v1/namespaces/{namespace}/configmaps/{agent}-state"
-    if await find(host, path) is None:
+    state = await known_state(host, namespace, agent)
+    if state is None:
         return []
-    state = AgentState(host, namespace, agent)
-    await state.load()
     back = [name for name in clusters if (record := state.cluster(name)) and record.has_left]
     for name in back:
         await state.forget(name)
     return back
+
+
+async def has_left(host: ApiClient, leaving: Leaving) -> bool:
+    """Whether an earlier `leave` noted that it left. Raises KubeError."""
+    state = await known_state(host, leaving.namespace, leaving.agent)
+    record = state.cluster(leaving.cluster) if state is not None else None
+    return record is not None and record.has_left
+
+
+async def known_state(host: ApiClient, namespace: str, agent: str) -> AgentState | None:
+    """Return what an agent remembers, None where there is no such agent. Raises KubeError."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps/{agent}-state"
+    if await find(host, path) is None:
+        return None
+    state = AgentState(host, namespace, agent)
+    await state.load()
+    return state

@@ -1,5 +1,6 @@
 """Trust in a hub: tokens, hashes, signatures of cluster-info."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -15,13 +16,17 @@ from cryptography.x509.oid import NameOID
 from karmada_vc_agent.commands.bootstrap import (
     BootstrapError,
     BootstrapToken,
+    _cluster_info,
     check_hash,
     parse_token,
     public_key_hash,
     trusted_server,
     verify,
 )
+from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.objects import Object
+from tests.fakes import objects
+from tests.fakes.api_server import FakeApiServer
 
 TOKEN = parse_token("abcdef.0123456789abcdef")
 
@@ -119,3 +124,34 @@ def test_the_pinned_authority_is_accepted_and_another_refused() -> None:
 def test_a_signed_text_that_is_no_kubeconfig_is_refused() -> None:
     with pytest.raises(BootstrapError, match="no usable kubeconfig"):
         trusted_server(signed("a: b"), TOKEN, ())
+
+
+def published(cluster_info: Object) -> Object:
+    made = objects.config_map("cluster-info", "kube-public")
+    return {**made, "data": cluster_info["data"]}
+
+
+async def test_wait_for_a_signature_is_told_before_it_ends_with_the_token_s_id(
+    hub: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.seed(published({"data": {"kubeconfig": kubeconfig()}}))
+    asking = asyncio.create_task(_cluster_info(Credentials(hub.url, None, "a test"), TOKEN))
+    await asyncio.sleep(2)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == (
+        'waiting up to 30 s for the hub to sign cluster-info for token "abcdef"; it does so a '
+        "moment after a token was made\n"
+    )
+    with pytest.raises(BootstrapError, match='knows no token "abcdef": it is wrong or has run out'):
+        verify(await asking, TOKEN)
+
+
+async def test_nothing_is_told_where_the_signature_is_there(
+    hub: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.seed(published(signed(kubeconfig())))
+    found = await _cluster_info(Credentials(hub.url, None, "a test"), TOKEN)
+    await asyncio.sleep(5)
+    assert verify(found, TOKEN) == kubeconfig()
+    assert capsys.readouterr().err == ""

@@ -1,12 +1,14 @@
 """What `leave` says before it acts, and what `leave --prune` says of what it finds."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from karmada_vc_agent.commands.leave_run import LeavePlan, run_prune, warn
+from karmada_vc_agent.commands.leave_run import LeavePlan, run_leave, run_prune, warn
 from karmada_vc_agent.commands.leave_steps import HubFacts, Leaving
 from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served
@@ -72,3 +74,30 @@ async def test_prune_passes_over_a_cluster_that_is_gone_or_goes(
     assert first.startswith(f"branch-a: {told}")
     assert last == "nothing to remove"
     assert host.writes() == []
+
+
+async def test_leave_of_what_has_left_says_what_it_waits_for_and_that_it_had_left(
+    capsys: pytest.CaptureFixture[str], hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    held = {"holderIdentity": "agent-0_1", "leaseDurationSeconds": 15, "renewTime": objects.SINCE}
+    metadata = {"name": "agent", "namespace": "agents"}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    host.seed(objects.namespace("kube-system"), objects.namespace("agents"))
+    host.seed({**lease, "spec": held})
+    state = AgentState(host.client("host"), "agents", "agent")
+    await state.load()
+    await state.remember("branch-a", ClusterRecord("uid", "settings", has_left=True))
+    ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
+    plan = LeavePlan(leaving(), ends[0], ends[1], is_sure=True, is_forced=False)
+
+    left = asyncio.create_task(run_leave(plan))
+    await asyncio.sleep(2)
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [
+        "Cluster branch-a is not on the hub; removing what is left of it"
+    ]
+    assert told.err == "waiting up to 25 s for the lead, which agent-0_1 has\n"
+    await left
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == "the agent that runs does not serve branch-a: cleaning up here"
+    assert last == "branch-a had left before; nothing of it is left"
