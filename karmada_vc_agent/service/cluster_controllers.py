@@ -38,6 +38,7 @@ from karmada_vc_agent.status.group_trusted import group_trusted
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.telemetry.collector import HUB, MetricsCollector, StatusMeter
 from karmada_vc_agent.views.judgements import LEASE
+from karmada_vc_agent.views.named_nodes import NamedNodes
 
 NODE_CHANGE_SETTLES_S = 0.2
 """Changes of nodes come in groups; one status write is enough for those of this time."""
@@ -165,6 +166,7 @@ class ClusterControllers:
             more=(
                 self._quotas.condition,
                 common.agent_node.condition,
+                NamedNodes(common.stores.nodes).condition,
                 self._group_trusted,
                 self._placement.guard.confinement,
             ),

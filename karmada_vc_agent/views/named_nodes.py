@@ -1,0 +1,39 @@
+"""Whether the host has the nodes that the settings name."""
+
+import logging
+
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.status.conditions import Condition, find_condition
+from karmada_vc_agent.status.nodes_missing import NODES_MISSING, listed, nodes_missing
+
+_log = logging.getLogger(__name__)
+
+
+class NamedNodes:
+    """Tells of names that no node has: a node may come later, or its name is misspelt."""
+
+    def __init__(self, nodes: Store[Node]) -> None:
+        self._nodes = nodes
+        self._told: dict[str, frozenset[str]] = {}
+
+    def condition(self, vc: VirtualCluster, live: Object) -> list[Condition]:
+        """Return the condition NodesMissing where some are missing, or were."""
+        missing = [name for name in vc.node_names if self._nodes.get("", name) is None]
+        self._tell(vc.name, missing)
+        if missing or find_condition(live.get("conditions"), NODES_MISSING):
+            return [nodes_missing(missing)]
+        return []
+
+    def _tell(self, cluster: str, missing: list[str]) -> None:
+        """Log names that are missing now and were not before, and that none is any more."""
+        before = self._told.pop(cluster, frozenset())
+        if missing:
+            self._told[cluster] = frozenset(missing)
+        if new := [name for name in missing if name not in before]:
+            extra = {"virtual_cluster": cluster, "nodes": listed(new)}
+            _log.warning("Finding no nodes of these names", extra=extra)
+        elif before and not missing:
+            _log.info("Finding all named nodes", extra={"virtual_cluster": cluster})
