@@ -30,7 +30,7 @@ from karmada_vc_agent.translation.admission_objects import (
     PolicyOwner,
     owner_of,
 )
-from karmada_vc_agent.translation.admission_strict import held_cluster, holds
+from karmada_vc_agent.translation.admission_strict import allowances, cluster_of, holds
 from karmada_vc_agent.translation.kind_policy import (
     CLUSTER_SCOPED,
     Policy,
@@ -249,17 +249,26 @@ def _owner(
         held=tuple(
             sorted({held for vc in config.virtual_clusters for held in holds(vc, config.tenancy)})
         ),
+        allowed=tuple(
+            sorted(
+                {one for vc in config.virtual_clusters for one in allowances(vc, config.tenancy)}
+            )
+        ),
     )
     if known is None:
         return owner
     decided = {vc.name for vc in config.virtual_clusters}
-    kept = {held for held in known.held if held_cluster(held) not in decided}
+    held, allowed = (
+        {one for one in entries if cluster_of(one) not in decided}
+        for entries in (known.held, known.allowed)
+    )
     return replace(
         owner,
         clusters=tuple(sorted({*known.clusters, *owner.clusters})),
         group_labels=tuple(sorted({*known.group_labels, *owner.group_labels})),
         schedulers=approvals.schedulers or known.schedulers,
-        held=tuple(sorted({*kept, *owner.held})),
+        held=tuple(sorted({*held, *owner.held})),
+        allowed=tuple(sorted({*allowed, *owner.allowed})),
     )
 
 

@@ -27,7 +27,8 @@ class PolicyOwner:
     user: the agent's name on the host. clusters: its virtual clusters. group_labels: keys of
     Node labels that make its groups. schedulers: who may bind pods. elsewhere: single objects
     that it writes outside of claimed namespaces and its own, as `<namespace>/<plural>/<name>`.
-    held: what tenants may not write, as `<guard>/<plural>/<virtual cluster>` (admission_strict.py).
+    held, allowed: what tenants may not write where others may, and may where others may not, as
+    `<guard>/<plural>/<virtual cluster>` (admission_strict.py).
     """
 
     agent: str
@@ -38,6 +39,7 @@ class PolicyOwner:
     schedulers: tuple[str, ...] = (SCHEDULER,)
     elsewhere: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
 
     def name(self, policy: str) -> str:
         """Return the name of one policy on the host."""

@@ -1,7 +1,10 @@
-"""What policy shared-proxies holds tenants to in profile Strict: what guards.py refuses Works.
+"""Whom policy shared-proxies holds to what, as guards.py does Works: by profile and `allow`.
 
-Which virtual clusters are held to what is written into the policy, for it sees no settings.
+That is written into the policy, for it sees no settings. What both profiles refuse it refuses
+everybody, but those who are allowed it; what Strict refuses, those who are held to it.
 """
+
+from collections.abc import Iterable
 
 from karmada_vc_agent.model import tenancy
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
@@ -24,6 +27,8 @@ _HOLDS = (
     (Guard.EXTERNAL_DNS, _INGRESSES),
     (Guard.WILDCARD_HOSTS, _INGRESSES),
 )
+_ALLOWANCES = ((Guard.EXTERNAL_ADDRESSES, _SERVICES), (Guard.PROXY_SNIPPETS, _INGRESSES))
+"""What everybody is held to who is not allowed it."""
 _OLD, _NEW = "variables.old_annotations", "variables.new_annotations"
 _UNCHANGED = f"k in {_OLD} && {_OLD}[k] == {_NEW}[k]"
 
@@ -37,25 +42,40 @@ def holds(vc: VirtualCluster, profile: str) -> set[str]:
     }
 
 
-def holds_of(owner: PolicyOwner, cluster: str) -> set[str]:
-    """Return what policies hold the tenants of a virtual cluster to."""
-    return {each for each in owner.held if held_cluster(each) == cluster}
+def allowances(vc: VirtualCluster, profile: str) -> set[str]:
+    """Return what tenants of a virtual cluster may write, as PolicyOwner.allowed has it."""
+    return {
+        f"{guard}/{plural}/{vc.name}"
+        for guard, plural in _ALLOWANCES
+        if not tenancy.refuses(profile, vc.allow, guard, _KINDS[plural])
+    }
 
 
-def held_cluster(held: str) -> str:
-    """Return the virtual cluster that an entry of PolicyOwner.held is about."""
-    return held.rpartition("/")[2]
+def about(entries: Iterable[str], cluster: str) -> set[str]:
+    """Return the entries of PolicyOwner.held or .allowed that are about a virtual cluster."""
+    return {each for each in entries if cluster_of(each) == cluster}
 
 
-def strict_variables(owner: PolicyOwner) -> list[Object]:
-    """Return what strict_validations need, nothing where they are none."""
-    if not owner.held:
-        return []
-    return [
-        {"name": "cluster", "expression": f"namespaceObject.metadata.labels['{CLUSTER_LABEL}']"},
+def cluster_of(entry: str) -> str:
+    """Return the virtual cluster that an entry of PolicyOwner.held or .allowed is about."""
+    return entry.rpartition("/")[2]
+
+
+def variables_by_cluster(owner: PolicyOwner) -> list[Object]:
+    """Return what strict_validations and unless_allowed need, nothing where they are none."""
+    label = f"namespaceObject.metadata.labels['{CLUSTER_LABEL}']"
+    cluster = {"name": "cluster", "expression": label}
+    hosts = [
         {"name": "old_hosts", "expression": _hosts("oldObject")},
         {"name": "new_hosts", "expression": _hosts("object")},
     ]
+    return [*([cluster] if owner.held or owner.allowed else []), *(hosts if owner.held else [])]
+
+
+def unless_allowed(owner: PolicyOwner, guard: Guard, expression: str) -> str:
+    """Return an expression that lets through those who are allowed what a guard refuses."""
+    names = sorted(cluster_of(each) for each in owner.allowed if each.startswith(f"{guard}/"))
+    return f"variables.cluster in {cel_list(names)} || {expression}" if names else expression
 
 
 def strict_validations(owner: PolicyOwner) -> list[Object]:
@@ -106,7 +126,7 @@ def _held(owner: PolicyOwner, guard: Guard) -> str:
     asked = []
     for each, plural in _HOLDS:
         prefix = f"{guard}/{plural}/"
-        names = sorted(held_cluster(held) for held in owner.held if held.startswith(prefix))
+        names = sorted(cluster_of(held) for held in owner.held if held.startswith(prefix))
         if each == guard and names:
             names_it = f"request.resource.resource == '{plural}'"
             asked.append(f"{names_it} && variables.cluster in {cel_list(names)}")

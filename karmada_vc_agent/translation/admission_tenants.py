@@ -2,6 +2,7 @@
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.model.well_known import RBAC_GROUP, SELECTED_NODE_ANNOTATION
 from karmada_vc_agent.translation.admission_objects import (
     PolicyOwner,
@@ -11,7 +12,11 @@ from karmada_vc_agent.translation.admission_objects import (
     on,
     rule,
 )
-from karmada_vc_agent.translation.admission_strict import strict_validations, strict_variables
+from karmada_vc_agent.translation.admission_strict import (
+    strict_validations,
+    unless_allowed,
+    variables_by_cluster,
+)
 from karmada_vc_agent.translation.guards import PROXY_CONFIG
 from karmada_vc_agent.translation.namespace_defaults import APPLY_AS_NAME
 from karmada_vc_agent.translation.references import (
@@ -111,17 +116,25 @@ def shared_proxies(owner: PolicyOwner) -> Object:
         "variables": [
             *metadata_maps(),
             {"name": "before", "expression": before},
-            *strict_variables(owner),
+            *variables_by_cluster(owner),
         ],
         "validations": [
             {
-                "expression": f"!({is_service}) || !has(object.spec.externalIPs)"
-                " || object.spec.externalIPs.all(ip, ip in variables.before)",
+                "expression": unless_allowed(
+                    owner,
+                    Guard.EXTERNAL_ADDRESSES,
+                    f"!({is_service}) || !has(object.spec.externalIPs)"
+                    " || object.spec.externalIPs.all(ip, ip in variables.before)",
+                ),
                 "message": "spec.externalIPs would take that address from everybody on the host: "
                 "leave it out",
             },
             {
-                "expression": f"{is_service} || {new}.all(k, {unchanged} || !({writes_proxy}))",
+                "expression": unless_allowed(
+                    owner,
+                    Guard.PROXY_SNIPPETS,
+                    f"{is_service} || {new}.all(k, {unchanged} || !({writes_proxy}))",
+                ),
                 "message": "an annotation writes the configuration of a proxy that all share: "
                 "leave it out",
             },

@@ -15,7 +15,7 @@ from karmada_vc_agent.translation.admission_policies import (
     policies_about_claims,
     policies_about_pods,
 )
-from karmada_vc_agent.translation.admission_strict import holds, holds_of
+from karmada_vc_agent.translation.admission_strict import about, allowances, holds
 
 
 def served_versions(served: ServedApis) -> dict[str, str]:
@@ -47,10 +47,17 @@ def unknown_to(
     keys = {key for vc in clusters.values() for key in group_labels(vc)}
     if unguarded := sorted(keys.difference(owner.group_labels)):
         yield f"leave Node label {', '.join(unguarded)} to the nodes"
-    wanted = {name: holds(vc, tenancy) for name, vc in clusters.items()}
-    if loose := [name for name in clusters if wanted[name] - holds_of(owner, name)]:
+    loose, tight = [], []
+    for name, vc in clusters.items():
+        held, wanted = about(owner.held, name), holds(vc, tenancy)
+        allowed, may = about(owner.allowed, name), allowances(vc, tenancy)
+        if wanted - held or allowed - may:
+            loose.append(name)
+        if held - wanted or may - allowed:
+            tight.append(name)
+    if loose:
         yield f"let tenants of {', '.join(loose)} write what their Works are refused"
-    if tight := [name for name in clusters if holds_of(owner, name) - wanted[name]]:
+    if tight:
         yield f"refuse tenants of {', '.join(tight)} what the settings allow"
 
 

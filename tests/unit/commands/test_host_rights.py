@@ -11,7 +11,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
 from karmada_vc_agent.translation.admission_objects import PolicyOwner
-from karmada_vc_agent.translation.admission_strict import holds_of
+from karmada_vc_agent.translation.admission_strict import about
 from tests.fakes.objects import virtual_cluster
 
 INSTALL = HostInstall("agent", "home", image="")
@@ -62,7 +62,7 @@ def test_what_policies_protected_stays_protected() -> None:
 
 
 def held(cluster: str, owner: PolicyOwner) -> set[str]:
-    return {each.partition("/")[0] for each in holds_of(owner, cluster)}
+    return {each.partition("/")[0] for each in about(owner.held, cluster)}
 
 
 def test_tenants_are_held_by_policy_to_what_the_settings_do_not_allow() -> None:
@@ -78,11 +78,20 @@ def test_settings_decide_what_tenants_are_held_to_and_others_stay_held() -> None
     allowing = (virtual_cluster("b", allow=("ExternalDNS", "WildcardHosts")),)
     config = AgentConfig(agent_name="agent", virtual_clusters=allowing, tenancy=STRICT)
     owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
-    assert holds_of(owner, "a") == holds_of(known, "a")
+    assert about(owner.held, "a") == about(known.held, "a")
     assert held("b", owner) == {"LoadBalancerAddresses"}
     by_name = AgentConfig(agent_name="agent")
     owner = host_rights(INSTALL, by_name, ("a", "b"), None, Approvals(), known).owner
     assert owner.held == known.held
+
+
+def test_settings_decide_what_tenants_are_let_through_with_and_others_stay_as_they_were() -> None:
+    clusters = tuple(virtual_cluster(name, allow=("ProxySnippets",)) for name in ("a", "b"))
+    known = rights(virtual_clusters=clusters).owner
+    assert known.allowed == ("ProxySnippets/ingresses/a", "ProxySnippets/ingresses/b")
+    config = AgentConfig(agent_name="agent", virtual_clusters=(virtual_cluster("b"),))
+    owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
+    assert owner.allowed == ("ProxySnippets/ingresses/a",)
 
 
 def test_namespaces_to_adopt_are_marked_for_the_one_that_may() -> None:

@@ -5,7 +5,7 @@ import pytest
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import SHARED, STRICT, Guard
 from karmada_vc_agent.translation.admission_objects import PolicyOwner, cel_list
-from karmada_vc_agent.translation.admission_strict import holds
+from karmada_vc_agent.translation.admission_strict import allowances, holds
 from karmada_vc_agent.translation.admission_tenants import shared_proxies
 from karmada_vc_agent.translation.guards import DNS_NAMES, LOAD_BALANCER_KEYS
 from tests.fakes.objects import virtual_cluster
@@ -18,8 +18,8 @@ ALL = {
 }
 
 
-def policy(*held: str) -> Object:
-    return shared_proxies(PolicyOwner("agent", "agents", "user", held=held))
+def policy(*held: str, allowed: tuple[str, ...] = ()) -> Object:
+    return shared_proxies(PolicyOwner("agent", "agents", "user", held=held, allowed=allowed))
 
 
 def rule_about(spec: Object, guard: Guard) -> Object:
@@ -91,3 +91,46 @@ def test_variables_come_before_those_that_use_them() -> None:
     assert len(names) == len(set(names))
     for index, each in enumerate(spec["variables"]):
         assert not [name for name in names[index:] if f"variables.{name}" in each["expression"]]
+
+
+@pytest.mark.parametrize("tenancy", [SHARED, STRICT])
+@pytest.mark.parametrize(
+    ("allow", "allowed"),
+    [
+        ((), set()),
+        (("ExternalDNS", "HostPath"), set()),
+        (("ExternalAddresses",), {"ExternalAddresses/services/a"}),
+        (("ProxySnippets",), {"ProxySnippets/ingresses/a"}),
+        (("networking.k8s.io/Ingress",), {"ProxySnippets/ingresses/a"}),
+    ],
+)
+def test_tenants_are_let_through_with_what_their_works_may_in_both_profiles(
+    tenancy: str, allow: tuple[str, ...], allowed: set[str]
+) -> None:
+    assert allowances(virtual_cluster("a", allow=allow), tenancy) == allowed
+
+
+def test_what_is_refused_everybody_is_let_through_where_it_is_allowed_only() -> None:
+    addresses, snippets, others, *_ = policy()["validations"]
+    spec = policy(
+        allowed=(
+            "ExternalAddresses/services/b",
+            "ExternalAddresses/services/a",
+            "ProxySnippets/ingresses/b",
+        )
+    )
+    variables = [each["name"] for each in spec["variables"]]
+    assert "cluster" in variables
+    assert "new_hosts" not in variables
+    assert [each["expression"] for each in spec["validations"]] == [
+        f"variables.cluster in ['a', 'b'] || {addresses['expression']}",
+        f"variables.cluster in ['b'] || {snippets['expression']}",
+        others["expression"],
+    ]
+
+
+def test_a_virtual_cluster_of_which_nothing_is_known_is_let_through_with_nothing() -> None:
+    spec = policy("ExternalDNS/services/a")
+    assert [each["expression"] for each in spec["validations"][:3]] == [
+        each["expression"] for each in policy()["validations"]
+    ]
