@@ -41,7 +41,8 @@ def check(batch: NodeBatch) -> None:
     """Refuse what an API server would refuse, before anything is started."""
     for name, quantity in (("cpu", batch.size.cpu), ("memory", batch.size.memory)):
         if not QUANTITY.fullmatch(quantity):
-            raise ControlPlanesError(f'--{name} "{quantity}" is no quantity; say "4" or "8Gi"')
+            problem = f'"{quantity}" is not a valid quantity; say "4" or "8Gi"'
+            raise ControlPlanesError(f"--{name} {problem}")
     if not NAME.fullmatch(batch.prefix):
         raise ControlPlanesError(
             f'--prefix "{batch.prefix}" makes no node names; use lower-case letters, digits and -'
@@ -49,7 +50,7 @@ def check(batch: NodeBatch) -> None:
     for key, values in map(parse_label, batch.labels):
         for value in values:
             if not LABEL_VALUE.fullmatch(value):
-                raise ControlPlanesError(f'--label {key}: "{value}" is no label value')
+                raise ControlPlanesError(f'--label {key}: "{value}" is not a valid label value')
 
 
 def parse_label(text: str) -> tuple[str, list[str]]:

@@ -65,14 +65,16 @@ def parse_token(text: str) -> BootstrapToken:
     """Split a token. Raises ValueError, which never tells the token."""
     match = _TOKEN.fullmatch(text)
     if match is None:
-        raise ValueError("is no bootstrap token: six characters, a dot, sixteen characters")
+        raise ValueError(
+            "is not a valid bootstrap token: six characters, a dot, sixteen characters"
+        )
     return BootstrapToken(*match.groups())
 
 
 def check_hash(text: str) -> str:
     """Return a `--discovery-token-ca-cert-hash` if it is one. Raises ValueError."""
     if not _HASH.fullmatch(text):
-        raise ValueError(f'"{text}" is no hash: write sha256: and 64 hexadecimal digits')
+        raise ValueError(f'"{text}" is not a valid hash; write sha256: and 64 hexadecimal digits')
     return text
 
 

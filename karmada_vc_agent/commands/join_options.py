@@ -223,23 +223,28 @@ def _check_texts(options: dict[str, Any]) -> None:
         given = options[key]
         for text in (given,) if isinstance(given, str) else given:
             if not pattern.fullmatch(text):
-                raise _wrong(option, f'"{text}" is {what}')
+                raise _wrong(option, f'"{text}" is not {what}')
     server = options["karmada_server"]
     if server and not is_http_url(server):
-        raise _wrong("--karmada-server", f'"{server}" is no http(s) URL')
+        raise _wrong("--karmada-server", f'"{server}" is not a valid http(s) URL')
 
 
 _TEXTS = (
-    ("--scheduler", "schedulers", re.compile(r"\S+"), "no user name, as system:kube-scheduler"),
+    ("--scheduler", "schedulers", re.compile(r"\S+"), "a user name, such as system:kube-scheduler"),
     (
         "--approve-api-group",
         "api_groups",
         re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"),
-        "no API group, as apps.example.com",
+        "an API group, such as apps.example.com",
     ),
-    ("--image", "image", re.compile(r"\S+"), "no image, as registry.example/karmada-vc-agent:1"),
+    (
+        "--image",
+        "image",
+        re.compile(r"\S+"),
+        "an image, such as registry.example/karmada-vc-agent:1",
+    ),
 )
-"""Option, its key, what each of its values must be, and the words where it is not."""
+"""Option, its key, what each of its values must match, and what such a value is."""
 
 
 def _controllers(text: str) -> tuple[str, ...]:

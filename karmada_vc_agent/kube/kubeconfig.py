@@ -245,10 +245,10 @@ def _credentials(
 ) -> Credentials:
     server = (_text(path, cluster, "server") or "").rstrip("/")
     if not is_http_url(server):
-        raise KubeconfigError(f'{path}: server "{server}" is no http(s) URL')
+        raise KubeconfigError(f'{path}: server "{server}" is not a valid http(s) URL')
     proxy = _text(path, cluster, "proxy-url")
     if proxy and not is_http_url(proxy):
-        raise KubeconfigError(f'{path}: proxy-url "{proxy}" is no http(s) URL')
+        raise KubeconfigError(f'{path}: proxy-url "{proxy}" is not a valid http(s) URL')
     try:
         ssl_context = _ssl_context(path, cluster, user) if server.startswith("https") else None
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
@@ -276,7 +276,7 @@ def _text(path: Path, section: dict[str, Any], field: str) -> str | None:
     if value is None:
         return None
     if not _is_line(value):
-        raise KubeconfigError(f"{path}: {field} is no text on one line")
+        raise KubeconfigError(f"{path}: {field} must be a string on one line")
     return str(value)
 
 

@@ -72,14 +72,14 @@ def kubeconfig() -> str:
 
 @pytest.mark.parametrize("text", ["", "abcdef", "abcdef.short", "ABCDEF.0123456789abcdef"])
 def test_what_is_no_token_is_refused_and_not_told(text: str) -> None:
-    with pytest.raises(ValueError, match="is no bootstrap token") as caught:
+    with pytest.raises(ValueError, match="is not a valid bootstrap token") as caught:
         parse_token(text)
     assert not text or text not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "sha256:12", "md5:" + "0" * 64])
 def test_what_is_no_hash_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no hash"):
+    with pytest.raises(ValueError, match="is not a valid hash"):
         check_hash(text)
 
 

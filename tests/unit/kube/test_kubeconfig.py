@@ -273,7 +273,7 @@ def test_unknown_user_is_told(config: Kubeconfig) -> None:
 @pytest.mark.parametrize("server", ["", "hub.example:6443", "ftp://hub"])
 def test_server_that_is_no_url_is_told(config: Kubeconfig, server: str) -> None:
     config.cluster["server"] = server
-    assert config.problem() == f'server "{server}" is no http(s) URL'
+    assert config.problem() == f'server "{server}" is not a valid http(s) URL'
 
 
 def test_certificate_that_is_no_base64_is_told(config: Kubeconfig) -> None:
