@@ -100,7 +100,9 @@ def _address(lab: Lab, namespace: str, group: Group) -> str:
     selector = f"{claim}/cluster={group.name},{claim}/namespace={namespace}"
 
     def look() -> str:
-        (service,) = lab.host.list(collection("v1", "Service"), selector)
+        found = lab.host.list(collection("v1", "Service"), selector)
+        assert len(found) == 1
+        (service,) = found
         return str(service["spec"]["clusterIP"])
 
     return eventually(look)

@@ -47,7 +47,8 @@ async def running(**fields: Any) -> AsyncIterator[Field]:
 
 
 def condition(here: Field, name: str) -> Object:
-    return applied_of(here.hub.live(f"{WORKS}/{name}").get("status")) or {}
+    found = applied_of(here.hub.live(f"{WORKS}/{name}").get("status"))
+    return dict(found) if found is not None else {}
 
 
 async def is_applied(here: Field, name: str) -> None:
