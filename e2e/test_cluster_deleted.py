@@ -10,7 +10,7 @@ from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import execution_namespace
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
-LEFT_DELETED = "Not registering again a Cluster that was deleted on the hub"
+LEFT_DELETED = "Not registering a Cluster that was deleted on the hub"
 
 
 def test_a_deleted_cluster_takes_its_host_objects_with_it_and_the_others_stay(lab: Lab) -> None:

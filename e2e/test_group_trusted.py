@@ -17,7 +17,7 @@ def test_groups_of_names_are_trusted_and_those_of_labels_are_not(lab: Lab) -> No
     assert (found["status"], found["reason"]) == ("True", "NodeNames")
     found = _condition(lab, labelled, "GroupTrusted")
     assert found["status"] == "False"
-    assert f"the group rests on label {lab.label}" in found["message"]
+    assert f"the group is selected by label {lab.label}" in found["message"]
 
 
 def test_agent_on_a_node_of_a_group_is_told(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +26,7 @@ def test_agent_on_a_node_of_a_group_is_told(lab: Lab, monkeypatch: pytest.Monkey
     agent = lab.serve(group)
     found = _condition(lab, group, "AgentApart")
     assert (found["status"], found["reason"]) == ("False", "NodeOfGroup")
-    assert "Running on a node that tenants may hold" in agent.log()
+    assert "Running on a node that tenants may control" in agent.log()
     label = {"metadata": {"labels": {lab.label: None, "node-role.kubernetes.io/edge": None}}}
     lab.host.patch(f"{NODES}/{group.nodes[0]}", label)
     eventually(lambda: _assert_status(lab, group, "AgentApart", "True"))

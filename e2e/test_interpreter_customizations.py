@@ -144,7 +144,10 @@ def test_a_script_that_moves_an_object_does_not_win(lab: Lab, widgets: Widgets) 
         work, {"op": "add", "path": "/spec/workload/manifests/0/spec/size", "value": 2}
     )
     found = lab.wait_applied(work, "False")
-    assert "the interpreter of this kind changed" in condition(found, "Applied")["message"]
+    assert (
+        "the interpreter changed the kind, namespace or name"
+        in condition(found, "Applied")["message"]
+    )
     moved = lab.host.find(f"/apis/{widgets.api_version}/namespaces/kube-system/widgets/web")
     assert moved is None
 

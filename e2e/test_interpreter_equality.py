@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from e2e.lab.interpret import Answer, Interpreter, Operation, Outcome, ScriptError
-from karmada_vc_agent.interpretation.errors import HookError
+from karmada_vc_agent.interpretation.hook_errors import HookError
 from karmada_vc_agent.script_runner import ScriptRunner
 
 _CORPUS = Path(__file__).parent / "corpus" / "interpreter_scripts.yaml"

@@ -159,7 +159,7 @@ def silent(_request: Object) -> Object:
 
 @pytest.mark.parametrize(
     ("respond", "reason"),
-    [(slow, "no answer within 1 s"), (refusing, "code 418: not today"), (silent, "healthy")],
+    [(slow, "no response within 1 s"), (refusing, "code 418: not today"), (silent, "healthy")],
     ids=["timeout", "not-successful", "no-health"],
 )
 def test_a_webhook_that_fails_is_told_and_asked_again(

@@ -4,7 +4,7 @@ import base64
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.cleanup import LEASES, NAMESPACES, REQUESTS, clean_up
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.lone_server import lone_karmada
+from e2e.lab.wait import eventually
 from karmada_vc_agent.commands.bootstrap import public_key_hash
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -110,25 +111,56 @@ def test_an_administrator_lets_an_agent_join_and_adds_a_virtual_cluster_later(la
     joining = Joining(lab, first)
     lines = joining.as_administrator()
     role = f"vc-agent:{lab.id}"
-    assert f"hub: created ClusterRole {role}" in lines
-    assert f"host: created Deployment {lab.id}-agent/{lab.id}" in lines
+    assert f"hub: create ClusterRole {role}" in lines
+    assert f"host: create Deployment {lab.id}-agent/{lab.id}" in lines
     assert lines[-1] == "Joined"
     assert _but_for_kinds(joining.as_administrator()) in ([UNCHANGED], ["Joined"])
     joining.add(second)
-    assert _but_for_kinds(joining.as_administrator()) == [
-        f"hub: changed ClusterRole {role} (rules)",
-        f"hub: changed Role karmada-cluster/{role} (rules)",
-        f"hub: created Namespace karmada-es-{second.name}",
-        f"hub: created RoleBinding karmada-es-{second.name}/{role}:works",
-        f"host: changed ValidatingAdmissionPolicy agent-confines.{lab.id}.{DOMAIN}",
-        f"host: changed ConfigMap {lab.id}-agent/{lab.id} (data)",
-        f"host: changed Deployment {lab.id}-agent/{lab.id} (spec)",
+    lines = joining.as_administrator()
+    assert _but_for_kinds(line for line in lines if not line.startswith(" ")) == [
+        f"hub: change ClusterRole {role}",
+        f"hub: change Role karmada-cluster/{role}",
+        f"hub: create Namespace karmada-es-{second.name}",
+        f"hub: create RoleBinding karmada-es-{second.name}/{role}:works",
+        f"host: change ValidatingAdmissionPolicy agent-confines.{lab.id}.{DOMAIN}",
+        f"host: change ConfigMap {lab.id}-agent/{lab.id}",
+        f"host: change Deployment {lab.id}-agent/{lab.id}",
         "Joined",
     ]
+    assert f"    .data.agent.yaml:\n      + - name: {second.name}" in "\n".join(lines)
     joining.serve()
     template = objects.config_map(lab.namespace())
     lab.propagate([template], first, second)
     lab.wait_fully_applied(template)
+
+
+def test_what_somebody_tuned_stays_and_what_the_agent_needs_is_taken_back(lab: Lab) -> None:
+    joining = Joining(lab, lab.group("a"))
+    joining.as_administrator()
+    path = f"{collection('apps/v1', 'Deployment', joining.agent.namespace)}/{lab.id}"
+    image, pod = "mirror.example/agent:1", "/spec/template/spec"
+    changed = {
+        "/spec/replicas": 3,
+        f"{pod}/containers/0/image": image,
+        f"{pod}/containers/0/resources/limits/memory": "1Gi",
+        f"{pod}/serviceAccountName": "default",
+        f"{pod}/serviceAccount": "default",
+    }
+    operations = ({"op": "replace", "path": at, "value": to} for at, to in changed.items())
+    lab.host.patch_json(path, *operations)
+    lines = _but_for_kinds(joining.as_administrator())
+    account, old_name = (
+        f'    .spec.template.spec.{field}: "default" -> "{lab.id}"'
+        for field in ("serviceAccountName", "serviceAccount")
+    )
+    assert lines[0] == f"host: change Deployment {joining.agent.namespace}/{lab.id}"
+    assert lines[-1] == "Joined"
+    assert {account} <= set(lines[1:-1]) <= {account, old_name}
+    found = lab.host.get(path)["spec"]
+    (container,) = found["template"]["spec"]["containers"]
+    assert (found["replicas"], container["image"]) == (3, image)
+    assert container["resources"]["limits"] == {"memory": "1Gi"}
+    assert container["resources"]["requests"]
 
 
 def test_join_makes_what_a_hub_without_any_agent_does_not_have(host: Api, tmp_path: Path) -> None:
@@ -138,9 +170,10 @@ def test_join_makes_what_a_hub_without_any_agent_does_not_have(host: Api, tmp_pa
             group = lab.group("a")
             joining = Joining(lab, group)
             assert hub.find(f"{NAMESPACES}/karmada-cluster") is None
-            assert "hub: created Namespace karmada-cluster" in joining.as_administrator()
+            assert "hub: create Namespace karmada-cluster" in joining.as_administrator()
             joining.serve()
-            assert hub.get(f"{LEASES}/{group.name}")["spec"]["holderIdentity"] == group.name
+            lease = eventually(hub.get, f"{LEASES}/{group.name}")
+            assert lease["spec"]["holderIdentity"] == group.name
         finally:
             clean_up(lab)
 
@@ -153,7 +186,7 @@ def test_a_bootstrap_token_is_enough_and_its_powerful_user_is_given_up(
     flags = ("--token", token, "--discovery-token-ca-cert-hash", joining.ca_hash())
     done = joining.run(joining.endpoint(), *flags, "--apply")
     assert done.returncode == 0, done.stderr
-    assert "system:karmada:agent:rbac-generator, who may do everything" in done.stdout
+    assert "system:karmada:agent:rbac-generator, which has administrator rights" in done.stdout
     left = [request for request in lab.hub.list(REQUESTS) if _asked_by(request, token)]
     assert [request["metadata"]["name"].rpartition("-")[0] for request in left] == [lab.id]
     joining.serve()
@@ -189,7 +222,7 @@ def test_a_name_of_somebody_elses_cluster_is_refused_before_anything_is_written(
     lab.hub.create(_cluster_of_somebody(group.name))
     done = joining.run("--karmada-kubeconfig", str(lab.hub.kubeconfig), "--apply")
     assert done.returncode == 1
-    assert f'Cluster "{group.name}" on the hub belongs to somebody else' in done.stderr
+    assert f'Cluster "{group.name}" on the hub belongs to another member cluster' in done.stderr
     assert lab.host.find(f"/api/v1/namespaces/{joining.agent.namespace}") is None
 
 
@@ -215,12 +248,16 @@ def test_an_agent_of_the_same_name_on_another_host_is_refused(lab: Lab) -> None:
     lab.hub.patch(f"{roles}/vc-agent:{lab.id}", {"metadata": {"annotations": mark}})
     done = joining.run("--karmada-kubeconfig", str(lab.hub.kubeconfig), "--apply")
     assert done.returncode == 1
-    assert "on another host; give this one another agentName" in done.stderr
+    assert "on another host; choose another agentName" in done.stderr
 
 
-def _but_for_kinds(lines: list[str]) -> list[str]:
+def _but_for_kinds(lines: Iterable[str]) -> list[str]:
     """Leave out roles of the host that follow its kinds: those of other tests come and go."""
-    return [line for line in lines if not line.startswith("host: changed ClusterRole ")]
+    left, is_role = [], False
+    for line in lines:
+        is_role = line.startswith("host: change ClusterRole ") or (is_role and line[0] == " ")
+        left += [] if is_role else [line]
+    return left
 
 
 def _asked_by(request: Object, token: str) -> bool:

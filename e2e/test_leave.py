@@ -26,7 +26,7 @@ def test_a_running_agent_cleans_and_the_other_virtual_cluster_stays(lab: Lab) ->
     done = leave(lab, leaving.name)
     assert done.returncode == 1
     assert f"resourcebinding {template['metadata']['namespace']}/" in done.stdout
-    assert "give --yes" in done.stderr
+    assert "use --yes" in done.stderr
     lab.wait_ready(leaving.name)
 
     done = leave(lab, leaving.name, "--yes")
@@ -55,7 +55,7 @@ def test_without_an_agent_leave_cleans_by_itself(lab: Lab) -> None:
     done = leave(lab, first.name, "--yes", host=_reader(lab))
     assert done.returncode == 1
     account = f"system:serviceaccount:{agent.namespace}:{agent.name}"
-    assert f"lets only {account} give up namespaces" in done.stderr
+    assert f"lets only {account} release namespaces" in done.stderr
     assert (
         f'{{apiGroups: [""], resources: [serviceaccounts], resourceNames: [{agent.name}], '
         f"verbs: [impersonate]}} in namespace {agent.namespace}"
@@ -64,8 +64,8 @@ def test_without_an_agent_leave_cleans_by_itself(lab: Lab) -> None:
 
     done = leave(lab, first.name, "--yes")
     assert done.returncode == 0, done.stderr
-    assert "no agent runs: cleaning up here" in done.stdout
-    assert "Works released" in done.stdout
+    assert "no agent is running: cleaning up from here" in done.stdout
+    assert "hub: removed the finalizer of" in done.stdout
     _assert_left(lab, first)
     assert len(_policies(lab)) == POLICY_OBJECTS
     assert lab.host.list(NAMESPACES, f"{CLUSTER_LABEL}={last.name}")
@@ -120,7 +120,7 @@ def test_the_host_is_cleaned_while_the_hub_is_away(lab: Lab) -> None:
     away = _leads_nowhere(lab, lab.hub.kubeconfig)
     done = leave(lab, group.name, "--yes", "--force", hub=away)
     assert done.returncode == 1, "an agent still runs"
-    assert "would bring back what is removed; stop it" in done.stderr
+    assert "would restore what is removed; stop it" in done.stderr
     agent.kill()
     done = leave(lab, group.name, "--yes", "--force", hub=away)
     assert done.returncode == 0, done.stderr
@@ -197,7 +197,7 @@ def test_prune_removes_a_namespace_only_when_nothing_of_others_is_in_it(lab: Lab
     wait_gone(lab.hub, work)
 
     name = group.host_namespace(orphaned)
-    stays = f"{group.name}: orphaned Namespace {name} stays: ConfigMap {name}/theirs is not of"
+    stays = f"{group.name}: orphaned Namespace {name} stays: ConfigMap {name}/theirs does not"
     assert stays in leave(lab, "--prune", group.name, "--yes").stdout
     assert "deletionTimestamp" not in lab.host.get(homes[1])["metadata"]
     lab.host.delete(path_of(theirs))

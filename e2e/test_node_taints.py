@@ -4,6 +4,7 @@ from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import NODES, Group, Lab
 from e2e.lab.wait import eventually
+from e2e.lab.works import works_path
 
 
 def test_pods_run_on_tainted_nodes_of_their_group_and_follow_its_taints(lab: Lab) -> None:
@@ -35,8 +36,7 @@ def test_pods_run_on_tainted_nodes_of_their_group_and_follow_its_taints(lab: Lab
     assert _tolerated(lab, once, group) == {branch["key"]}
     lab.wait_fully_applied(once)
     for work in lab.works(group):
-        [applied] = [c for c in work["status"]["conditions"] if c["type"] == "Applied"]
-        assert applied["status"] == "True", applied
+        lab.wait_applied(f"{works_path(group.name)}/{work['metadata']['name']}")
 
 
 def test_a_virtual_cluster_may_leave_the_taints_of_its_nodes_alone(lab: Lab) -> None:

@@ -36,7 +36,7 @@ def test_the_cluster_says_what_holds_its_pods_and_an_administrator_what_else_to_
     group = lab.group("a")
     lab.serve(group)
     message = _wait_enforced(lab, group.name, "True", "PodsKept")["message"]
-    assert message.startswith("held by ")
+    assert message.startswith("enforced by ")
     assert "ValidatingAdmissionPolicy" in message
     path = f"{NAMESPACES}/{_claimed_namespace(lab, group)}"
     with pytest.raises(ApiError) as raised:
@@ -92,7 +92,7 @@ def test_a_claimed_namespace_that_names_no_nodes_gets_no_pods(lab: Lab) -> None:
 
     def look() -> None:
         refusal = lab.host.refusal(_pod(f"{lab.id}-nowhere", nodeSelector=group.selector))
-        assert "the namespace does not say which nodes are its own" in refusal
+        assert "the namespace does not specify its nodes" in refusal
 
     eventually(look)
 
@@ -127,7 +127,7 @@ def test_policies_that_are_deleted_or_weakened_are_told_until_join_restores_them
     lab.host.patch(policy, {"spec": {"failurePolicy": "Ignore", "validations": [_ALL_IS_WELL]}})
     lab.host.patch(binding, {"spec": {"validationActions": ["Audit"]}})
     confined = _wait_condition(lab, group.name, "RightsConfined", "False", "PolicyMissing")
-    assert f"agent-confines.{lab.id}.{DOMAIN} is not there: run" in confined["message"]
+    assert f"agent-confines.{lab.id}.{DOMAIN} does not exist: run" in confined["message"]
     enforced = _wait_enforced(lab, group.name, "False", "PolicyChanged")
     assert f"pod-placement.{lab.id}.{DOMAIN} was changed" in enforced["message"]
     eventually(_assert_told, lab, group.name, "PolicyMissing")
@@ -165,7 +165,7 @@ def test_a_policy_that_somebody_else_made_is_left_by_join(lab: Lab) -> None:
     }
     made = lab.host.create(theirs)
     try:
-        with pytest.raises(PreflightError, match="was not made by this agent's join"):
+        with pytest.raises(PreflightError, match="was not created by this agent's join"):
             agent.join()
         left = lab.host.get(path_of(theirs))["metadata"]["generation"]
         assert left == made["metadata"]["generation"]
@@ -215,12 +215,12 @@ class Admission:
 _ADMISSIONS = {
     "plugin": Admission(
         (PLUGIN,),
-        "held by PodNodeSelector, ValidatingAdmissionPolicy",
+        "enforced by PodNodeSelector, ValidatingAdmissionPolicy",
         PLUGIN_REFUSES,
     ),
     "plugin-alone": Admission(
         (PLUGIN, NO_POLICIES, WITHOUT_THEIR_PLUGINS),
-        "held by PodNodeSelector; the host serves no ValidatingAdmissionPolicy",
+        "enforced by PodNodeSelector; the host does not serve ValidatingAdmissionPolicy",
         PLUGIN_REFUSES,
         with_policies=False,
     ),
@@ -229,7 +229,7 @@ _ADMISSIONS = {
             "--feature-gates=MutatingAdmissionPolicy=true",
             "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
         ),
-        "held by MutatingAdmissionPolicy, ValidatingAdmissionPolicy",
+        "enforced by MutatingAdmissionPolicy, ValidatingAdmissionPolicy",
         ADVICE,
     ),
 }
@@ -263,7 +263,7 @@ def test_a_host_that_adds_the_selector_itself_is_recognised(lab: Lab, name: str)
         elsewhere = _pod(namespace, "elsewhere", nodeSelector={lab.label: "b"})
         assert admission.refusal in server.refusal(elsewhere)
         named = server.refusal(_pod(namespace, "named", nodeName="foreign"))
-        assert ("pod must not name its node" in named) is admission.with_policies
+        assert ("spec.nodeName must not be set" in named) is admission.with_policies
         server.create(objects.deployment(namespace, replicas=1) | {"kind": "ReplicaSet"})
         eventually(_is_made_with, server, namespace, group.selector)
         agent.kill()
@@ -295,8 +295,8 @@ def test_a_pod_bound_to_a_foreign_node_is_reported_on_its_cluster(lab: Lab) -> N
     assert event["type"] == "Warning"
     assert event["involvedObject"]["kind"] == "Cluster"
     assert event["message"] == (
-        f'pod default/probe runs on a node outside of virtual cluster "{group.name}"; nothing is '
-        "done about it: delete the pod, or give its node back to the group"
+        f'pod default/probe runs on a node outside of virtual cluster "{group.name}"; the agent '
+        "leaves it alone: delete the pod, or return its node to the group"
     )
 
 

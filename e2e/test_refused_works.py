@@ -141,8 +141,8 @@ def test_a_host_namespace_that_somebody_else_made_is_not_taken(lab: Lab) -> None
         work = lab.create_work(group, "in-taken", manifest)
         text = (
             f'{FAILED}virtual cluster "{group.name}" refused ConfigMap {name}/settings: '
-            "NamespaceNotOwned: its host namespace exists and belongs to no virtual cluster; an "
-            "administrator lets this one have it by adoptNamespaces"
+            "NamespaceNotOwned: its host namespace exists and is not claimed by any virtual "
+            "cluster; an administrator can allow it with adoptNamespaces"
         )
         lab.wait_applied(work, "False", text)
         assert "virtualcluster" not in str(lab.host.get(theirs)["metadata"].get("labels"))

@@ -138,8 +138,8 @@ def test_what_would_widen_rights_is_refused(lab: Lab) -> None:
     }
     anonymous = {"kind": GROUP, "apiGroup": RBAC, "name": "system:unauthenticated"}
     refused = {
-        f'Role {namespace}/{verb}: RuleForbidden: rules[0].verbs has "{verb}", which no role of a '
-        "virtual cluster may grant": _role(namespace, verb, rule)
+        f'Role {namespace}/{verb}: RuleForbidden: rules[0].verbs contains "{verb}", which no role '
+        "of a virtual cluster may grant": _role(namespace, verb, rule)
         for verb, rule in verbs.items()
     }
     everybody = _binding("RoleBinding", namespace, "all", "ClusterRole", "view", anonymous)

@@ -1,5 +1,7 @@
 """A group gets other nodes while things run: what can move moves, the rest ends where it is."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import FAST, NODES, QUICK_LEASE, Group, Lab
@@ -10,7 +12,10 @@ RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"
 SUCCEEDED = {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}
 
 
-def test_deployments_move_and_what_cannot_ends_where_it_runs_and_is_reported(lab: Lab) -> None:
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_deployments_move_and_what_cannot_ends_where_it_runs_and_is_reported(
+    lab: Lab, *, is_restarted: bool
+) -> None:
     quick, slow = {f"{lab.id}/quick": ""}, {f"{lab.id}/slow": ""}
     generation = {f"{lab.id}/generation": "2"}
     group = lab.group("a", nodes=0)
@@ -37,13 +42,16 @@ def test_deployments_move_and_what_cannot_ends_where_it_runs_and_is_reported(lab
     agent.settings["virtualClusters"] = [
         {"name": group.name, "nodeSelector": {"matchLabels": group.selector | generation}}
     ]
-    agent.restart()
+    if is_restarted:
+        agent.restart()
+    else:
+        agent.reload()
     eventually(_all_run_on, lab, home, "web", newer)
     lab.wait_status(web, readyReplicas=2, updatedReplicas=2)
     for template, spec in ((once, "spec.template.spec"), (alone, "spec")):
         text = (
             f"{spec}.nodeSelector cannot be changed to select {lab.id}/generation=2; the object "
-            "stays as it is: to move it, delete it and create it again"
+            "stays where it is: to move it, delete and recreate it"
         )
         eventually(_is_reported_immutable, lab, group, template, text)
         assert _identity(lab.on_host(template, group)) == before[template["kind"]]

@@ -19,13 +19,13 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "no virtual clusters": ({}, "virtualClusters", "is empty"),
     "unknown setting": (
         {"virtualClusters": [A], "agentNme": "x"},
-        "",
-        "unknown field `agentNme`",
+        "agentNme",
+        "is unknown",
     ),
     "unknown setting of a virtual cluster": (
         {"virtualClusters": [A, B | {"nodeSelektor": {}}]},
-        "virtualClusters[1]",
-        "unknown field `nodeSelektor`",
+        "virtualClusters[1].nodeSelektor",
+        "is unknown",
     ),
     "wrong type": (
         {"virtualClusters": [A | {"nodeNames": "n1"}]},

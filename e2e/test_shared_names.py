@@ -15,8 +15,10 @@ def test_the_second_with_one_host_is_told_and_so_is_a_class_that_binds_at_once(l
     ingress = _ingress(lab.namespace(), f"{lab.id}.example.com")
     lab.wait_applied(lab.create_work(first, "web", ingress))
     lab.wait_applied(lab.create_work(second, "web", ingress))
-    eventually(_is_told, lab, second, "HostShared", f"host {lab.id}.example.com is used by another")
-    assert [text for _, text in _events(lab, first) if "is used by another" in text] == []
+    eventually(
+        _is_told, lab, second, "HostShared", f"host {lab.id}.example.com is also used by another"
+    )
+    assert [text for _, text in _events(lab, first) if "is also used by another" in text] == []
     assert first.name not in " ".join(text for _, text in _events(lab, second))
     for group in (first, second):
         assert lab.on_host(ingress, group)["spec"]["rules"][0]["host"] == f"{lab.id}.example.com"
@@ -43,7 +45,7 @@ def test_a_refused_host_is_applied_once_the_other_gives_it_up(lab: Lab) -> None:
         "False",
         f'Failed to apply all manifests (0/1): virtual cluster "{second.name}" refused Ingress '
         f'{namespace}/web: SharedHostConflict: {HOST_PATH} "{lab.id}.example.com" is used by '
-        'another virtual cluster; an administrator allows it by "allow: [SharedHosts]"',
+        'another virtual cluster; an administrator can allow it with "allow: [SharedHosts]"',
     )
     refused = f'virtual cluster "{second.name}" refused Ingress'
     eventually(_is_told, lab, second, "SharedHostConflict", refused)

@@ -65,8 +65,8 @@ def test_leave_touches_neither_what_is_unknown_nor_what_is_anothers(lab: Lab) ->
     agent = lab.serve(group)
     done = leave(lab, f"{group.name}x", "--yes")
     assert done.returncode == 1
-    assert f'nothing is known of a virtual cluster "{group.name}x"' in done.stderr
-    assert f"it knows {group.name}" in done.stderr
+    assert f'virtual cluster "{group.name}x" of agent ' in done.stderr
+    assert f"not found; known: {group.name}" in done.stderr
     done = leave(lab, group.name, "--yes", agent_name="another")
     assert done.returncode == 1
     assert f"is served by agent {agent.namespace}/{agent.name}" in done.stderr
@@ -82,7 +82,7 @@ def test_leave_touches_neither_what_is_unknown_nor_what_is_anothers(lab: Lab) ->
 
 def test_one_api_server_is_not_hub_and_host(lab: Lab) -> None:
     group = lab.group("a")
-    text = "is the API server of the host, too"
+    text = "is also the API server of the host"
     agent = lab.new_agent(group, host=lab.hub.kubeconfig, is_admin=True).start()
     assert agent.wait_exit() == 2
     assert text in agent.log()
@@ -97,7 +97,7 @@ def test_one_api_server_is_not_hub_and_host(lab: Lab) -> None:
 
 def test_an_api_server_without_clusters_is_no_hub(lab: Lab) -> None:
     group = lab.group("a")
-    text = "is no Karmada: it does not serve cluster.karmada.io"
+    text = "is not a Karmada control plane: it does not serve cluster.karmada.io"
     agent = lab.new_agent(group, hub=lab.host.kubeconfig, is_admin=True).start()
     assert agent.wait_exit() == 2
     assert text in agent.log()

@@ -1,7 +1,7 @@
-"""Start of the command `karmada-vc-agent`, which can be told to end from the first moment on.
+"""Entry point of `karmada-vc-agent`; it can be terminated from the first moment on.
 
-As process 1 of a container the kernel drops signals that have no handler, and loading the
-program takes a while: hence handlers come before all imports that take time.
+For process 1 of a container the kernel ignores signals without a handler, and loading the program
+takes a while: hence handlers are installed before all slow imports.
 """
 
 import signal
@@ -10,20 +10,20 @@ from types import FrameType
 
 
 def main() -> None:
-    """Run the command of the arguments."""
+    """Run the command given by the arguments."""
     if sys.argv[1:2] == ["run"]:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _end)
     try:
-        from karmada_vc_agent import cli  # noqa: PLC0415 - takes time
+        from karmada_vc_agent import cli  # noqa: PLC0415 - slow
     except KeyboardInterrupt:
-        sys.exit("\nAborted!")  # with code 1, as click ends a command
+        sys.exit("\nAborted!")  # exit code 1, as click aborts a command
 
     cli.main(prog_name="karmada-vc-agent")
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    """End an agent that has not begun; once it has, it ends in its own way (cli.py)."""
+    """Exit an agent that has not started; after that, cli.py handles signals."""
     sys.exit(0)
 
 

@@ -11,14 +11,16 @@ import platform
 import socket
 import sysconfig
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import metadata
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
-from karmada_vc_agent.config.errors import ConfigError
+from msgspec.structs import replace
+
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.bearer_review import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
@@ -27,25 +29,32 @@ from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.kube.reachability import Reachability
+from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.lifecycle.api_servers import KUBE_SYSTEM_PATH, check_apart, check_karmada
+from karmada_vc_agent.lifecycle.hub_certificate import HubCertificate
 from karmada_vc_agent.lifecycle.lead import Lead
+from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT
-from karmada_vc_agent.service.clients import Clients, connect
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.objects.reading import virtual_clusters_of_objects
+from karmada_vc_agent.parts.clients import Clients, connect, warn_of_few_files
+from karmada_vc_agent.parts.common import Process
 from karmada_vc_agent.service.service import FINISH_S, LAST_EVENTS_S, Service
 from karmada_vc_agent.telemetry.collector import HOST, HUB
 from karmada_vc_agent.telemetry.endpoints import METRICS_PATH
 from karmada_vc_agent.telemetry.health import Remark
-from karmada_vc_agent.telemetry.metrics import ClientMeter, Metrics, Sample
+from karmada_vc_agent.telemetry.meters import ClientMeter
+from karmada_vc_agent.telemetry.metrics import Metrics, Sample
 from karmada_vc_agent.translation.names import NamespaceTemplate
 from karmada_vc_agent.views.agent_node import check_apart_from_tenants
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 
 _log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 RELEASE_S = 0.8
 """What giving back the lead may take; a host that does not answer must not hold up the end."""
@@ -66,73 +75,95 @@ class Agent:
         reregister: frozenset[str] = frozenset(),
         metrics: Metrics | None = None,
         node: str = "",
+        settings: SettingsFollower | None = None,
     ) -> None:
         try:
             # Before it is stored: after that no other template is accepted.
             NamespaceTemplate.parse(config.namespace_template)
         except ValueError as error:
             raise ConfigError("settings", "namespaceTemplate", str(error)) from error
-        self._config = config
+        self._virtual_clusters = VirtualClusters()
+        sources = VirtualClusterSources(self._virtual_clusters)
+        self._file = sources.add("the settings file", config.virtual_clusters)
+        self._objects = sources.add("another object") if config.objects.enabled else None
+        # Whoever needs them is to ask the registry.
+        self._config = replace(config, virtual_clusters=())
         self._hub_credentials = hub
+        self._hub_certificate = HubCertificate(self._current_hub_credentials)
         self._host_credentials = host
         self._reregister = reregister
         self._node = node
+        self._settings = settings
         self._hub_refuses: str | None = None
-        self._virtual_clusters = {vc.name: vc for vc in config.virtual_clusters}
         self._election: LeaderElection | None = None
         self._clients: Clients | None = None
         self._waits_for = "waits for the API servers"
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._phase = STARTING
         self._service: Service | None = None
-        self._metrics = metrics or Metrics()
+        self.metrics = metrics or Metrics()
         self._reachability: dict[str, Reachability] = {}
-        self._supervisor = Supervisor(self._metrics.part_restarted)
-        self._metrics.add_source(self._samples)
+        self._supervisor = Supervisor(self.metrics.part_restarted)
+        self.metrics.add_source(self._samples)
         self.metrics_readers = BearerReview(self._ask_host_about, METRICS_PATH)
 
     def readiness(self) -> dict[str, str | None]:
         """Return what keeps this agent from its work, by part; a standby is ready to take over."""
-        checks: dict[str, str | None] = {
-            server: None
-            if reachability.is_reachable
-            else f"the API server of the {server} does not answer"
-            for server, reachability in self._reachability.items()
-        }
-        if self._service is not None and checks.get(HUB) is None:
-            # It may answer and yet accept nothing, as with a certificate that expired.
-            checks[HUB] = self._service.not_accepted()
-        elif self._phase == STANDING_BY and checks.get(HUB) is None:
-            checks[HUB] = self._hub_refuses
-        for server, client in self._lanes():
-            if client.history.is_in_doubt and checks.get(server) is None:
-                text = f"the API server of the {server} went back in time; looking at all again"
-                checks[server] = Remark(text)
+        checks = {server: self._check_server(server, client) for server, client in self._lanes()}
         checks["phase"] = f"{self._phase}: {self._waits_for}" if self._phase == STARTING else None
         unlisted = self._service.unlisted() if self._service is not None else []
         checks["lists"] = (
             f"waiting for the first list of {', '.join(unlisted)}" if unlisted else None
         )
-        unreadable = self._metrics.unreadable()
+        unreadable = self.metrics.unreadable()
         checks["objects"] = Remark(f"cannot read {'; '.join(unreadable)}") if unreadable else None
-        stepped_back = self._service.stepped_back() if self._service is not None else []
-        told = "; ".join(stepped_back)
-        # One that has others to serve is well.
-        is_idle = len(stepped_back) == len(self._virtual_clusters)
-        checks["agents"] = (told if is_idle else Remark(told)) or None
+        checks["agents"] = self._check_other_agents()
+        problem = self._settings.problem if self._settings is not None else None
+        checks["settings"] = Remark(f"keeping those in use: {problem}") if problem else None
         checks["rights"] = self._clients.missing_rights() if self._clients is not None else None
         return checks
+
+    def _check_server(self, server: str, client: ApiClient) -> str | None:
+        """Return what is wrong with hub or host, by one of its clients."""
+        if not self._reachability[server].is_reachable:
+            return f"the API server of the {server} does not answer"
+        if server == HUB and (refusal := self._check_hub_accepts()) is not None:
+            return refusal
+        if client.history.is_in_doubt:
+            return Remark(f"the API server of the {server} went back in time; looking at all again")
+        return None
+
+    def _check_hub_accepts(self) -> str | None:
+        """Return why a hub that answers accepts nothing, as with a certificate that expired."""
+        if self._service is not None:
+            return self._service.not_accepted()
+        return self._hub_refuses if self._phase == STANDING_BY else None
+
+    def _check_other_agents(self) -> str | None:
+        """Return whom other agents serve; an agent that has others to serve is ready."""
+        stepped_back = self._service.stepped_back() if self._service is not None else []
+        text = "; ".join(stepped_back)
+        serves_others = len(stepped_back) < len(self._virtual_clusters)
+        return (Remark(text) if serves_others else text) or None
 
     def _lanes(self) -> tuple[tuple[str, ApiClient], ...]:
         """Return hub and host, each with one of its clients."""
         clients = self._clients
         return ((HUB, clients.hub), (HOST, clients.host)) if clients is not None else ()
 
+    def reload_settings(self) -> None:
+        """Read the settings file again now, as SIGHUP asks for."""
+        if self._settings is not None:
+            self._settings.reload()
+
     def liveness(self) -> dict[str, str | None]:
         """Return what is stuck in this process; an API server that is away is not."""
         if self._service is None:
             return {}
         return self._service.stuck(self._reachability[HUB].since)
+
+    def _current_hub_credentials(self) -> Credentials:
+        return self._clients.hub.credentials if self._clients else self._hub_credentials
 
     async def _ask_host_about(self, path: str, review: Any) -> Object:
         if self._clients is None:
@@ -151,6 +182,10 @@ class Agent:
         )
         for server, reachability in self._reachability.items():
             yield Sample("api_server_reachable", (server,), reachability.is_reachable)
+        if (expires := self._hub_certificate.expires()) is not None:
+            yield Sample("hub_certificate_expiration_timestamp_seconds", (), expires)
+        if self._settings is not None:
+            yield Sample("settings_reload_successful", (), self._settings.problem is None)
         for server, client in self._lanes():
             yield Sample("api_server_went_back_total", (server,), client.history.went_back)
         if self._election is not None:
@@ -163,9 +198,18 @@ class Agent:
         Raises ConfigError, LeadLostError, StateError (all end the process) and bugs.
         """
         hub, host = self._hub_credentials, self._host_credentials
+        _log.info("Starting", extra={"hub": hub.server, "host": host.server})
+        warn_of_few_files(len(self._virtual_clusters))
         clients = self._clients = connect(self._config, hub, host, self._is_leading)
         self._measure(clients)
         followers = self._follow_credentials(clients, self._supervisor)
+        watch = self._supervisor.keep("hub certificate", self._hub_certificate.watch)
+        followers.append(asyncio.create_task(watch, name="hub certificate"))
+        if self._settings is not None:
+            check = partial(self._check_node, clients)
+            follow = partial(self._settings.run, check, self._file.replace_all)
+            follower = self._supervisor.keep("settings", follow)
+            followers.append(asyncio.create_task(follower, name="settings"))
         try:
             await _until(stop, self._lead_and_serve(clients, stop), self._is_serving)
         finally:
@@ -197,7 +241,7 @@ class Agent:
             (HOST, clients.of_host()),
         ):
             address = urlsplit(lanes[0].credentials.server).netloc
-            meter = ClientMeter(self._metrics, server, address)
+            meter = ClientMeter(self.metrics, server, address)
             for client in lanes:
                 client.instrument = meter
             self._reachability[server] = Reachability(lanes)
@@ -210,19 +254,21 @@ class Agent:
 
     async def _lead_and_serve(self, clients: Clients, stop: asyncio.Event) -> None:
         config = self._config
-        kube_system = await _insist(
+        kube_system = await retry_until_done(
             "read namespace kube-system on the host",
             lambda: clients.host_urgent.get(KUBE_SYSTEM_PATH),
         )
-        await _insist("list Clusters on the hub", lambda: check_karmada(clients.hub_urgent))
-        await _insist(
+        await retry_until_done(
+            "list Clusters on the hub", lambda: check_karmada(clients.hub_urgent)
+        )
+        await retry_until_done(
             "read namespace kube-system on the hub",
             lambda: check_apart(clients.hub_urgent, kube_system["metadata"]["uid"]),
         )
-        if config.tenancy == STRICT:
-            await _insist("read the agent's own node", lambda: self._check_node(clients))
+        vcs = self._virtual_clusters.values()
+        await retry_until_done("read the agent's own node", lambda: self._check_node(clients, vcs))
         state = AgentState(clients.host, config.agent_namespace, config.agent_name)
-        await _insist("prepare the agent's namespace on the host", state.ensure_namespace)
+        await retry_until_done("prepare the agent's namespace on the host", state.ensure_namespace)
         async with asyncio.TaskGroup() as group:
             lead: asyncio.Task[None] | None = None
             if config.leader_elect:
@@ -235,21 +281,28 @@ class Agent:
                 self._phase = STARTING
                 self._waits_for = "reads the agent's state on the host"
                 lead = group.create_task(self._election.lead(), name="lead")
-            await _insist("read the agent's state on the host", state.load)
-            await _insist(
+            await retry_until_done("read the agent's state on the host", state.load)
+            await retry_until_done(
                 "write the agent's state on the host",
                 lambda: state.check_template(config.namespace_template),
             )
+            if self._objects is not None:
+                find = partial(virtual_clusters_of_objects, clients.host, config)
+                found = await retry_until_done("list VirtualCluster objects on the host", find)
+                self._objects.replace_all(found)
             service = Service(
-                config,
-                clients,
-                state,
-                kube_system["metadata"]["uid"],
-                self._virtual_clusters,
-                self._reregister,
-                Lead(self._identity, self._is_leading),
-                self._metrics,
-                self._node,
+                Process(
+                    config=config,
+                    clients=clients,
+                    state=state,
+                    host_uid=kube_system["metadata"]["uid"],
+                    virtual_clusters=self._virtual_clusters,
+                    lead=Lead(self._identity, self._is_leading),
+                    metrics=self.metrics,
+                    reregister=self._reregister,
+                    node=self._node,
+                    objects=self._objects,
+                )
             )
             self._service = service
             if self._election is not None:
@@ -271,9 +324,10 @@ class Agent:
                 self._hub_refuses = f"the hub refuses the agent: {error}"
             await asyncio.sleep(ASK_S)
 
-    async def _check_node(self, clients: Clients) -> None:
-        vcs = self._config.virtual_clusters
-        await check_apart_from_tenants(clients.host_urgent, self._node, vcs)
+    async def _check_node(self, clients: Clients, vcs: Iterable[VirtualCluster]) -> None:
+        """Refuse virtual clusters that may have the agent's node. Raises ConfigError, KubeError."""
+        if self._config.tenancy == STRICT:
+            await check_apart_from_tenants(clients.host_urgent, self._node, vcs)
 
     def _new_election(self, host: ApiClient) -> LeaderElection:
         config = self._config
@@ -285,21 +339,6 @@ class Agent:
         return LeaderElection(
             host, config.agent_namespace, config.agent_name, self._identity, times
         )
-
-
-async def _insist(what: str, call: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a call until the server does it; the reason it does not is logged when it changes."""
-    said = ""
-    pause_s = 0.5
-    while True:
-        try:
-            return await call()
-        except KubeError as error:
-            if str(error) != said and not isinstance(error, UnreachableError):
-                said = str(error)
-                _log.warning("Waiting for API server", extra={"to": what, "reason": said})
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, 5.0)
 
 
 async def _until(

@@ -1,4 +1,4 @@
-"""Commands: run, and those of commands/; prints, decides nothing."""
+"""The command line: `run`, and the commands of commands/. It decides nothing."""
 
 import asyncio
 import gc
@@ -6,9 +6,11 @@ import importlib
 import logging
 import os
 import signal
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,19 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting
 from karmada_vc_agent.config.default_accounts import with_default_accounts
-from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.config.reloading import Reloaded, reload
 from karmada_vc_agent.config.settings import FLAGS, AgentConfig, camel
 from karmada_vc_agent.karmada_flags import KarmadaFlags
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.connections import limit_tls_buffers
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.lifecycle.agent_state import StateError
+from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.telemetry.endpoints import (
     health_routes,
@@ -47,7 +52,7 @@ EXIT_LOST_LEAD = 1
 
 _RUN_EPILOG = """\b
 Examples:
-  # two files are enough: where the hub is, and which nodes make which cluster
+  # all it needs: how to reach the hub, and which nodes form which cluster
   karmada-vc-agent run --karmada-kubeconfig hub.kubeconfig --config agent.yaml
 \b
   # outside the host cluster
@@ -73,11 +78,11 @@ _OTHER_COMMANDS = {
     "join": "karmada_vc_agent.commands.join_options",
     "leave": "karmada_vc_agent.commands.leave_options",
 }
-"""Command -> its module, loaded when it is called: an agent that runs needs no memory for it."""
+"""Command -> its module, imported when called: `run` does not pay their memory."""
 
 
 class _Commands(click.Group):
-    """The group of all commands, which loads some of them late."""
+    """The group of all commands; imports some of them lazily."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted((*super().list_commands(ctx), *_OTHER_COMMANDS))
@@ -97,14 +102,14 @@ def main() -> None:
 
 
 def _flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command one option for each setting that is a flag."""
+    """Add an option to a command for each setting that is a flag."""
     for setting in reversed(FLAGS):
         is_switch = setting.kind is bool
         option = click.option(
             f"{setting.flag}/--no-{setting.flag[2:]}" if is_switch else setting.flag,
             setting.name,
             default=None,
-            # config says in one line what is wrong with a number
+            # config reports an invalid number in one line
             type=_Switch() if is_switch else str,
             metavar=None if is_switch else _metavar(setting),
             help=setting.help + _default(setting),
@@ -114,7 +119,7 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class _Switch(click.types.BoolParamType):
-    """True or false; what is neither goes on to config, which says so in one line."""
+    """True or false; config reports other values in one line."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
@@ -139,47 +144,93 @@ def _default(setting: Setting) -> str:
 @main.command(
     cls=KarmadaFlags,
     epilog=_RUN_EPILOG,
+    short_help="Run the agent.",
     context_settings={"auto_envvar_prefix": VARIABLE_PREFIX, **_CONTEXT},
 )
 @click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
-    help="File with the settings (kind AgentConfig); flags override it.",
+    help="Settings file (kind AgentConfig); flags override it.",
 )
 @click.option(
     "--reregister",
     multiple=True,
     metavar="NAME",
-    help="Register this virtual cluster again although its Cluster was deleted on the hub.",
+    help="Register this virtual cluster again even though its Cluster was deleted on the hub.",
 )
 @_flags
 def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> None:
-    """Run the agent: register the virtual clusters and serve them until stopped.
+    """Run the agent: register the virtual clusters and serve them until it is stopped.
 
-    Every option can also be set in the file, in camelCase, or in the environment as
-    KARMADA_VC_AGENT_ and its name. The last one wins: file, environment, flag.
+    Most settings can be set in the file (camelCase), by environment variable (KARMADA_VC_AGENT_ and
+    the name) and by flag. Flags override the environment, which overrides the file.
+
+    The agent reads the file again when it changes, and on SIGHUP: virtual clusters come, change
+    and go while it runs. Other settings take effect at the next start.
     """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
     warnings: list[str] = []
+    read = partial(read_settings, config_path, flags, _variables())
     try:
-        config = load_config(config_path, flags, _variables(), check_rules, warnings.append)
-        check_reregister(config, reregister)
-        namespace = config.agent_namespace or pod_namespace() or config.agent_name
-        config = replace(config, agent_namespace=namespace)
-        config = with_default_accounts(config, namespace)
-        hub = find_credentials(config.karmada_kubeconfig, config.karmada_context)
+        given = read(warnings.append)
+        check_reregister(given, reregister)
+        config = with_default_accounts(given, given.agent_namespace)
+        hub = find_credentials(
+            config.karmada_kubeconfig, config.karmada_context, flag="--karmada-kubeconfig"
+        )
         host = find_credentials(config.kubeconfig, in_cluster_first=True)
     except (ConfigError, KubeconfigError) as error:
         click.echo(f"karmada-vc-agent: {error}", err=True)
         sys.exit(EXIT_SETTINGS)
     start_logging(config.log_level, config.log_format)
     for warning in warnings:
-        _log.warning("Reading settings that should be changed", extra={"reason": warning})
-    sys.exit(_serve(config, hub, host, frozenset(reregister)))
+        _log.warning("Settings contain deprecated names", extra={"reason": warning})
+    follower = None
+    if config_path is not None:
+        follower = SettingsFollower(config_path, partial(reload_settings, given, read, config_path))
+    agent = Agent(
+        config,
+        hub,
+        host,
+        frozenset(reregister),
+        Metrics(),
+        os.environ.get(VARIABLE, ""),
+        follower,
+    )
+    sys.exit(_serve(agent, config))
+
+
+def read_settings(
+    path: Path | None,
+    flags: Mapping[str, Any],
+    variables: Mapping[str, str],
+    warn: Callable[[str], None] = lambda _: None,
+) -> AgentConfig:
+    """Return the settings of file, environment and flags. Raises ConfigError."""
+    config = load_config(path, flags, variables, check_rules, warn)
+    namespace = config.agent_namespace or pod_namespace() or config.agent_name
+    return replace(config, agent_namespace=namespace)
+
+
+def reload_settings(running: AgentConfig, read: Callable[[], AgentConfig], path: Path) -> Reloaded:
+    """Return what a running agent takes of its settings as they are now. Raises ConfigError."""
+    config, at_restart = reload(running, read())
+    try:
+        check(config, str(path))
+        check_rules(config, str(path))
+    except ConfigError as error:
+        if not at_restart:
+            raise
+        # The file is good as a whole: what is missing is a setting that is not taken now.
+        problem = f"{error.problem}; restart the agent to use {', '.join(at_restart)} of the file"
+        raise ConfigError(str(path), error.path, problem) from error
+    config = with_default_accounts(config, config.agent_namespace)
+    return Reloaded(config.virtual_clusters, at_restart)
 
 
 def _variables() -> dict[str, str]:
-    """Return parameter -> environment variable, for those that were set there."""
+    """Return parameter -> environment variable for parameters set by the environment."""
     context = click.get_current_context()
     return {
         name: f"{context.auto_envvar_prefix}_{name.upper()}"
@@ -189,7 +240,7 @@ def _variables() -> dict[str, str]:
 
 
 def check_rules(config: AgentConfig, source: str) -> None:
-    """Check what config cannot, since it knows no rules. Raises ConfigError."""
+    """Validate what config cannot, since it must not import the rules. Raises ConfigError."""
     try:
         NamespaceTemplate.parse(config.namespace_template)
     except ValueError as error:
@@ -200,7 +251,7 @@ def check_rules(config: AgentConfig, source: str) -> None:
 
 
 def check_reregister(config: AgentConfig, reregister: tuple[str, ...]) -> None:
-    """Refuse names that no virtual cluster has. Raises ConfigError."""
+    """Reject names that are not virtual clusters of the settings. Raises ConfigError."""
     unknown = set(reregister) - {vc.name for vc in config.virtual_clusters}
     if unknown:
         problem = f'"{min(unknown)}" is not a virtual cluster of the settings'
@@ -208,31 +259,28 @@ def check_reregister(config: AgentConfig, reregister: tuple[str, ...]) -> None:
 
 
 GC_THRESHOLDS = (10_000, 20, 20)
-"""Every watch event makes many small maps that soon go, and informers hold many that stay.
+"""Each watch event creates many small, short-lived dicts, and informers hold many that stay.
 
-With Python's own 700 the collector takes 6 % of the CPU of a burst of Works, and finds nothing.
+With Python's default of 700 the garbage collector takes 6 % of the CPU of a burst of Works, and
+finds nothing.
 """
 
 
-def _serve(
-    config: AgentConfig, hub: Credentials, host: Credentials, reregister: frozenset[str]
-) -> int:
-    _log.info("Starting", extra={"hub": hub.server, "host": host.server})
+def _serve(agent: Agent, config: AgentConfig) -> int:
     gc.set_threshold(*GC_THRESHOLDS)
+    limit_tls_buffers()
     try:
         with asyncio.Runner() as runner:
-            metrics = Metrics()
-            agent = Agent(config, hub, host, reregister, metrics, os.environ.get(VARIABLE, ""))
-            runner.run(_run_until_signal(agent, config, metrics))
+            runner.run(_run_until_signal(agent, config))
     except (ConfigError, LeadLostError, StateError, BaseExceptionGroup) as error:
         return _exit_code(_innermost(error))
     return 0
 
 
 def _exit_code(error: BaseException) -> int:
-    """Say why the agent ends by itself; a bug goes on as it is."""
+    """Log why the agent exits; a bug propagates."""
     if isinstance(error, LeadLostError):
-        _log.error("Ending: lost the lead", extra={"reason": str(error)})
+        _log.error("Exiting: leader election lost", extra={"reason": str(error)})
         return EXIT_LOST_LEAD
     if isinstance(error, (ConfigError, StateError)):
         click.echo(f"karmada-vc-agent: {error}", err=True)
@@ -246,31 +294,40 @@ def _innermost(error: BaseException) -> BaseException:
     return error
 
 
-async def _run_until_signal(agent: Agent, config: AgentConfig, metrics: Metrics) -> None:
+def listen_failure(error: OSError | ValueError) -> str:
+    """Say why an address cannot be listened on."""
+    if not isinstance(error, OSError):
+        return str(error)
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)  # asyncio's own text has the address as a tuple
+
+
+async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, agent.reload_settings)
     readers, tls = None, None
     if config.metrics_secure:
-        # What makes keys costs 8 MB of memory, which few agents have use for.
+        # Key generation costs 8 MB of memory, and few agents need it.
         from karmada_vc_agent.kube.serving_certificate import serving_context  # noqa: PLC0415
 
         readers, tls = agent.metrics_readers.refusal, serving_context()
     elif not is_local(config.metrics_bind_address):
-        text = "Metrics are for everybody who reaches their address; see --metrics-secure"
+        text = "Serving metrics to anyone who can reach their address; see --metrics-secure"
         _log.warning(text, extra={"address": config.metrics_bind_address})
     health = health_routes(agent.liveness, agent.readiness)
     async with AsyncExitStack() as endpoints:
         for setting, routes, context in (
             ("health_probe_bind_address", health, None),
-            ("metrics_bind_address", metrics_routes(metrics.text, readers), tls),
+            ("metrics_bind_address", metrics_routes(agent.metrics.text, readers), tls),
         ):
             try:
                 runner = await serve(getattr(config, setting), routes, context)
             except (OSError, ValueError) as error:
-                problem = (isinstance(error, OSError) and error.strerror) or str(error)
-                raise ConfigError("settings", camel(setting), problem) from error
+                raise ConfigError("settings", camel(setting), listen_failure(error)) from error
             if runner is not None:
                 endpoints.push_async_callback(runner.cleanup)
         await agent.run(stop)

@@ -1,4 +1,4 @@
-"""How the flags of karmada-agent are read here: spelled as there, or told what replaces them.
+"""Flags of karmada-agent: accepted in its notation, or rejected with their replacement.
 
 docs/flags.md has the whole table.
 """
@@ -49,7 +49,7 @@ REPLACED = {
         _NO_GLOG,
     ),
 }
-"""Flag of karmada-agent that means nothing here -> what to do instead."""
+"""Flag of karmada-agent without meaning here -> what to use instead."""
 
 _TRUTH = {
     **dict.fromkeys(("true", "True", "TRUE", "t", "T", "1"), True),
@@ -58,18 +58,17 @@ _TRUTH = {
 
 
 class KarmadaFlags(click.Command):
-    """A command that takes `--switch=false` too, and knows which flags have gone where."""
+    """A command that also takes `--switch=false`, and rejects flags of karmada-agent only."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Translate the arguments before they are parsed. Raises UsageError."""
+        """Translate the arguments before parsing. Raises UsageError."""
         return super().parse_args(ctx, translated(args, _switches(self)))
 
 
 def translated(args: Sequence[str], switches: dict[str, str]) -> list[str]:
-    """Return the arguments with `--switch=false` as the switch's opposite.
+    """Return the arguments with `--switch=false` as the opposite switch.
 
-    switches: the switch that turns on -> the one that turns off. Raises UsageError for a flag
-    that has been replaced.
+    switches: switch that turns on -> switch that turns off. Raises UsageError for a replaced flag.
     """
     found = []
     for arg in args:

@@ -1,8 +1,8 @@
-"""The helper process that runs Lua scripts; started by script_runner, never by hand.
+"""The helper process that runs Lua scripts; started by script_runner only.
 
-It reads frames from stdin and answers on stdout, one by one, until stdin ends. It is lean: no
-asyncio, no HTTP, no credentials, an empty environment. What a script could do to it at worst is
-to end it. A frame is four bytes of length, most significant first, and so much JSON.
+It reads frames from stdin and answers each on stdout until stdin ends. It is minimal: no asyncio,
+no HTTP, no credentials, an empty environment. The worst a script can do is to end it. A frame is a
+4-byte big-endian length, and that many bytes of JSON.
 """
 
 import ctypes
@@ -16,10 +16,10 @@ from typing import Any, BinaryIO
 import orjson
 
 from karmada_vc_agent.interpretation import lua
-from karmada_vc_agent.interpretation.errors import HookError
+from karmada_vc_agent.interpretation.hook_errors import HookError
 
 ADDRESS_SPACE_BYTES = 2**30
-"""Backstop behind lua.MEMORY_BYTES, for what Python and the C library take for a script."""
+"""Limit behind lua.MEMORY_BYTES: what Python and the C library may allocate for a script."""
 OPEN_FILES = 8
 _LENGTH = struct.Struct(">I")
 _PR_SET_PDEATHSIG = 1
@@ -40,12 +40,12 @@ def main() -> int:
 
 
 def _confine() -> None:
-    """End with the agent, gain no rights, take no more memory, open no files."""
+    """Die with the agent; drop privileges; limit memory; open no more files."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent says when, by closing stdin
-    # Read while files may still be opened: the zone of this machine, codecs, regular expressions.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent ends it by closing stdin
+    # Load while files can still be opened: local time zone, codecs, regular expressions.
     datetime.now().astimezone().strftime("%Z %p")
     for kind, limit in (
         (resource.RLIMIT_AS, ADDRESS_SPACE_BYTES),
@@ -57,7 +57,7 @@ def _confine() -> None:
 
 
 def _answer(frame: Any) -> dict[str, Any]:
-    """Return `value` or `error`; `is_spent` where this process ends after saying it."""
+    """Return a `value` or an `error`; `is_spent` if this process exits after answering."""
     try:
         value = lua.run_script(frame["script"], frame["operation"], frame["objects"], _now)
     except lua.OutOfMemoryError as error:

@@ -1,9 +1,8 @@
 """Runs Lua scripts in helper processes, each run with a deadline.
 
-A script that does not end is ended with its process; the next one gets a new process. The
-processes start with the first script and end with the agent. Who waits longest is not who is
-served next: virtual clusters take turns, and none holds all processes, whatever scripts it has, so
-that slow ones of one do not keep the others waiting.
+A script that overruns is killed with its process; the next one gets a new process. Processes start
+with the first script and end with the agent. Virtual clusters take turns, and none may hold all
+processes, so slow scripts of one do not block the others.
 """
 
 import asyncio
@@ -18,15 +17,15 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.interpretation.errors import HookError, OverrunError
+from karmada_vc_agent.interpretation.hook_errors import HookError, OverrunError
 from karmada_vc_agent.interpretation.operations import Operation
 from karmada_vc_agent.model.objects import Object
 
 PROCESSES = 3
 DEADLINE_S = 1.0
-"""What one script may take, as with Karmada."""
+"""Deadline of one script, as in Karmada."""
 START_S = 30.0
-"""What a helper process may take to start; it is Python that starts, on whatever machine."""
+"""How long a helper process may take to start Python, on a slow machine."""
 ANSWER_BYTES = 32 * 2**20
 _LENGTH = struct.Struct(">I")
 _HELPER = "karmada_vc_agent.script_helper"
@@ -34,10 +33,10 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 
 
 class ScriptRunner:
-    """A few helper processes, started when they are needed.
+    """A small pool of helper processes, started on demand.
 
-    on_taken: told for each run where its process came from, `pool` or `new`. on_given_back: told
-    where it went to, `pool` or `destroyed`.
+    on_taken: called for each run with where its process came from, `pool` or `new`.
+    on_given_back: called with where it went, `pool` or `destroyed`.
     """
 
     def __init__(
@@ -58,10 +57,10 @@ class ScriptRunner:
     async def run(
         self, turn: Hashable, script: str, operation: Operation, objects: Sequence[Object]
     ) -> Any:
-        """Run one script and return the object, the status or the health it answers.
+        """Run one script; return the object, the status or the health it computes.
 
-        turn: whose script it is; those of one turn wait for each other first. objects: desired
-        and live for Retain, else live. Raises HookError; OverrunError where its time was over.
+        turn: whose script it is; runs of one turn wait for each other first. objects: desired and
+        live for Retain, otherwise live. Raises HookError; OverrunError after the deadline.
         """
         async with self._slots.hold(turn):
             helper = await self._take()
@@ -77,7 +76,8 @@ class ScriptRunner:
                 ) from error
             except (EOFError, OSError) as error:
                 raise HookError(
-                    "the script ended its process: more memory or deeper recursion than it may use"
+                    "the script crashed its process: it needs more memory or deeper "
+                    "recursion than allowed"
                 ) from error
             finally:
                 if is_sound:
@@ -95,10 +95,6 @@ class ScriptRunner:
         for helper in list(self._all):
             await self._end(helper)
         self._idle.clear()
-
-    def process_ids(self) -> list[int]:
-        """Return the ids of the helper processes there are."""
-        return [helper.process_id for helper in self._all]
 
     async def _take(self) -> "_Helper":
         while self._idle:
@@ -118,19 +114,18 @@ class ScriptRunner:
 
 
 class _Helper:
-    """One helper process and the frames to and from it."""
+    """One helper process, and frames to and from it."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None  # noqa: S101 - both are pipes
         assert process.stdout is not None  # noqa: S101
         self._process = process
         self._stdin, self._stdout = process.stdin, process.stdout
-        self.process_id = process.pid
 
     @classmethod
     async def start(cls) -> "_Helper":
         """Start a process and wait until it is ready. Raises HookError."""
-        # Its own search path and time zone and nothing else: no credentials of the agent.
+        # Its own search path and time zone only: none of the agent's credentials.
         environment = {"PYTHONPATH": _ROOT, "LC_ALL": "C.UTF-8"}
         if "TZ" in os.environ:
             environment["TZ"] = os.environ["TZ"]
@@ -159,7 +154,7 @@ class _Helper:
         return self._process.returncode is None
 
     async def exchange(self, frame: bytes) -> dict[str, Any]:
-        """Send a frame and return the answer. Raises EOFError, OSError when the process ended."""
+        """Send a frame and return the answer. Raises EOFError, OSError if the process ended."""
         self._stdin.write(_LENGTH.pack(len(frame)) + frame)
         await self._stdin.drain()
         return await self._read()
@@ -179,7 +174,7 @@ class _Helper:
 
 
 class FairSlots:
-    """So many may run at once, and of one turn fewer; turns alternate among those who wait."""
+    """A semaphore with a limit for each turn as well; waiting turns alternate."""
 
     def __init__(self, total: int, of_one_turn: int) -> None:
         self._free = total
@@ -189,7 +184,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def hold(self, turn: Hashable) -> AsyncIterator[None]:
-        """Wait for a slot and keep it."""
+        """Wait for a slot and hold it."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(turn, deque()).append(future)
         self._admit()
@@ -212,7 +207,7 @@ class FairSlots:
         self._admit()
 
     def _admit(self) -> None:
-        """Let in whoever may run, one of each turn after the other."""
+        """Admit waiters, one of each turn in rotation."""
         while self._free:
             turn = next(
                 (turn for turn in self._waiting if self._running[turn] < self._of_one_turn), None

@@ -32,6 +32,7 @@ _HIDDEN = (
     "resource.k8s.io/v1.resourceslices",
     "storage.k8s.io/v1.csidrivers",
     "storage.k8s.io/v1.csinodes",
+    "storage.k8s.io/v1.csistoragecapacities",
     "storage.k8s.io/v1.volumeattachments",
     "storage.k8s.io/v1.volumeattributesclasses",
     "v1.bindings",
@@ -193,6 +194,14 @@ ALLOWED: tuple[Allowed, ...] = (
             sometimes=True,
         )
         for path in ("host.ConfigMap/*.data.key", "events.* SyncFailed *")
+    ),
+    Allowed(
+        "deployment-scaled",
+        "*eneration",
+        "Karmada may write the Work before its scheduler has assigned the new replicas, and again "
+        "after it; karmada-agent may meet the last one only",
+        "contract 5.3",
+        sometimes=True,
     ),
     Allowed(
         "job-out-of-time",

@@ -14,7 +14,7 @@ from typing import Any
 from e2e.differential.lane import Lane
 from e2e.lab.api import Object
 
-_FOLDED = re.compile(r" \(and \d+ more of this reason, which were left out\)$")
+_FOLDED = re.compile(r" \(and \d+ more with this reason, which were dropped\)$")
 """What ours says of warnings that it folds (docs/adr/0021); karmada-agent writes each."""
 
 DOMAIN = "virtualcluster.kubeedge.io"

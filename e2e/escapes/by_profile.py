@@ -34,7 +34,7 @@ def _told(scene: Scene, manifest: Object, reason: str) -> str:
         assert [name for name in works - before if (reason, name) in found], found
 
     eventually(look)
-    return f"applied, and told: `{reason}`"
+    return f"applied, reported as `{reason}`"
 
 
 # --- volumes ----------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _namespace(scene: Scene, labels: dict[str, str]) -> Object:
     manifest = objects.namespace(name)
     manifest["metadata"]["labels"] = labels
     outcome = _told(scene, manifest, "MetadataDropped")
-    assert outcome == "applied, and told: `MetadataDropped`", outcome
+    assert outcome == "applied, reported as `MetadataDropped`", outcome
     path = f"{NAMESPACES}/{scene.mine.host_namespace(name)}"
     found: Object = eventually(scene.lab.host.get, path)["metadata"]["labels"]
     return found
@@ -123,7 +123,7 @@ def _privileged(scene: Scene) -> str:
 
 def _opt_out(scene: Scene) -> str:
     labels = _namespace(scene, dict.fromkeys(_OPT_OUTS, "x"))
-    return "dropped, and told: `MetadataDropped`" if not set(_OPT_OUTS) & set(labels) else "kept"
+    return "dropped, reported as `MetadataDropped`" if not set(_OPT_OUTS) & set(labels) else "kept"
 
 
 def _aggregate(scene: Scene) -> str:
@@ -313,7 +313,7 @@ def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Obje
 _VOLUME = "refused, `VolumeForbidden`"
 _KIND = "refused, `KindForbidden`"
 _ADDRESS = "refused, `AddressForbidden`"
-_TOLD = "applied, and told: `{}`"
+_TOLD = "applied, reported as `{}`"
 
 ATTEMPTS = (
     Attempt("Work: a PersistentVolume that is recycled", _VOLUME, _recycle),
@@ -340,18 +340,18 @@ ATTEMPTS = (
     ),
     Attempt(
         "Work: a Namespace that opts out of policy engines and meshes",
-        "dropped, and told: `MetadataDropped`",
+        "dropped, reported as `MetadataDropped`",
         _opt_out,
     ),
     Attempt(
         "Work: a ClusterRole that adds to the host's `view`",
-        "applied, and told: `MetadataDropped`",
+        "applied, reported as `MetadataDropped`",
         _aggregate,
     ),
     Attempt(
         "Work: a Role to delete quotas, mint tokens, bind pods, reach them by proxy, "
         "and write what Works are refused",
-        "left out; the rest is applied, and told: `RuleCut`",
+        "left out; the rest is applied, reported as `RuleCut`",
         _delete_the_quota,
     ),
     Attempt(

@@ -1,7 +1,7 @@
 """Gives an agent the rights that `karmada-vc-agent join` gives, and kubeconfigs with no more."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -13,7 +13,7 @@ from karmada_vc_agent.commands.host_rights import (
     Approvals,
     grant_on_host,
     host_rights,
-    look_at_host,
+    read_host,
 )
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.settings import AgentConfig
@@ -41,6 +41,7 @@ def join(
     reached: Kubeconfigs,
     directory: Path,
     config: AgentConfig,
+    names: tuple[str, ...] = (),
     *,
     works_cluster_wide: bool = False,
     lifetime_s: int = LIFETIME_S,
@@ -48,13 +49,16 @@ def join(
 ) -> Kubeconfigs:
     """Grant, have a certificate signed, and return kubeconfigs of the agent.
 
-    reached: whose addresses the agent is to use. config: its settings. lifetime_s: of the
-    certificate. keeps_certificate: whether one that is still good is used again.
+    reached: whose addresses the agent is to use. config: its settings. names: of virtual clusters
+    that are not in them. lifetime_s: of the certificate. keeps_certificate: whether one that
+    is still good is used again.
     """
     name, namespace = config.agent_name, config.agent_namespace
     config = with_default_accounts(config, namespace)
-    clusters = tuple(vc.name for vc in config.virtual_clusters)
+    clusters = (*(vc.name for vc in config.virtual_clusters), *names)
     access = HubAccess(name, clusters, works_cluster_wide=works_cluster_wide)
+    objects = config.objects
+    access = replace(access, objects=objects.enabled, any_name=objects.any_name)
     hub_file, host_file = directory / HUB_FILE, directory / HOST_FILE
     known = hub_file.read_text() if keeps_certificate and hub_file.exists() else ""
 
@@ -63,10 +67,10 @@ def join(
         host = ApiClient("host", read_kubeconfig(administrator.host))
         try:
             await join_steps.grant(hub, access)
-            text, _ = await join_steps.credential(
+            text = await join_steps.credential(
                 hub, access, read_server(reached.hub), known, lifetime_s=lifetime_s, approves=True
             )
-            served, known_owner = await look_at_host(host, name)
+            served, known_owner = await read_host(host, name)
             accounts = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as]
             made = tuple((each.namespace, each.name) for each in accounts if each.is_default)
             install = HostInstall(name, namespace, image="", accounts=made)

@@ -42,6 +42,8 @@ class Agent:
         self.name: str = settings["agentName"]
         self.namespace: str = settings["agentNamespace"]
         self.settings = settings
+        self.extra_names: list[str] = []
+        """Virtual clusters that get rights beside those of the settings: `join --name`."""
         self.flags = list(flags)
         self._directory = directory
         self._config = directory / "agent.yaml"
@@ -90,16 +92,39 @@ class Agent:
         """The file by which it reaches the host with rights of its own."""
         return self._directory / access.HOST_FILE
 
+    def reload(self) -> None:
+        """Give it the rights for its settings as they are now, then put these into its file.
+
+        It has to notice that by itself.
+        """
+        new = self._config.with_suffix(".new.yaml")
+        new.write_text(yaml.safe_dump(settings_file(self.settings)))
+        self._join(new, keeps_certificate=True)
+        new.rename(self._config)
+
+    def write_settings(self, text: str) -> None:
+        """Put any text into its settings file."""
+        self._config.write_text(text)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None, "the agent does not run"
+        self._process.send_signal(number)
+
     def join(self, *, keeps_certificate: bool = True) -> Kubeconfigs:
         """Give it its rights; return the kubeconfigs to run with."""
+        self._config.write_text(yaml.safe_dump(settings_file(self.settings)))
+        return self._join(self._config, keeps_certificate=keeps_certificate)
+
+    def _join(self, config: Path, *, keeps_certificate: bool) -> Kubeconfigs:
         if self._administrator is None:
             return self._kubeconfigs
-        self._config.write_text(yaml.safe_dump(settings_file(self.settings)))
         return access.join(
             self._administrator,
             self._kubeconfigs,
             self._directory,
-            load_config(self._config, {}),
+            load_config(config, {}),
+            tuple(self.extra_names),
             works_cluster_wide="--works-cluster-wide" in self.flags,
             lifetime_s=self._certificate_s,
             keeps_certificate=keeps_certificate,

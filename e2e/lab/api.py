@@ -16,7 +16,6 @@ ATTEMPTS_S = 30.0
 _PLURALS = {
     "NetworkPolicy": "networkpolicies",
     "Endpoints": "endpoints",
-    "CSIStorageCapacity": "csistoragecapacities",
 }
 _FORCED = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 
@@ -36,7 +35,7 @@ class Api:
         self.kubeconfig = kubeconfig
         new_client: Any = config.new_client_from_config  # ships no types
         client = new_client(config_file=str(kubeconfig))
-        self._server = client.configuration.host
+        self.server = client.configuration.host
         self._pool = client.rest_client.pool_manager
         token = client.configuration.get_api_key_with_prefix("BearerToken", "authorization")
         self._headers = {"Accept": "application/json"} | ({"Authorization": token} if token else {})
@@ -102,7 +101,7 @@ class Api:
     ) -> Object:
         response = self._pool.request(
             method,
-            self._server + path,
+            self.server + path,
             body=body if body is None or isinstance(body, bytes) else json.dumps(body),
             headers=self._headers | {"Content-Type": form},
             timeout=ATTEMPTS_S,

@@ -20,8 +20,7 @@ POLL_S = 0.1
 PORT_ATTEMPTS = 5
 LAST_LINES = 15
 PORT_TAKEN = "address already in use"
-# a set with one host takes 24 inotify instances, each host more 13 (measured 2026-11);
-# karmada-webhook does not start without
+# inotify.room waits for room before a start; others may take it all the same
 INOTIFY_USED_UP = "too many open files"
 INOTIFY_ADVICE = "raise sysctl fs.inotify.max_user_instances, or bring another set down"
 

@@ -7,7 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from control_planes import component, health, host, hub, kubeconfig, nodes, processes, tools
+from control_planes import (
+    component,
+    health,
+    host,
+    hub,
+    inotify,
+    kubeconfig,
+    nodes,
+    processes,
+    tools,
+)
 from control_planes.api import ApiError, ApiServer
 from control_planes.cluster import create_cluster
 from control_planes.directory import DOWN, UP, Directory, Shape
@@ -37,15 +47,9 @@ def up(directory: Directory, shape: Shape, own_programs: Path | None) -> None:
         if _is_up_already(directory, shape):
             return
         programs = tools.build_missing() | _find_programs(own_programs)
-        directory.prepare(shape)
-        try:
-            for name, path in programs.items():
-                (directory.bin / name).symlink_to(path)
-            asyncio.run(_start(directory, programs, shape))
-            directory.write_state(UP, str(shape))
-        except BaseException as error:
-            _tear_down(directory)
-            raise _first_cause(error) from error
+        needed = inotify.EACH * (1 + shape.hosts)
+        with inotify.room(needed, tools.cache_root() / "inotify.lock", _say):
+            _start_all(directory, shape, programs)
 
 
 def down(directory: Directory, *, purge: bool) -> int | None:
@@ -84,6 +88,22 @@ def add_nodes(directory: Directory, host_number: int, batch: nodes.NodeBatch) ->
         raise ControlPlanesError(
             f"{host.host_name(host_number)} does not answer: {error}; see `status {directory.root}`"
         ) from error
+
+
+def _start_all(directory: Directory, shape: Shape, programs: dict[str, Path]) -> None:
+    directory.prepare(shape)
+    try:
+        for name, path in programs.items():
+            (directory.bin / name).symlink_to(path)
+        asyncio.run(_start(directory, programs, shape))
+        directory.write_state(UP, str(shape))
+    except BaseException as error:
+        _tear_down(directory)
+        raise _first_cause(error) from error
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 async def _start(directory: Directory, programs: dict[str, Path], shape: Shape) -> None:

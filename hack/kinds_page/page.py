@@ -10,7 +10,7 @@ from karmada_vc_agent.model.objects import GroupKind
 from karmada_vc_agent.translation import guards, reference_table
 from karmada_vc_agent.translation.kind_policy import CONFIGURABLE, Policy
 from kinds_page.tables import (
-    ALWAYS_TOLD,
+    ALWAYS_REPORTED,
     TABLES,
     WHOLLY_REFUSED,
     Aspect,
@@ -22,16 +22,16 @@ from kinds_page.tables import (
 
 _WIDTH = 160
 _HEAD = (
-    "What the agent does with objects of a kind, made of the tables that it goes by: "
-    "`hack/update-kinds` writes this page. It is the same in both profiles but for what names a "
-    "guard, which `allow` may name too ([isolation.md](isolation.md#two-profiles)). How each rule "
-    "works: [rewriting-rules.md](rewriting-rules.md), [contract.md](contract.md). What the Roles "
-    "of tenants may grant goes by resources and not by kinds: rewriting-rules 5.2."
+    "What the agent does with objects of each kind; `hack/update-kinds` generates this page from "
+    "the tables of the agent. It is the same in both profiles, except where a guard is named, "
+    "which `allow` may list ([isolation.md](isolation.md#two-profiles)). How each rule works: "
+    "[rewriting-rules.md](rewriting-rules.md), [contract.md](contract.md). What Roles of tenants "
+    "may grant depends on resources, not on kinds: rewriting-rules 5.2."
 )
 _UNLESS = (
-    "This holds unless a kind says otherwise below; what is refused, retained or mapped here is "
-    "so for each. Scripts and webhooks of your own are asked first what is retained and "
-    "reflected, and for health."
+    "This applies unless a kind below says otherwise; what is refused, retained or mapped here "
+    "applies to every kind. Your own scripts and webhooks come first for retention, reflection and "
+    "health."
 )
 _OPENED = " or ".join(f"`{policy}`" for policy in CONFIGURABLE if policy is not Policy.REFUSE)
 
@@ -62,7 +62,7 @@ def _section(kind: GroupKind, tables: Sequence[Table]) -> str:
             told.setdefault(table.aspect, []).append(sentence)
     lines = [f'### <a id="{_anchor(kind)}"></a>{_title(kind)}\n']
     lines += (_bullet(_line(aspect, told[aspect])) for aspect in Aspect if aspect in told)
-    rest = ", ".join(aspect.value.lower() for aspect in ALWAYS_TOLD if aspect not in told)
+    rest = ", ".join(aspect.value.lower() for aspect in ALWAYS_REPORTED if aspect not in told)
     is_applied = not any(each.startswith(WHOLLY_REFUSED) for each in told.get(Aspect.NAME, ()))
     if rest and is_applied:
         lines.append(_bullet(f"As [every kind](#every-kind): {rest}."))
@@ -73,32 +73,32 @@ def _every_kind() -> str:
     in_pod_specs = reference_sentences(reference_table.IN_POD_SPECS)
     defaults: dict[Aspect, Iterable[str]] = {
         Aspect.NAME: (
-            "An object with a namespace goes into the host namespace of it, under its own name",
-            f"A cluster-scoped one is refused, unless `clusterScopedKinds` says {_OPENED}",
+            "A namespaced object keeps its name, in the host namespace of its namespace",
+            f"A cluster-scoped one is refused, unless `clusterScopedKinds` has {_OPENED} for it",
         ),
         Aspect.REFUSED: (
             *map(check_sentence, guards.OF_ALL),
             "Kinds of Karmada's own groups, `*.karmada.io`",
-            "Kinds that `deniedKinds` or `allowedKinds` of the virtual cluster close",
+            "Kinds that `deniedKinds` or `allowedKinds` of the virtual cluster exclude",
         ),
         Aspect.PODS: (
-            "Where no pods are known, admission on the host holds them; `podTemplates` adds places",
-            "Pinned is a pod spec with the required selector and tolerations (rewriting-rules 3.3)",
+            "Without known pod specs, admission on the host places pods; `podTemplates` adds paths",
+            "A pinned pod spec has the required selector and tolerations (rewriting-rules 3.3)",
         ),
         Aspect.REFERENCES: (
-            "None; `namespaceReferences` adds some",
+            "None; `namespaceReferences` adds paths",
             f"In pod specs {'; '.join(in_pod_specs)}",
         ),
         Aspect.WRITTEN: (
-            "Alone, in the order of its Work",
-            "Row 1 goes before all others, and neighbours of one row go side by side (ADR 26)",
+            "By itself, in the order of its Work",
+            "Row 1 comes first, and neighbours in one row are applied concurrently (ADR 26)",
         ),
         Aspect.RETAINED: ("Labels and annotations of others, finalizers, owners (contract 5.5)",),
         Aspect.REFLECTED: (summary_of(reflect.reflect_whole_status).removeprefix("Show "),),
         Aspect.HEALTH: ("Healthy",),
     }
     lines = [f"## Every kind\n\n{textwrap.fill(_UNLESS, _WIDTH)}\n"]
-    lines += (_bullet(_line(aspect, defaults[aspect])) for aspect in ALWAYS_TOLD)
+    lines += (_bullet(_line(aspect, defaults[aspect])) for aspect in ALWAYS_REPORTED)
     return "\n".join(lines) + "\n"
 
 

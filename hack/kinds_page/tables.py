@@ -1,7 +1,7 @@
-"""The tables of the agent that say something of a kind, and what a row of each says in words.
+"""The agent's tables of kinds, and the text for a row of each.
 
-Nothing here knows a kind: whatever the page says of one stands in a table that the agent itself
-goes by, or in the docstring of a function in it.
+Nothing here knows a kind: all content is in the tables that the agent itself uses, or in the
+docstrings of the functions in them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,7 +42,7 @@ from karmada_vc_agent.translation.retained import Kept
 
 
 class Aspect(Enum):
-    """What the page tells of a kind, in the order in which it tells it."""
+    """What the page describes of a kind, in this order."""
 
     NAME = "Name and namespace"
     REFUSED = "Refused"
@@ -50,7 +50,7 @@ class Aspect(Enum):
     REFERENCES = "References"
     REWRITTEN = "Rewritten"
     WRITTEN = "Written"
-    TOLD = "Told"
+    REPORTED = "Reported"
     RETAINED = "Retained"
     COMPARED = "Not compared"
     REFLECTED = "Reflected"
@@ -58,7 +58,7 @@ class Aspect(Enum):
     QUOTA = "Counted for a quota"
 
 
-ALWAYS_TOLD = (
+ALWAYS_REPORTED = (
     Aspect.NAME,
     Aspect.REFUSED,
     Aspect.PODS,
@@ -135,7 +135,7 @@ def by_profile(guard: Guard, notice: NoticeCode | None) -> str:
     """Say in which profile a guard refuses, where the virtual cluster is allowed nothing."""
     if tenancy.refuses(tenancy.SHARED, (), guard):
         return f"`{guard}` in both profiles"
-    passes = f"told as `{notice}` in `Shared`" if notice else "passes in `Shared`"
+    passes = f"reported as `{notice}` in `Shared`" if notice else "passes in `Shared`"
     return f"`{guard}` in `Strict`, {passes}"
 
 
@@ -172,7 +172,7 @@ def _control_planes_own(_kind: GroupKind, policy: Policy) -> Iterable[str]:
 
 def _refused_namespaced(kind: GroupKind, detail: str) -> Iterable[str]:
     is_group = kind.kind == kinds.ANY
-    why = " where they lie in a namespace" if is_group else f": {detail.format(kind=kind.kind)}"
+    why = " if they are namespaced" if is_group else f": {detail.format(kind=kind.kind)}"
     yield WHOLLY_REFUSED + why
 
 
@@ -207,7 +207,7 @@ def _of_controller(_kind: GroupKind, _row: None) -> Iterable[str]:
 def _shared_name(_kind: GroupKind, row: tuple[Space, str]) -> Iterable[str]:
     space, path = row
     guard, notice = host_wide_names.GUARDS.get(space), shared_name(SharedName(space, "")).code
-    told = by_profile(guard, notice) if guard else f"told as `{notice}` in both profiles"
+    told = by_profile(guard, notice) if guard else f"reported as `{notice}` in both profiles"
     yield f"A {space} at `{path}` that another virtual cluster has: {told}"
 
 
@@ -218,10 +218,10 @@ def _pod_templates(_kind: GroupKind, rows: tuple[PodTemplates, ...]) -> Iterable
     for row in rows:
         version = f"`{row.version}`: " if row.version else ""
         what = "node selector and tolerations" if row.selector_only else "pinned"
-        made = ", made where it is missing" if row.create else ""
+        made = ", created if missing" if row.create else ""
         yield f"{version}{what} at {quoted(row.paths)}{made}"
     if any(row.fixed for row in rows):
-        yield "Cannot follow a changed selector: `Immutable`"
+        yield "It cannot follow a changed selector: `Immutable`"
 
 
 def reference_sentences(rows: Iterable[Reference]) -> Iterator[str]:
@@ -248,7 +248,7 @@ def _steps(*names: str) -> Callable[[GroupKind, OwnSteps], Iterable[str]]:
         for name in names:
             step = getattr(steps, name)
             if step is not nothing[name]:
-                yield _BEFORE.get(name, "") + summary_of(step).removeprefix("Tell ")
+                yield _BEFORE.get(name, "") + summary_of(step).removeprefix("Report ")
 
     return tell
 
@@ -260,13 +260,13 @@ def _kept(_kind: GroupKind, kept: Kept) -> Iterable[str]:
     if kept.bound_spec:
         yield f"The live `{'.'.join(kept.bound_spec)}.nodeName`, once it runs"
     if kept.annotations:
-        yield f"{quoted(sorted(kept.annotations))} as the agent wrote it"
+        yield f"{quoted(sorted(kept.annotations))} as translated"
     if kept.keep is not Kept().keep:
         yield summary_of(kept.keep).removeprefix("Keep ")
 
 
 def _stand_in(_kind: GroupKind, _bound: object) -> Iterable[str]:
-    yield "Made empty while a binding to it is written before it is there (ADR 24)"
+    yield "Created empty while a binding to it is written before it exists (ADR 24)"
 
 
 def _order(_kind: GroupKind, row: int) -> Iterable[str]:
@@ -284,7 +284,7 @@ TABLES: tuple[Table, ...] = (
     Table(
         Aspect.REFUSED,
         kind_policy.NEVER_DENIED,
-        _says("`deniedKinds` and `allowedKinds` do not close it"),
+        _says("`deniedKinds` and `allowedKinds` do not exclude it"),
     ),
     Table(Aspect.REFUSED, kind_policy.RESERVED, _reserved),
     Table(Aspect.REFUSED, kind_policy.CONTENT, _content),
@@ -299,28 +299,28 @@ TABLES: tuple[Table, ...] = (
     Table(
         Aspect.REWRITTEN,
         dns_texts.DATA_FIELDS,
-        _says("Names of Services in {row[0]}, where `rewrite-dns` asks for it"),
+        _says("Names of Services in {row[0]}, if annotation `rewrite-dns` requests it"),
     ),
     Table(
         Aspect.WRITTEN,
         kind_policy.DEFINE_KINDS,
-        _says("Changes, and goes, only while nobody else has objects of what it defines"),
+        _says("Changed, and deleted, only while others have no objects of the kind it defines"),
     ),
     Table(
         Aspect.WRITTEN,
         namespace_defaults.DEFAULT_KINDS,
-        _says("Settings put one into each claimed namespace, `{row}` (rewriting-rules 6)"),
+        _says("Settings create `{row}` in each claimed namespace (rewriting-rules 6)"),
     ),
     Table(
         Aspect.WRITTEN,
         orphaned.IN_EVERY_NAMESPACE,
-        _says("`{row}` is the host's own in each namespace, and nobody's"),
+        _says("`{row}` belongs to the host in each namespace"),
     ),
     Table(Aspect.WRITTEN, apply_order.ROWS, _order),
     Table(Aspect.WRITTEN, choice.OF_KIND, _summary()),
     Table(Aspect.WRITTEN, bound_roles.BOUND, _stand_in),
-    Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is looked at before (ADR 24)")),
-    Table(Aspect.TOLD, own_steps.OWN_STEPS, _steps("notices")),
+    Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is checked first (ADR 24)")),
+    Table(Aspect.REPORTED, own_steps.OWN_STEPS, _steps("notices")),
     *(Table(Aspect.RETAINED, level.retain, _summary("Keep ")) for level in interpreter.LEVELS),
     Table(Aspect.RETAINED, retained.KEPT, _kept),
     Table(Aspect.COMPARED, prune.RULES, _summary("Leave out ")),
@@ -328,7 +328,7 @@ TABLES: tuple[Table, ...] = (
     Table(
         Aspect.REFLECTED,
         manifest_status.ALWAYS_WITH_STATUS,
-        _says("An empty status where there is none"),
+        _says("An empty status if there is none"),
     ),
     Table(
         Aspect.REFLECTED,

@@ -1,4 +1,4 @@
-"""Which nodes the agent's own Pods stay off: a node can mint the tokens of the Pods on it."""
+"""Which nodes the agent's own Pods avoid: a node can mint the tokens of the Pods on it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ _COMMON_DOMAINS = ("kubernetes.io/", "k8s.io/")
 
 @dataclass(frozen=True, slots=True)
 class OffGroups:
-    """Requirements that no node of a virtual cluster meets."""
+    """Node selector requirements that no node of a virtual cluster meets."""
 
     expressions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     node_names: tuple[str, ...] = ()
 
     def affinity(self) -> Object:
-        """Return the affinity of the agent's Pods: off edges, off groups."""
+        """Return the affinity of the agent's Pods: no edge nodes, no nodes of groups."""
         term: Object = {
             "matchExpressions": [
                 {"key": EDGE_LABEL, "operator": "DoesNotExist"},
@@ -41,10 +41,10 @@ class OffGroups:
 
 
 def off_groups(virtual_clusters: Iterable[VirtualCluster]) -> OffGroups:
-    """Return what keeps Pods off the nodes of these.
+    """Return requirements that keep Pods off the nodes of these virtual clusters.
 
-    A node that fits one part of a selector of several is avoided, too: requirements of one term
-    all hold, so "not both" cannot be said.
+    Nodes that match only part of a selector are avoided, too: all requirements of one term must
+    hold, so "not both" cannot be expressed.
     """
     labels: dict[str, set[str]] = {}
     expressions: dict[tuple[str, str, tuple[str, ...]], None] = {}
@@ -63,6 +63,6 @@ def off_groups(virtual_clusters: Iterable[VirtualCluster]) -> OffGroups:
 
 
 def _how_common(key: str) -> tuple[bool, str]:
-    """Order label keys: those that say something of many nodes come last."""
+    """Sort key of label keys: those that many nodes share come last."""
     domain = key.rpartition("/")[0] + "/"
     return domain.endswith(_COMMON_DOMAINS), key

@@ -1,4 +1,4 @@
-"""The objects on the host beside roles: namespace, accounts, and the agent itself."""
+"""The host objects besides roles: namespace, accounts, and the agent itself."""
 
 import base64
 import hashlib
@@ -23,11 +23,12 @@ _NODE_NAME: Object = {
 
 @dataclass(frozen=True, slots=True)
 class HostInstall:
-    """What to install. settings: content of the settings file; empty = brought by the user.
+    """What to install on the host.
 
-    kubeconfig: of the hub, as the agent; empty = the Secret is brought by the user.
-    accounts: (namespace, name) of other accounts to make. off_groups: requirements that keep its
-    Pods off the nodes of virtual clusters. is_elsewhere: it does not run on the host.
+    settings: content of the settings file; empty = the user creates the ConfigMap. kubeconfig: the
+    agent's, for the hub; empty = the user creates the Secret. accounts: (namespace, name) of
+    further accounts to create. off_groups: requirements that keep the agent's Pods off the nodes of
+    virtual clusters. is_elsewhere: the agent runs outside the host.
     """
 
     agent: str
@@ -41,7 +42,7 @@ class HostInstall:
 
 
 def base_objects(install: HostInstall) -> list[Object]:
-    """Return namespaces and accounts, in an order in which they can be applied."""
+    """Return namespaces and accounts in the order to apply them."""
     others = dict.fromkeys(
         namespace for namespace, _ in install.accounts if namespace != install.namespace
     )
@@ -54,7 +55,7 @@ def base_objects(install: HostInstall) -> list[Object]:
 
 
 def workload_objects(install: HostInstall) -> list[Object]:
-    """Return what the agent's Pods need, and its Deployment, in an order to apply them in."""
+    """Return the agent's Deployment and what it needs, in the order to apply them."""
     made: list[Object] = []
     if install.settings:
         made.append(
@@ -77,7 +78,12 @@ def workload_objects(install: HostInstall) -> list[Object]:
             }
         )
     if not install.is_elsewhere:
-        made += [_network_policy(install), _deployment(install)]
+        made += [
+            _network_policy(install),
+            _disruption_budget(install),
+            _service(install),
+            _deployment(install),
+        ]
     return made
 
 
@@ -92,9 +98,9 @@ def _account(namespace: str, name: str) -> Object:
 
 
 def _network_policy(install: HostInstall) -> Object:
-    """Let in what asks for metrics and probes, and nothing else.
+    """Allow ingress for metrics and probes only.
 
-    What the agent itself asks are API servers and webhooks, whose addresses are not known here.
+    Egress goes to API servers and webhooks, whose addresses are unknown here.
     """
     return {
         "apiVersion": "networking.k8s.io/v1",
@@ -114,15 +120,39 @@ def _network_policy(install: HostInstall) -> Object:
     }
 
 
+def _disruption_budget(install: HostInstall) -> Object:
+    """Let drains of nodes take one replica at a time; a single one holds up no drain."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _metadata(install),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _labels(install)}},
+    }
+
+
+def _service(install: HostInstall) -> Object:
+    port = {"name": "metrics", "port": _METRICS_PORT, "targetPort": "metrics"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(install),
+        "spec": {"selector": _labels(install), "ports": [port]},
+    }
+
+
+def _labels(install: HostInstall) -> dict[str, str]:
+    return {"app": install.agent}
+
+
 def _metadata(install: HostInstall) -> Object:
     return {"name": install.agent, "namespace": install.namespace}
 
 
 def _deployment(install: HostInstall) -> Object:
-    labels = {"app": install.agent}
+    labels = _labels(install)
     template: Object = {"metadata": {"labels": labels}, "spec": _pod_spec(install)}
     if install.settings:
-        # The agent reads its settings once: changed ones must bring new Pods.
+        # Of what changes, the agent takes virtual clusters only: the rest needs new Pods.
         digest = hashlib.sha256(install.settings.encode()).hexdigest()[:16]
         template["metadata"]["annotations"] = {_SETTINGS_DIGEST_ANNOTATION: digest}
     return {
@@ -130,7 +160,7 @@ def _deployment(install: HostInstall) -> Object:
         "kind": "Deployment",
         "metadata": _metadata(install) | {"labels": labels},
         "spec": {
-            "replicas": 2,  # one leads, the other takes over
+            "replicas": 2,  # one leads, the other stands by
             "selector": {"matchLabels": labels},
             "template": template,
         },
@@ -142,6 +172,14 @@ def _pod_spec(install: HostInstall) -> Object:
         "serviceAccountName": install.agent,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "affinity": install.off_groups.affinity(),
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": _labels(install)},
+            }
+        ],
         "containers": [
             {
                 "name": "agent",
@@ -171,7 +209,9 @@ def _pod_spec(install: HostInstall) -> Object:
                     "periodSeconds": 10,
                 },
                 "resources": {
-                    "requests": {"cpu": "50m", "memory": "80Mi"},
+                    # Measured (docs/performance.md): 60 MB with one virtual cluster, 90 MB with
+                    # 50, up to 330 MB when Works of 64 MB come in.
+                    "requests": {"cpu": "50m", "memory": "96Mi"},
                     "limits": {"memory": "512Mi"},
                 },
                 "securityContext": {

@@ -1,12 +1,12 @@
-"""What the agent may do on the host: roles and bindings, least of what its work needs.
+"""The agent's roles and bindings on the host: the least rights that its work needs.
 
     vc-agent:<agent>             everywhere: read, but no Secrets; claims; cluster-scoped kinds
     vc-agent:<agent>:namespace   bound by the agent in each namespace that it claims, nowhere else
     vc-agent:<agent>:account     bound there to the account of a virtual cluster (Strict)
     virtual-cluster-admin        what a virtual cluster may grant its own users
 
-RBAC cannot tell whose an object is. Where it has to give more than the work needs, that is said
-with the rule, and the policy agent-confines holds the rest. Why: docs/adr/0024.
+RBAC cannot select objects by owner. Where a rule has to grant more than the work needs, its
+reason says so, and the policy agent-confines forbids the rest. Why: docs/adr/0024.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.access.hub_objects import Reasons
 from karmada_vc_agent.access.known_kinds import NAMESPACED
-from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.model.domain import AGENT_LABEL, DOMAIN
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, Rule, account_role, namespace_role
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
@@ -24,7 +24,7 @@ Kind = tuple[str, str]
 """(group, plural)"""
 
 HUB_SECRET = "karmada-kubeconfig"  # noqa: S105 - a name
-"""Secret with the hub's kubeconfig, under a key of the same name, as Karmada's agent has it."""
+"""Secret with the kubeconfig of the hub, under a key of the same name, as karmada-agent has it."""
 _READ = ("get", "list", "watch")
 _FOLLOW = ("list", "watch")
 _WRITE = ("create", "update", "patch", "delete")
@@ -36,29 +36,50 @@ _POLICIES = tuple(
     for end in ("ies", "ybindings")
 )
 _NOT_FOLLOWED = (
-    ("", "secrets"),  # of claimed namespaces only
+    ("", "secrets"),  # in claimed namespaces only
     ("", "bindings"),
     ("authorization.k8s.io", "localsubjectaccessreviews"),
 )
 _PROBES: Object = {"nonResourceURLs": ["/readyz", "/healthz", "/version"], "verbs": ["get"]}
 _MANAGED = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
 
+_OF_OBJECTS = (
+    (
+        Rule((DOMAIN,), ("virtualclusters",), (*_READ, "patch")),
+        (
+            "serve VirtualCluster objects; hold those that are deleted (agent-confines: change "
+            "nothing else)"
+        ),
+    ),
+    (
+        Rule((DOMAIN,), ("virtualclusters/status",), ("patch",)),
+        "report the status of VirtualCluster objects",
+    ),
+    (
+        Rule(("apiextensions.k8s.io",), ("customresourcedefinitions",), _FOLLOW),
+        "notice when the host begins to serve VirtualCluster objects",
+    ),
+)
+
 Reasoned = tuple[Object, str]
-"""A rule, and why it is there."""
+"""A rule, and its reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostAccess:
-    """Whom to give which rights on the host.
+    """The input of the agent's roles on the host.
 
-    ceiling: what the agent may write in claimed namespaces. granted: rules of
-    `virtual-cluster-admin`, no more than that. namespaced: what of it is no subresource. shared:
-    cluster-scoped kinds to write. api_groups: those whose kinds may be used before they are
-    served. is_confined: whether the policy agent-confines is there, without which some rights
-    are too strong to give. follows_kinds: whether the agent may use kinds that come later, as far
-    as `virtual-cluster-admin` has them. bound_roles: ClusterRoles that it binds beside those of
-    Kubernetes. acts_as: accounts of `applyAs`, (namespace, name). dns_namespace: where it keeps
-    rules for CoreDNS; empty = it keeps none.
+    ceiling: what the agent may write in claimed namespaces.
+    granted: the rules of `virtual-cluster-admin`.
+    namespaced: (group, plural) of namespaced kinds, without subresources.
+    shared: cluster-scoped kinds to write.
+    api_groups: approved groups, whose kinds may be used before they are served.
+    is_confined: whether policy agent-confines is installed; some rights need it.
+    follows_kinds: whether the agent may use kinds added later, within `virtual-cluster-admin`.
+    bound_roles: ClusterRoles that it binds in addition to those of Kubernetes.
+    acts_as: (namespace, name) of the accounts of `applyAs`.
+    dns_namespace: where it writes the rules for CoreDNS; empty = it writes none.
+    objects: whether it serves VirtualCluster objects.
     """
 
     agent: str
@@ -74,6 +95,7 @@ class HostAccess:
     acts_as: tuple[tuple[str, str], ...] = ()
     dns_namespace: str = ""
     kubeconfig_namespace: str = ""
+    objects: bool = False
 
     @property
     def role(self) -> str:
@@ -82,7 +104,7 @@ class HostAccess:
 
 
 def host_roles(access: HostAccess) -> list[Object]:
-    """Return all roles, which give nothing before they are bound."""
+    """Return all roles; they grant nothing until bound."""
     return [
         _role(access, "ClusterRole", access.role, everywhere(access)),
         _role(access, "ClusterRole", namespace_role(access.agent), in_claimed(access)),
@@ -104,7 +126,7 @@ def host_roles(access: HostAccess) -> list[Object]:
 
 
 def host_bindings(access: HostAccess) -> list[Object]:
-    """Return what gives the roles to the agent; the policies must be there before."""
+    """Return the bindings of the agent's roles; apply the policies before them."""
     return [
         _binding(access, "ClusterRoleBinding", "ClusterRole", ""),
         *(_binding(access, "RoleBinding", "Role", namespace) for namespace in _local(access)),
@@ -112,7 +134,7 @@ def host_bindings(access: HostAccess) -> list[Object]:
 
 
 def host_reasons(access: HostAccess) -> Reasons:
-    """Return why each rule of the roles is there, by role, in the order of the rules."""
+    """Return the reason of each rule: role -> reasons, in the order of the rules."""
     reasons = {
         f"ClusterRole {access.role}": everywhere(access),
         f"ClusterRole {namespace_role(access.agent)}": in_claimed(access),
@@ -123,7 +145,7 @@ def host_reasons(access: HostAccess) -> Reasons:
 
 
 def everywhere(access: HostAccess) -> list[Reasoned]:
-    """Return the rules that hold in the whole host."""
+    """Return the cluster-wide rules on the host."""
     bound = (namespace_role(access.agent), *_BUILT_IN_ROLES, *access.bound_roles)
     if access.follows_kinds:
         bound += (NAMESPACE_ADMIN,)
@@ -135,7 +157,7 @@ def everywhere(access: HostAccess) -> list[Reasoned]:
         ),
         (
             Rule(("",), ("nodes",), (*_READ, "patch")),
-            "see the groups; set one label (agent-confines: no other)",
+            "watch the groups; set one label (agent-confines: no other)",
         ),
         *(
             (Rule((group,), plurals, _FOLLOW), "one watch for all virtual clusters, by our label")
@@ -144,34 +166,44 @@ def everywhere(access: HostAccess) -> list[Reasoned]:
         *(
             (
                 Rule((group,), plurals, (*_READ, *_WRITE)),
-                "what Works bring without a namespace; agent-confines: with its own marks",
+                (
+                    "cluster-scoped kinds that Works may contain; agent-confines: only with the "
+                    "agent's labels"
+                ),
             )
             for group, plurals in _by_group(access.shared)
         ),
         *(
-            (Rule((group,), ("*",), _FOLLOW), "kinds of a group that was approved")
+            (Rule((group,), ("*",), _FOLLOW), "kinds of an approved group")
             for group in access.api_groups
         ),
-        (Rule(("apps.kubeedge.io",), ("nodegroups",), _READ), "groups that rest on a NodeGroup"),
+        (
+            Rule(("apps.kubeedge.io",), ("nodegroups",), _READ),
+            ("virtual clusters that refer to a NodeGroup"),
+        ),
+        *(_OF_OBJECTS if access.objects else ()),
         (
             Rule((RBAC_GROUP,), ("rolebindings",), ("get", "create", "update")),
-            "give itself its rights in a namespace that it claimed (agent-confines: in no other)",
+            (
+                "grant itself its rights in a namespace that it claimed (agent-confines: in no "
+                "other)"
+            ),
         ),
         (
             Rule((RBAC_GROUP,), ("clusterroles",), ("bind",), tuple(dict.fromkeys(bound))),
-            "bind these, for itself and as Works ask, without holding all of them everywhere",
+            "bind these, for itself and for Works, without holding all of their rules everywhere",
         ),
         (
             Rule(("admissionregistration.k8s.io",), _POLICIES, _READ),
-            "see whether the policies are as join left them",
+            "check whether the policies are as join installed them",
         ),
         (
             Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
-            "find out who asks for /metrics",
+            "authenticate clients of /metrics",
         ),
         (
             Rule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
-            "find out whether they may read /metrics",
+            "authorize clients of /metrics",
         ),
     ]
     made = [(rule.as_object(), why) for rule, why in rules]
@@ -180,36 +212,37 @@ def everywhere(access: HostAccess) -> list[Reasoned]:
 
 def _cluster_roles(access: HostAccess) -> list[Reasoned]:
     if not access.is_confined:
-        why = "see what there is; Works bring no ClusterRoles while no policy confines the agent"
+        why = "read only: without policy agent-confines, Works may contain no ClusterRoles"
         return [(Rule((RBAC_GROUP,), ("clusterroles",), _READ).as_object(), why)]
     why = (
-        "ClusterRoles of Works; RBAC has no smaller right to write rules that hold in namespaces "
-        "only (agent-confines: own marks, nothing beyond namespaces; it may bind none cluster-wide)"
+        "ClusterRoles of Works; RBAC has no smaller right to write rules for namespaces only "
+        "(agent-confines: with its own labels, no cluster-wide rules; it may not bind them "
+        "cluster-wide)"
     )
     verbs = (*_READ, *_WRITE, "escalate")
     return [(Rule((RBAC_GROUP,), ("clusterroles",), verbs).as_object(), why)]
 
 
 def in_claimed(access: HostAccess) -> list[Reasoned]:
-    """Return the rules that hold in each claimed namespace."""
+    """Return the rules in each claimed namespace."""
     bounds = Rule(("",), ("limitranges", "resourcequotas"), _ALL_VERBS).as_object()
-    return [*_of_works(access), (bounds, "quota and limits of the settings")]
+    return [*_of_works(access), (bounds, "quota and limits from the settings")]
 
 
 def _of_works(access: HostAccess) -> list[Reasoned]:
-    """Return the rules for what Works bring into a claimed namespace."""
-    why = "Works may hold these kinds, and Roles that grant them"
+    """Return the rules for what Works may contain in a claimed namespace."""
+    why = "Works may contain these kinds, and Roles that grant them"
     return [
         *((rule, why) for rule in access.ceiling),
         *(
-            (Rule((group,), ("*",), _ALL_VERBS).as_object(), "kinds of a group that was approved")
+            (Rule((group,), ("*",), _ALL_VERBS).as_object(), "kinds of an approved group")
             for group in access.api_groups
         ),
     ]
 
 
 def _of_accounts(access: HostAccess) -> dict[str, list[Reasoned]]:
-    """Return the role of the accounts that `join` makes by itself, by name; none without them."""
+    """Return the role of the default accounts that `join` creates, by name; {} without them."""
     name = account_role(access.agent)
     if name not in access.bound_roles:
         return {}
@@ -219,23 +252,23 @@ def _of_accounts(access: HostAccess) -> dict[str, list[Reasoned]]:
 
 
 def _local(access: HostAccess) -> dict[str, list[Reasoned]]:
-    """Return the rules that hold in single namespaces."""
+    """Return the rules in single namespaces."""
     rules: dict[str, list[tuple[Rule, str]]] = defaultdict(list)
     state, leases = f"{access.agent}-state", "coordination.k8s.io"
     rules[access.namespace] += [
-        (Rule((leases,), ("leases",), ("create",)), "find out which replica leads"),
+        (Rule((leases,), ("leases",), ("create",)), "elect a leader"),
         (
             Rule((leases,), ("leases",), ("get", "update", "patch"), (access.agent,)),
-            "hold the lead",
+            "hold the leader Lease",
         ),
-        (Rule(("",), ("configmaps",), ("create",)), "remember what it registered"),
+        (Rule(("",), ("configmaps",), ("create",)), "record what it registered"),
         (
             Rule(("",), ("configmaps",), ("get", "update", "patch"), (state,)),
-            "remember what it registered",
+            "record what it registered",
         ),
         (
             Rule(("",), ("pods",), ("create",)),
-            "ask by dry runs whether policies hold (agent-confines: by dry runs only)",
+            "test by dry run whether policies are enforced (agent-confines: dry runs only)",
         ),
     ]
     rules[access.kubeconfig_namespace or access.namespace].append(
@@ -247,8 +280,8 @@ def _local(access: HostAccess) -> dict[str, list[Reasoned]]:
     if access.dns_namespace:
         names = (f"{access.agent}-service-names",)
         rules[access.dns_namespace] += [
-            (Rule(("",), ("configmaps",), ("create",)), "rules for CoreDNS"),
-            (Rule(("",), ("configmaps",), ("get", "update"), names), "rules for CoreDNS"),
+            (Rule(("",), ("configmaps",), ("create",)), "rewrite rules for CoreDNS"),
+            (Rule(("",), ("configmaps",), ("get", "update"), names), "rewrite rules for CoreDNS"),
         ]
     for namespace, name in access.acts_as:
         rules[namespace].append(

@@ -1,6 +1,6 @@
-"""The objects on the hub that give an agent its rights, for the union of its virtual clusters.
+"""The hub objects that grant an agent its rights, for all of its virtual clusters.
 
-Works are bound inside each execution namespace, which is made beforehand as Karmada makes it
+Rights on Works are bound in each execution namespace, which `join` creates the way Karmada does
 (contract 1.6, 1.9 b).
 """
 
@@ -17,15 +17,17 @@ AGENTS_GROUP = "system:karmada:agents"
 USER_PREFIX = "system:karmada:agent:"
 
 Reasons = dict[str, list[str]]
-"""Key of a Role or ClusterRole (`ClusterRole x`) -> why of each of its rules."""
+"""Key of a Role or ClusterRole (`ClusterRole x`) -> the reason of each of its rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class HubAccess:
-    """Whom to give which rights.
+    """The input of the agent's roles on the hub.
 
-    controllers: those of OPTIONAL_CONTROLLERS that run. host_id: marks the roles as those of
-    an agent on one host, where the host is known.
+    controllers: the enabled ones of OPTIONAL_CONTROLLERS.
+    host_id: marks the roles as those of an agent on this host; empty = host unknown.
+    objects: whether it serves VirtualCluster objects. any_name: whether these may have any name;
+    RBAC knows no beginnings of names, so it has its rights over all Clusters and Works then.
     """
 
     agent: str
@@ -33,6 +35,8 @@ class HubAccess:
     controllers: tuple[str, ...] = OPTIONAL_CONTROLLERS
     works_cluster_wide: bool = False
     host_id: str = ""
+    objects: bool = False
+    any_name: bool = False
 
     @property
     def user(self) -> str:
@@ -51,9 +55,9 @@ class HubAccess:
 
 
 def hub_objects(access: HubAccess) -> list[Object]:
-    """Return everything that goes onto the hub, in an order in which it can be applied."""
+    """Return all objects for the hub in the order to apply them."""
     made = [
-        # Karmada makes it with its first agent: on a fresh hub it is not there yet.
+        # Karmada creates it for its first agent: a fresh hub does not have it.
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}},
         _role(access, "ClusterRole", access.role, "", _everywhere(access)),
         _binding(access, "ClusterRoleBinding", access.role, ""),
@@ -61,6 +65,8 @@ def hub_objects(access: HubAccess) -> list[Object]:
         _binding(access, "RoleBinding", access.role, LEASE_NAMESPACE, "Role"),
         _role(access, "ClusterRole", access.works_role, "", (Where.WORKS,)),
     ]
+    if access.any_name:
+        made.append(_binding(access, "ClusterRoleBinding", access.works_role, ""))
     for cluster in access.clusters:
         namespace = execution_namespace(cluster)
         made.append(_execution_namespace(namespace))
@@ -69,7 +75,7 @@ def hub_objects(access: HubAccess) -> list[Object]:
 
 
 def reasons(access: HubAccess) -> Reasons:
-    """Return why each rule of the roles is there, by role, in the order of the rules."""
+    """Return the reason of each rule: role -> reasons, in the order of the rules."""
     tables: tuple[tuple[str, tuple[Where, ...]], ...] = (
         (f"ClusterRole {access.role}", _everywhere(access)),
         (f"Role {LEASE_NAMESPACE}/{access.role}", (Where.LEASES,)),
@@ -79,26 +85,27 @@ def reasons(access: HubAccess) -> Reasons:
 
 
 def named_clusters(role: Object) -> list[str]:
-    """Return the virtual clusters that a ClusterRole made here names."""
+    """Return the virtual clusters that a ClusterRole created by `join` names."""
     names: dict[str, None] = {}
     for rule in role.get("rules") or []:
         if "namespaces" in (rule.get("resources") or ()):
-            continue  # kube-system, by which API servers are told apart
+            continue  # kube-system, which identifies an API server
         names |= dict.fromkeys(rule.get("resourceNames") or ())
     return list(names)
 
 
 def _everywhere(access: HubAccess) -> tuple[Where, ...]:
-    if access.works_cluster_wide:
-        return (Where.EVERYWHERE, Where.ALL_WORKS)
-    return (Where.EVERYWHERE,)
+    wide = (Where.ALL_WORKS,) if access.works_cluster_wide else ()
+    return (Where.EVERYWHERE, *wide, *((Where.OBJECTS,) if access.objects else ()))
 
 
 def _rules(access: HubAccess, places: Iterable[Where]) -> Sequence[tuple[Object, str]]:
     return [
         (rule.as_object(), why)
         for place in places
-        for rule, why in granted(place, access.clusters, access.controllers)
+        for rule, why in granted(
+            place, None if access.any_name else access.clusters, access.controllers
+        )
     ]
 
 

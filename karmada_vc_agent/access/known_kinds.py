@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes 1.34 itself, for manifests that are made without asking a host."""
+"""The kinds of Kubernetes 1.34, for manifests that are generated without a host."""
 
 from karmada_vc_agent.model.well_known import RBAC_GROUP
 
@@ -49,4 +49,4 @@ NAMESPACED = frozenset(
     for plural, subresources in resources.items()
     for name in (plural, *(f"{plural}/{subresource}" for subresource in subresources))
 )
-"""(group, plural or plural/subresource) of everything that lies in namespaces."""
+"""(group, plural or plural/subresource) of all namespaced resources."""

@@ -1,4 +1,4 @@
-"""Objects as YAML for people: each rule on one line, under the reason it is there."""
+"""Objects as YAML for people: each rule on one line, below its reason."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ _WIDTH = 100
 
 
 def manifest_text(objects: Iterable[Object], why: Reasons, head: str) -> str:
-    """Return a YAML stream. head: a comment for its beginning, without `#`."""
+    """Return a YAML stream. head: text of the comment at its start, without `#`."""
     comment = "".join(f"# {line}".rstrip() + "\n" for line in head.splitlines())
     return comment + "---\n".join(_document(obj, why) for obj in objects)
 
@@ -30,12 +30,12 @@ def _document(obj: Object, why: Reasons) -> str:
 
 
 def _dump(obj: Object) -> str:
-    # A copy shares nothing, so there is nothing to write as an alias.
+    # A deep copy shares no objects, so the dumper writes no aliases.
     return str(yaml.dump(copy_object(obj), Dumper=_Dumper, sort_keys=False, width=_WIDTH))
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks."""
+    """Writes multi-line strings as literal blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -1,8 +1,8 @@
-"""What the agent may do on the hub: one table, what -> rule -> why (contract 1.6).
+"""The agent's rights on the hub in one table: resource, rule, reason (contract 1.6).
 
-Least rights: every verb here is one that the agent sends, and names are listed wherever
-Kubernetes can restrict by name. It cannot for create (the name is not known yet) nor for list
-and watch of a whole collection.
+Least rights: the agent uses every verb here, and rules list names wherever Kubernetes can restrict
+by name. It cannot for create (the name is not known yet) nor for list and watch of a whole
+collection.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,13 +19,15 @@ class Where(Enum):
     LEASES = "in namespace karmada-cluster"
     WORKS = "in each execution namespace"
     ALL_WORKS = "cluster-wide, with --works-cluster-wide"
+    OBJECTS = "cluster-wide, with objects"
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One right. named: only for objects named after the virtual clusters.
+    """One right.
 
-    controllers: granted while one of these runs; empty = always. names: only for these objects.
+    named: only for objects named after the virtual clusters. names: only for these objects.
+    controllers: granted if one of these is enabled; empty = always.
     """
 
     where: Where
@@ -54,14 +56,15 @@ RIGHTS = (
         _CLUSTERS,
         ("clusters",),
         ("create", "list", "watch"),
-        "register; see deletions and namesakes (neither create nor a whole list has names)",
+        "register; notice deletions and name conflicts (create and list cannot be restricted "
+        "by name)",
     ),
     Right(
         Where.EVERYWHERE,
         _CLUSTERS,
         ("clusters",),
         ("get", "patch"),
-        "keep the registered Clusters as the settings say",
+        "keep registered Clusters in line with the settings",
         named=True,
     ),
     Right(
@@ -77,7 +80,7 @@ RIGHTS = (
         "",
         ("namespaces",),
         ("get",),
-        "see that the hub is not the API server of the host",
+        "verify that the hub is not the API server of the host",
         names=("kube-system",),
     ),
     Right(
@@ -85,14 +88,14 @@ RIGHTS = (
         "",
         ("events",),
         ("create", "patch"),
-        "tell templates and Works what became of them, in the namespaces these are in",
+        "write events about templates and Works, in their namespaces",
     ),
     Right(
         Where.EVERYWHERE,
         "config.karmada.io",
         ("resourceinterpretercustomizations", "resourceinterpreterwebhookconfigurations"),
         _READ,
-        "interpret kinds as Karmada was told to",
+        "read Karmada's interpreter customizations",
         controllers=("interpreter",),
     ),
     Right(
@@ -100,7 +103,7 @@ RIGHTS = (
         "",
         ("services",),
         ("list", "watch"),
-        "find interpreter webhooks that are named by a Service",
+        "find interpreter webhooks that refer to a Service",
         controllers=("interpreter",),
     ),
     Right(
@@ -108,7 +111,7 @@ RIGHTS = (
         "certificates.k8s.io",
         ("certificatesigningrequests",),
         ("create", "get"),
-        "renew the agent's own certificate (the hub approves only the same name again)",
+        "renew the agent's own certificate (the hub approves only the same user again)",
         controllers=("certRotation",),
     ),
     Right(
@@ -116,14 +119,14 @@ RIGHTS = (
         "coordination.k8s.io",
         ("leases",),
         ("create",),
-        "begin the heartbeat of a Cluster",
+        "create the Lease of a Cluster",
     ),
     Right(
         Where.LEASES,
         "coordination.k8s.io",
         ("leases",),
         ("get", "update"),
-        "keep the heartbeats going",
+        "renew the Leases of the Clusters",
         named=True,
     ),
     Right(
@@ -131,21 +134,21 @@ RIGHTS = (
         _WORKS,
         ("works",),
         (*_READ, "patch"),
-        "see what is to run; take the finalizer off a Work whose objects are gone",
+        "read Works; remove the finalizer of a Work whose objects are deleted",
     ),
     Right(
         Where.WORKS,
         _WORKS,
         ("works/status",),
         ("update",),
-        "report what became of a Work",
+        "report the status of Works",
     ),
     Right(
         Where.WORKS,
         _WORKS,
         ("works",),
         ("create", "update", "delete"),
-        "report EndpointSlices of exported Services, which Karmada takes as Works",
+        "report EndpointSlices of exported Services, which Karmada expects as Works",
         controllers=_COLLECTED,
     ),
     Right(
@@ -153,24 +156,35 @@ RIGHTS = (
         _WORKS,
         ("works",),
         ("list", "watch"),
-        "one watch for all virtual clusters; opens the Works of every Cluster to reading",
+        "one watch for all virtual clusters; grants read access to the Works of every Cluster",
+    ),
+    Right(
+        Where.OBJECTS,
+        _CLUSTERS,
+        ("clusters",),
+        ("delete",),
+        "remove the Cluster of a VirtualCluster object that is deleted",
+        named=True,
     ),
 )
 
 OPTIONAL_CONTROLLERS = tuple(sorted({name for right in RIGHTS for name in right.controllers}))
-"""Controllers that need rights of their own on the hub."""
+"""Controllers that need additional rights on the hub."""
 
 
 def granted(
-    where: Where, clusters: Sequence[str], controllers: Iterable[str]
+    where: Where, clusters: Sequence[str] | None, controllers: Iterable[str]
 ) -> list[tuple[Rule, str]]:
-    """Return the rules that hold somewhere, each with its reason.
+    """Return the rules of one scope, each with its reason.
 
-    controllers: those of OPTIONAL_CONTROLLERS that run.
+    clusters: None = all there are; a rule that would name none is left out, for it would hold for
+    all. controllers: the enabled ones of OPTIONAL_CONTROLLERS.
     """
     running = set(controllers)
     return [
-        (right.rule(clusters), right.why)
+        (right.rule(clusters or ()), right.why)
         for right in RIGHTS
-        if right.where is where and (not right.controllers or running & set(right.controllers))
+        if right.where is where
+        and (not right.controllers or running & set(right.controllers))
+        and (clusters is None or clusters or not right.named)
     ]

@@ -1,4 +1,4 @@
-"""Which Works a change concerns, beside its own: those to be synced again for it.
+"""Which Works a change concerns besides its own: those to be synced again.
 
 Keys are (virtual cluster, name of the Work). Nothing here writes or enqueues.
 """
@@ -25,11 +25,11 @@ from karmada_vc_agent.views.works import WorkKey, Works, namespaces_used
 
 
 class AffectedWorks:
-    """Finds the Works of the virtual clusters that are served.
+    """Finds Works of the virtual clusters that are served.
 
-    refused: the Works refused for a ground, and about what; None = about anything.
-    depending_on_claims: the Works, as `<execution namespace>/<name>`, whose translation changes
-    with the namespaces of a virtual cluster.
+    refused: the Works refused on a ground, and about what; None = about anything.
+    depending_on_claims: the Works, as `<execution namespace>/<name>`, whose translation depends on
+    the claims of a virtual cluster.
     """
 
     def __init__(
@@ -48,19 +48,19 @@ class AffectedWorks:
         self._scopes: dict[GroupVersionKind, bool] = {}
 
     def by_id(self, work: str) -> list[WorkKey]:
-        """Return the Work of `<execution namespace>/<name>`, if it is of a cluster served."""
+        """Return the key of `<execution namespace>/<name>`, None if its cluster is not served."""
         namespace, _, name = work.partition("/")
         cluster = cluster_of_execution_namespace(namespace) or ""
         return [(cluster, name)] if cluster in self._virtual_clusters else []
 
-    def of_cluster(self, cluster: str) -> Iterator[WorkKey]:
-        """Yield all Works of a virtual cluster."""
-        return ((cluster, name) for name in self._works.names(cluster))
+    def of_clusters(self, clusters: Iterable[str]) -> Iterator[WorkKey]:
+        """Yield all Works of some virtual clusters."""
+        return ((cluster, name) for cluster in clusters for name in self._works.names(cluster))
 
     # --- the hub ------------------------------------------------------------------------
 
     def by_work(self, cluster: str, old: Object | None, new: Object | None) -> Iterator[WorkKey]:
-        """Yield the Works of the namespaces of a Work that is gone: they may wait for that."""
+        """Yield the Works in the namespaces of a deleted Work: they may wait for its deletion."""
         if old is not None and new is None:
             for namespace in namespaces_used(old):
                 yield cluster, work_name("Namespace", namespace, "")
@@ -69,10 +69,10 @@ class AffectedWorks:
         """Yield the Works of a Cluster that is being deleted."""
         name = (new or old or {"metadata": {"name": ""}})["metadata"]["name"]
         if name in self._virtual_clusters and self._clusters.is_deleting(name):
-            yield from self.of_cluster(name)
+            yield from self.of_clusters((name,))
 
     def by_meaning(self, clusters: Iterable[str], concerns: Concerns) -> Iterator[WorkKey]:
-        """Yield the Works with objects of which the interpreter says something else now."""
+        """Yield the Works with objects whose interpretation changed."""
         for cluster in clusters:
             for work in self._works.with_kind(cluster, concerns):
                 yield cluster, work
@@ -80,18 +80,18 @@ class AffectedWorks:
     # --- the host -----------------------------------------------------------------------
 
     def by_nodes(self, cluster: str) -> Iterable[WorkKey]:
-        """Return the Works that were refused for the nodes that a virtual cluster had."""
+        """Return the Works that were refused because of the nodes of a virtual cluster."""
         return self._refused(Ground.OWN_NODES, cluster)
 
     def by_node_group(self, old: Object | None, new: Object | None) -> Iterable[WorkKey]:
-        """Return the Works that were refused for what a NodeGroup was."""
+        """Return the Works that were refused because of a NodeGroup."""
         group = new or old
         if group is None or dig(old, "spec") == dig(new, "spec"):
             return ()
         return self._refused(Ground.NODE_GROUP, group["metadata"]["name"])
 
     def by_served_kinds(self, served: ServedApis) -> Iterator[WorkKey]:
-        """Yield the Works that were refused for a kind served anew, or in another scope."""
+        """Yield the Works that were refused because of a kind that is newly served or rescoped."""
         scopes = {gvk: resource.namespaced for gvk, resource in served.by_kind.items()}
         if not self._scopes:
             yield from self._refused(Ground.KIND, "")
@@ -102,7 +102,7 @@ class AffectedWorks:
         self._scopes = scopes
 
     def by_namespace(self, old: Object | None, new: Object | None) -> Iterator[WorkKey]:
-        """Yield the Works that a change of a host namespace, or of its claim, concerns."""
+        """Yield the Works affected by a change of a host namespace, or of its claim."""
         before, after = (claim_of(obj) if obj else None for obj in (old, new))
         if before != after:
             for claim in claims_in(old, new):
@@ -113,7 +113,7 @@ class AffectedWorks:
             yield from self._refused(Ground.HOST_NAMESPACE, namespace["metadata"]["name"])
 
     def _by_claim(self, claim: Claim) -> Iterator[WorkKey]:
-        # Its Work, if there is one, takes over what was claimed on demand.
+        # Its Work, if there is one, takes over a namespace that was claimed on demand.
         yield claim.cluster, work_name("Namespace", claim.namespace, "")
         for work in self._depending_on_claims(claim.cluster):
             yield from self.by_id(work)
@@ -121,12 +121,12 @@ class AffectedWorks:
 
 
 def released_clusters(old: Object | None, new: Object | None) -> list[str]:
-    """Return the virtual clusters that lost a host namespace, for whose end they may wait."""
+    """Return the virtual clusters that lost a host namespace; their Works may wait for that."""
     return [claim.cluster for claim in claims_in(old, None)] if new is None else []
 
 
 def healed_by_object(old: Object | None, new: Object | None) -> Callable[[Hashable], bool] | None:
-    """Return which causes end with an object that is gone: others wait for the last of a kind."""
+    """Return the causes that a deleted object ends: others wait for the last object of a kind."""
     if old is None or new is not None:
         return None
     gvk = gvk_of(old)
@@ -134,7 +134,7 @@ def healed_by_object(old: Object | None, new: Object | None) -> Callable[[Hashab
 
 
 def healed_by_kinds(served: ServedApis) -> Callable[[Hashable], bool]:
-    """Return which causes end with the kinds that the host serves now."""
+    """Return the causes that newly served kinds end."""
     return causes.served_now(served.by_kind)
 
 

@@ -3,11 +3,13 @@
 Works come in no order, and an API server refuses a RoleBinding to a role that is not there to
 whoever has no right to `bind` it. The agent has none, so that the server goes on judging each
 role that is there: no binding gives more than the agent may do. Instead an empty role stands
-there while the binding is written. Why: docs/adr/0024.
+there while the binding is written. Where it cannot be removed again, that is tried with the next
+binding and by the look for orphans (controllers/orphans.py). Why: docs/adr/0024.
 """
 
+import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -18,6 +20,7 @@ from karmada_vc_agent.kube.errors import (
     ConflictError,
     ForbiddenError,
     InvalidError,
+    KubeError,
     NotFoundError,
 )
 from karmada_vc_agent.model import domain, karmada, kinds
@@ -35,17 +38,29 @@ from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 from karmada_vc_agent.translation import rbac_rules
 
+_log = logging.getLogger(__name__)
+
 ATTEMPTS = 5
-"""Roles come and go meanwhile, and other bindings to the same one have theirs."""
+"""Roles are created and deleted meanwhile, also by other writes of bindings to the same one."""
+LEFT = 1000
+"""Stand-ins whose removal failed, that are remembered; the look for orphans finds all."""
 _RESERVED = ("vc:", "vc-")
-"""No Work may bring a role of such a name, so none is prepared for one either."""
+"""No Work may contain a role with such a name, so none is prepared for one either."""
+
+
+class _Left(NamedTuple):
+    """A stand-in that is to be removed. user: with whose rights it was made."""
+
+    path: str
+    live: Object
+    user: str
 
 
 class _Bound(NamedTuple):
-    """How roles of one kind are found and made.
+    """How roles of one kind are found and created.
 
-    path: of their collection, with the namespace of the binding. of_the_host: names of roles
-    that are not looked at. marks: labels that a stand-in takes over.
+    path: of their collection, with the namespace of the binding. of_the_host: names of roles that
+    are not checked. marks: labels that a placeholder copies.
     """
 
     path: str
@@ -68,14 +83,15 @@ BOUND = {
         marks=(domain.CLUSTER_LABEL,),
     ),
 }
+_ANNOTATIONS = frozenset((domain.STAND_IN_ANNOTATION, domain.WORK_ANNOTATION))
 BINDINGS = frozenset({kinds.ROLE_BINDING})
-"""Kinds whose objects name a role."""
+"""Kinds whose objects refer to a role."""
 
 Write = Callable[[], Awaitable[Object]]
 
 
 class BoundRoles:
-    """Writes RoleBindings, and empty roles for as long as such a write takes.
+    """Writes RoleBindings, and empty roles for the duration of such a write.
 
     is_strict: whether the profile is Strict.
     """
@@ -83,22 +99,24 @@ class BoundRoles:
     def __init__(self, host: ApiClient, *, is_strict: bool) -> None:
         self._host = host
         self._is_strict = is_strict
+        self._left: deque[_Left] = deque(maxlen=LEFT)
 
     async def writing(self, obj: Object, as_user: str, write: Write) -> Object:
-        """Return what the server answers to the write of an object, of any kind.
+        """Write an object of any kind; return the server's answer.
 
-        as_user: with whose rights; empty = the agent's. ClusterRoles are the agent's in any case.
-        Raises KubeError, RetryError where a role holds more than virtual clusters may.
+        as_user: whose rights to use; "" = the agent's. ClusterRoles are always written by the
+        agent. Raises KubeError, RetryError if a role grants more than virtual clusters may.
         """
         bound = _bound(obj)
         if bound is None:
             return await write()
         role = _stand_in(obj, bound)
         collection = bound.path.format(namespace=obj["metadata"]["namespace"])
-        # The server takes "?" and "#" in the name of a role, and a tenant chooses it.
+        # The server accepts "?" and "#" in the name of a role, and a tenant chooses it.
         path = f"{collection}/{quote(role['metadata']['name'], safe='')}"
         user = as_user if bound.is_namespaced else ""
         is_reserved = role["metadata"]["name"].startswith(_RESERVED)
+        await self._remove_left()
         made: list[Object] = []
         try:
             for _ in range(ATTEMPTS):
@@ -110,24 +128,32 @@ class BoundRoles:
                         raise
                     missing = error
                 if is_there:
-                    continue  # it went: it is looked at once more
+                    continue  # deleted meanwhile: check once more
                 try:
                     made.append(await self._host.create(collection, role, user))
                 except AlreadyExistsError:
-                    continue  # it came: it is judged
+                    continue  # created meanwhile: check it
                 except (ForbiddenError, InvalidError, NotFoundError):
                     break
             raise missing
         finally:
             for live in made:
-                # The Work of the role may have taken it over by now.
-                with suppress(ConflictError, NotFoundError):
-                    await self._host.delete_same(path, live, user, is_unchanged=True)
+                await self._remove(_Left(path, live, user))
+
+    async def _remove_left(self) -> None:
+        """Try once more to remove one that could not be removed: one more request, not many."""
+        if self._left:
+            await self._remove(self._left.popleft())
+
+    async def _remove(self, left: "_Left") -> None:
+        """Remove a stand-in, or keep it for later: how its binding fared is told in any case."""
+        if not await remove_stand_in(self._host, left.path, left.live, left.user):
+            self._left.append(left)
 
     async def _judge(self, path: str) -> bool:
-        """Refuse a role that no Work could have brought as it is; return whether there is one.
+        """Deny a role that no Work could have created like this; return whether the role exists.
 
-        The server refuses only what the agent itself may not do.
+        The server itself denies only what the agent may not do.
         """
         try:
             role = await self._host.get(path)
@@ -145,20 +171,20 @@ class BoundRoles:
 
 
 def _bound(obj: Object) -> _Bound | None:
-    """Return what kind of role an object binds; None where the role is not to be looked at."""
+    """Return the kind of role that an object binds; None if the role is not to be checked."""
     if gvk_of(obj).group_kind not in BINDINGS:
-        return None  # the common case: each write asks
+        return None  # the common case, on each write
     name = dig(obj, "roleRef", "name")
     if not isinstance(name, str) or not name or "/" in name:
-        return None  # the server knows none of such a name
+        return None  # the server knows no role with such a name
     bound = BOUND.get(GroupKind(RBAC_GROUP, text_at(obj, "roleRef", "kind")))
     return None if bound is None or name in bound.of_the_host else bound
 
 
 def _stand_in(binding: Object, bound: _Bound) -> Object:
-    """Return the empty role that a binding names.
+    """Return the empty role that a binding refers to.
 
-    It has the marks of the binding, so that the Work of the role takes it over.
+    It has the labels of the binding, so that the Work of the role takes it over.
     """
     kind, marks = binding["roleRef"]["kind"], labels_of(binding)
     labels = {key: marks[key] for key in bound.marks if key in marks}
@@ -168,28 +194,43 @@ def _stand_in(binding: Object, bound: _Bound) -> Object:
     }
     if bound.is_namespaced:
         metadata["namespace"] = binding["metadata"]["namespace"]
-    work = annotations_of(binding).get(domain.WORK_ANNOTATION)
-    if work:
-        metadata["annotations"] = {domain.WORK_ANNOTATION: work}
+    metadata["annotations"] = {domain.STAND_IN_ANNOTATION: "true"}
+    if work := annotations_of(binding).get(domain.WORK_ANNOTATION):
+        metadata["annotations"][domain.WORK_ANNOTATION] = work
     return {"apiVersion": RBAC_API, "kind": kind, "metadata": metadata, "rules": []}
 
 
 def is_stand_in(obj: Object) -> bool:
-    """Whether an object is such an empty role; none that anybody wrote to, and no other one.
+    """Whether an object is an unmodified placeholder role.
 
-    It comes and goes with each try to write its binding: who tried again because of it would
-    try without end.
+    It is created and deleted with each attempt to write its binding: retrying because of it would
+    never end.
     """
     bound = BOUND.get(gvk_of(obj).group_kind)
-    if bound is None or obj.get("rules"):
+    if bound is None or obj.get("rules") or domain.STAND_IN_ANNOTATION not in annotations_of(obj):
         return False
     marks = {karmada.MANAGED_LABEL, *bound.marks}
     is_bare = labels_of(obj).keys() <= marks and "aggregationRule" not in obj
-    return is_bare and annotations_of(obj).keys() == {domain.WORK_ANNOTATION}
+    return is_bare and annotations_of(obj).keys() <= _ANNOTATIONS
+
+
+async def remove_stand_in(host: ApiClient, path: str, live: Object, as_user: str = "") -> bool:
+    """Delete a stand-in unless somebody wrote to it; return whether nothing is left to remove.
+
+    The Work of the role may have taken it over by now.
+    """
+    try:
+        await host.delete_same(path, live, as_user, is_unchanged=True)
+    except (ConflictError, NotFoundError):
+        return True
+    except KubeError as error:
+        _log.warning("Leaving an empty role for now", extra={"path": path, "reason": str(error)})
+        return False
+    return True
 
 
 def _may_be_about(role: Object, error: NotFoundError) -> bool:
-    """Whether the server says that a role is missing.
+    """Whether the server reports a missing role.
 
     kube-apiserver 1.34.4 says `rolebindings… "<name of the role>" not found`.
     """

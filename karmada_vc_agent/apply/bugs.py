@@ -1,13 +1,14 @@
-"""What becomes of a fault of ours that one manifest or one Work brought up.
+"""Bugs of the agent that one manifest or one Work triggers.
 
-It is told where its tenant looks, in words that name nothing of the host, and its traceback
-stands in the log once. Whoever calls goes on with the others.
+The tenant gets a message that names nothing of the host; the traceback is logged once. The caller
+goes on with the others.
 """
 
 import logging
-from collections import OrderedDict
 from types import TracebackType
 from typing import Self
+
+from cachetools import LRUCache
 
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import KubeError
@@ -19,30 +20,29 @@ _REMEMBERED = 1000
 
 
 class Bugs:
-    """Remembers which faults were logged."""
+    """Remembers which bugs were logged."""
 
     def __init__(self) -> None:
-        self._logged: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._logged: LRUCache[tuple[str, str], None] = LRUCache(_REMEMBERED)
 
     def note(self, where: str, error: Exception) -> str:
-        """Log a fault once; return what to tell the tenant.
+        """Log a bug once; return the message for the tenant.
 
-        where: what it was brought up by, for the log: the Work, and which of its manifests.
+        where: what triggered it, for the log: the Work, and which of its manifests.
         """
-        if (where, repr(error)) not in self._logged:
-            self._logged[where, repr(error)] = None
-            if len(self._logged) > _REMEMBERED:
-                self._logged.popitem(last=False)
+        is_new = (where, repr(error)) not in self._logged
+        self._logged[where, repr(error)] = None
+        if is_new:
             _log.error("Failing at a manifest", exc_info=error, extra={"where": where})
-        return f"internal error ({type(error).__name__}): the log of the agent tells more"
+        return f"internal error ({type(error).__name__}): see the log of the agent"
 
     def guard(self, work: str, manifest: Object) -> "Guard":
-        """Return what ends a fault of ours at one manifest: `with bugs.guard(…) as guard:`."""
+        """Return a context that catches bugs at one manifest: `with bugs.guard(…) as guard:`."""
         return Guard(self, work, manifest)
 
 
 class Guard:
-    """Lets pass what a server says and what is to be tried again; problem: what it ended, or ""."""
+    """Lets errors of servers and retries pass; problem: the bug that it caught, or ""."""
 
     def __init__(self, bugs: Bugs, work: str, manifest: Object) -> None:
         self.problem = ""

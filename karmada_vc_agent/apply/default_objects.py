@@ -1,4 +1,4 @@
-"""Writes the defaults of claimed namespaces, and removes those that are no longer wanted."""
+"""Writes the default objects of claimed namespaces, and deletes those no longer wanted."""
 
 import logging
 
@@ -30,11 +30,11 @@ _CONTENT = ("spec", "roleRef", "subjects")
 
 
 class DefaultObjects:
-    """Keeps the defaults of single namespaces; the only writer of them.
+    """Keeps the default objects of single namespaces; their only writer.
 
-    The one exception is the content of a quota, which depends on the other namespaces of the
-    virtual cluster: here it is made with nothing in it, and the quotas controller fills it.
-    store_of: the informer store of a resource, holding what carries our label.
+    Except for the content of a quota, which depends on the other namespaces of the virtual cluster:
+    it is created with zeros, and the quotas controller fills it.
+    store_of: the informer store of a resource, with the objects that carry our label.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class DefaultObjects:
     async def ensure(
         self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
     ) -> None:
-        """Make the defaults of a namespace exist and be right. Raises KubeError."""
+        """Create or correct the default objects of a namespace. Raises KubeError."""
         wanted = namespace_defaults(
             vc, virtual, host, self._settings.infrastructure, self._settings.pod_cidrs
         )
@@ -64,7 +64,7 @@ class DefaultObjects:
                 await self._remove(RESOURCES[gvk], host, name)
 
     async def clear(self, host: HostNamespace) -> None:
-        """Remove all defaults of a namespace that is given up and stays. Raises KubeError."""
+        """Delete all default objects of a released namespace that stays. Raises KubeError."""
         for gvk, name in DEFAULT_KINDS.items():
             await self._remove(RESOURCES[gvk], host, name)
 
@@ -80,7 +80,7 @@ class DefaultObjects:
         _log.info("Correcting default of namespace", extra=extra)
         path = resource.path(namespace, name)
         if live.get("roleRef") != desired.get("roleRef"):
-            await self._host.delete(path)  # what a binding binds cannot be changed
+            await self._host.delete(path)  # roleRef is immutable
             live = await self._create(resource, desired)
         else:
             version = live["metadata"]["resourceVersion"]
@@ -102,7 +102,7 @@ class DefaultObjects:
             self._observe(QUOTAS, await self._host.merge_patch(path, patch))
 
     async def _remove(self, resource: Resource, namespace: str, name: str) -> None:
-        """Delete a default that the informer shows; only what carries our label is seen there."""
+        """Delete a default object in the informer, which holds only objects with our label."""
         if self._objects.cached(resource, namespace, name) is None:
             return
         _log.info("Removing default of namespace", extra={"namespace": namespace, "object": name})
@@ -121,7 +121,9 @@ class DefaultObjects:
         return live
 
     def _observe(self, resource: Resource, live: Object) -> None:
-        if CLUSTER_LABEL in labels_of(live):  # else it is nobody's, and no informer has it
+        if CLUSTER_LABEL in labels_of(
+            live
+        ):  # otherwise it belongs to nobody, and no informer has it
             self._objects.observe(resource, live)
 
 

@@ -13,10 +13,10 @@ from karmada_vc_agent.translation.refusal import Code, Refusal
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A manifest that could not be applied; code where a rule refused it.
+    """A manifest that could not be applied; code: of a refusal, else None.
 
-    is_recreation: its object was there and was deleted by somebody. cause: what others fail for
-    as well, None where it is about this manifest. depends_on: what heals a refusal.
+    is_recreation: its object existed and was deleted by somebody. cause: shared with other Works,
+    None = specific to this manifest. depends_on: what ends a refusal.
     """
 
     text: str
@@ -27,16 +27,18 @@ class Failure:
 
     @property
     def is_final(self) -> bool:
-        """Whether no time helps."""
+        """Whether retrying after a delay is useless."""
         return self.code is not None and self.cause is None
 
 
 def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
-    """Say with virtual names that a rule refused a manifest."""
+    """Return the failure of a refused manifest, in virtual names."""
     key = key_of(manifest)
     code, cause = refusal.code, None
     if code is Code.SHARED_OBJECT_CONFLICT and refusal.about:
-        cause = Cause(vc.name, causes.OBJECTS, refusal.about)  # of objects nobody tells for sure
+        cause = Cause(
+            vc.name, causes.OBJECTS, refusal.about
+        )  # malformed objects have no certain identity
     return Failure(
         refusal.text(vc.name, key.gvk.kind, key.namespace, key.name),
         code,
@@ -46,7 +48,7 @@ def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
 
 
 def conflict(vc: VirtualCluster, manifest: Object) -> Failure:
-    """Say in Karmada's words that somebody else has the object (contract 5.5)."""
+    """Return the failure of a manifest whose object belongs to somebody else (contract 5.5)."""
     metadata = manifest["metadata"]
     namespace = metadata.get("namespace") or ""
     return Failure(conflict_text(manifest["kind"], namespace, metadata["name"], vc.name))

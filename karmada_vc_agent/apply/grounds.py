@@ -1,7 +1,7 @@
-"""What refusals rest on: when that changes, a Work is tried again, and at no other time.
+"""What refusals depend on: a Work is retried when that changes, and at no other time.
 
-Else a tenant who changes namespaces or labels all day would have the refused Works of all
-others looked at each time.
+Otherwise a tenant who constantly changes namespaces or labels would have the refused Works of all
+others checked each time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,9 +12,9 @@ from karmada_vc_agent.translation.refusal import Code
 
 
 class Ground(StrEnum):
-    """What a refusal may rest on beside its Work and the settings.
+    """What a refusal may depend on besides its Work and the settings.
 
-    OWN_*: of the virtual cluster itself. The others are named by the refusal.
+    OWN_*: of the virtual cluster itself. The others are identified by the refusal.
     """
 
     OWN_NAMESPACES = "own namespaces"
@@ -25,7 +25,7 @@ class Ground(StrEnum):
 
 
 class Dependency(NamedTuple):
-    """What a Work waits for. about: a virtual cluster, or the name of what it is."""
+    """What a Work waits for. about: a virtual cluster, or the name of the ground's object."""
 
     ground: Ground
     about: str
@@ -46,8 +46,8 @@ GROUNDS: Mapping[Code, tuple[Ground, ...]] = {
     Code.NAMESPACE_TERMINATING: (Ground.OWN_NAMESPACES,),
     Code.MANIFEST_INVALID: (),
     Code.KIND_FORBIDDEN: (Ground.KIND,),
-    Code.SHARED_OBJECT_CONFLICT: (),  # SharedObjects tells; what others have is a Cause
-    Code.SHARED_HOST_CONFLICT: (),  # SharedNames tells
+    Code.SHARED_OBJECT_CONFLICT: (),  # reported by SharedObjects; what others have is a Cause
+    Code.SHARED_HOST_CONFLICT: (),  # reported by SharedNames
     Code.SUBJECT_FORBIDDEN: (),
     Code.VOLUME_FORBIDDEN: (),
     Code.ADDRESS_FORBIDDEN: (),
@@ -55,13 +55,13 @@ GROUNDS: Mapping[Code, tuple[Ground, ...]] = {
     Code.RULE_FORBIDDEN: (Ground.KIND,),
     Code.NAME_RESERVED: (),
     Code.REFERENCE_FORBIDDEN: (),
-    Code.IMMUTABLE: (),  # a change of the object itself has its Work looked at
-    Code.BOUND_EXCEEDED: (),  # WorkBounds tells
+    Code.IMMUTABLE: (),  # a change of the object itself enqueues its Work
+    Code.BOUND_EXCEEDED: (),  # reported by WorkBounds
 }
-"""Code -> what heals it without a change of the Work."""
+"""Code -> what ends it without a change of the Work."""
 
 
 def depending_on(code: Code, cluster: str, about: str) -> Iterator[Dependency]:
-    """Return what a refusal of a virtual cluster rests on; about: what it names."""
+    """Return what a refusal of a virtual cluster depends on; about: the object it refers to."""
     for ground in GROUNDS[code]:
         yield Dependency(ground, cluster if ground in _OWN else about)

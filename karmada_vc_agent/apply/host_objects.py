@@ -1,4 +1,4 @@
-"""The host side of a manifest: what is there, and the write that makes it right.
+"""The host side of a manifest: the live object, and the write that aligns it.
 
     live -> merge -> retain -> assert placement -> decide -> write
 
@@ -8,15 +8,19 @@ written, and in which version the server answered, is remembered, so that an eve
 object that is as we left it costs no write.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+
+from cachetools import LRUCache
 
 from karmada_vc_agent.apply.bound_roles import BoundRoles
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, is_ours
 from karmada_vc_agent.model.objects import (
     Object,
@@ -40,20 +44,19 @@ from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.views.hub_clusters import digest
 from karmada_vc_agent.views.live_objects import LiveObjects, StoreOf
 
-ATTEMPTS = 5
-"""How often a write that met a newer object is planned again, as Karmada does."""
+REMEMBERED = 50_000
+"""Writes of one virtual cluster, 590 bytes each: as many as its default bounds let it have
+manifests of 1.3 KB. An object that is forgotten costs its next sync a PUT that changes nothing."""
 
 Check = Callable[[Object, Object | None], Object]
-"""(retained object, live) -> the object to write: asserts the rules once more after Retain."""
-
-_MET_ANOTHER = (AlreadyExistsError, ConflictError, NotFoundError)
+"""(retained object, live) -> the object to write; asserts the rules once more after Retain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The host object as it is now; was_written: it was created or changed just now.
+    """The current host object; was_written: it was created or changed just now.
 
-    notices: what a user should know of it.
+    notices: what a user should know.
     """
 
     live: Object
@@ -64,25 +67,24 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """What was written last; of an object that somebody made anew under its name it says nothing.
+    """What was written last; it says nothing of another object under the same name.
 
-    Its generation starts at 1 again, so that a version alone would call it as we left it.
+    The generation of that one starts at 1 again, so the version alone would look unchanged.
     """
 
-    cluster: str
     desired: str
     uid: str
     version: str
 
 
 class RecreationError(Exception):
-    """An object that somebody deleted could not be made again; says what the host answered."""
+    """An object that somebody deleted could not be recreated; has the host's error."""
 
 
 class HostObjects:
     """Reads and writes host objects.
 
-    store_of: the informer store of a resource, or None where it has none. is_strict: whether the
+    store_of: the informer store of a resource, or None if it has none. is_strict: whether the
     profile is Strict.
     """
 
@@ -98,117 +100,117 @@ class HostObjects:
         self._objects = LiveObjects(host, store_of)
         self._bound_roles = BoundRoles(host, is_strict=is_strict)
         self._interpreter = interpreter
-        self._memory: dict[ObjectKey, _Memory] = {}
+        self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = defaultdict(
+            lambda: LRUCache(REMEMBERED)
+        )
 
     async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return the live object, from the informer if it has it, else from the server."""
+        """Return the live object, from the informer if it has it, otherwise from the server."""
         return await self._objects.live(resource, namespace, name)
 
     def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return the live object if the informer has it; costs no request."""
+        """Return the live object if the informer has it; sends no request."""
         return self._objects.cached(resource, namespace, name)
 
     async def apply(
         self, resource: Resource, desired: Object, check: Check, as_user: str = ""
     ) -> Applied | Foreign:
-        """Make the live object what the manifest wants.
+        """Align the live object with the manifest.
 
-        desired: the rewritten manifest. as_user: with whose rights; empty = the agent's. Raises
+        desired: the rewritten manifest. as_user: whose rights to use; "" = the agent's. Raises
         KubeError, RetryError, RecreationError, InterpretationError, and whatever `check` raises.
         """
         key = key_of(desired)
         live = await self._objects.known(resource, key.namespace, key.name)
         wanted = digest(desired)
-        known = self._memory.get(key)
+        memory = self._memory[_cluster_of(desired)]
+        known = memory.get(key)
         was_there = known is not None
-        for _ in range(ATTEMPTS):
-            is_as_left = (
-                live is not None
-                and known is not None
-                and known.desired == wanted
-                and known.uid == uid_of(live)
-                and not needs_update(desired, live, known.version)
-                and _has_our_marks(desired, live)
-            )
-            if live is not None and is_as_left:
-                return Applied(live, was_written=False)
+        is_as_left = (
+            live is not None
+            and known is not None
+            and known.desired == wanted
+            and known.uid == uid_of(live)
+            and not needs_update(desired, live, known.version)
+            and _has_our_marks(desired, live)
+        )
+        if live is not None and is_as_left:
+            return Applied(live, was_written=False)
+
+        async def write(live: Object | None) -> Applied | Foreign:
+            is_recreation = live is None and was_there
             try:
                 answer = await self._sync(resource, desired, live, check, as_user)
+            except (AlreadyExistsError, ConflictError):
+                raise
             except ApiError as error:
-                is_missing = live is None and isinstance(error, NotFoundError)
-                if is_missing or not isinstance(error, _MET_ANOTHER):
-                    if live is None and was_there:
-                        raise RecreationError(str(error)) from error
-                    raise  # also where the resource or the namespace is missing, not the object
-                conflict = error
-                live = await self._objects.fresh(resource, key.namespace, key.name)
-                known = None
-                continue
-            if isinstance(answer, Applied):
-                self._memory[key] = _Memory(
-                    labels_of(desired).get(CLUSTER_LABEL, ""),
-                    wanted,
-                    uid_of(answer.live),
-                    version_of(answer.live),
-                )
-                was_recreated = live is None and was_there
-                return Applied(answer.live, answer.was_written, was_recreated)
-            return answer
-        raise conflict
+                if is_recreation:
+                    raise RecreationError(str(error)) from error
+                raise
+            if isinstance(answer, Foreign):
+                return answer
+            memory[key] = _Memory(wanted, uid_of(answer.live), version_of(answer.live))
+            return Applied(answer.live, answer.was_written, is_recreation)
+
+        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        return await retry_on_conflict(live, write, fresh)
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget what was written for a Cluster that is gone."""
-        self._memory = {
-            key: known for key, known in self._memory.items() if known.cluster != cluster
-        }
+        self._memory.pop(cluster, None)
 
     def forget_all(self) -> None:
-        """Forget what was written: the host went back in time, and its generations count anew."""
+        """Forget what was written: the host went back in time, so generations start over."""
         self._memory.clear()
 
     async def remove(self, resource: Resource, desired: Object, as_user: str = "") -> None:
-        """Delete the live object in the background, if it is ours to delete."""
+        """Delete the live object in the background, if it is ours."""
         key = key_of(desired)
         live = await self.live(resource, key.namespace, key.name)
-        self._memory.pop(key, None)
+        self._forget(desired)
         if live is None or not may_delete(desired, live):
             return
         try:
             await self._host.delete_same(resource.path(key.namespace, key.name), live, as_user)
         except (NotFoundError, ConflictError):
-            return  # gone, or another object of that name
+            return  # gone, or another object under that name
 
     async def release(
         self, resource: Resource, desired: Object, as_user: str = ""
     ) -> Foreign | None:
-        """Take our and Karmada's marks off the live object and leave it; missing is fine.
+        """Remove our and Karmada's labels and annotations from the live object, and keep it.
 
-        Karmada blocks for ever on a missing one (contract 5.8); we do not. Raises KubeError,
-        InterpretationError.
+        A missing object is fine, while Karmada would block forever (contract 5.8). Raises
+        KubeError, InterpretationError.
         """
         key = key_of(desired)
-        for _ in range(ATTEMPTS):
-            live = await self._objects.fresh(resource, key.namespace, key.name)
+
+        async def write(live: Object | None) -> Foreign | None:
             if live is None:
                 return None
             merged = apply_plan.merge_released(desired, live)
             if isinstance(merged, Foreign):
                 return merged
             match apply_plan.decide_released(await self._retain(merged, live), live):
-                case Keep():
-                    break
                 case Replace(obj):
-                    try:
-                        path = resource.path(key.namespace, key.name)
-                        await self._host.replace(path, obj, as_user)
-                    except (ConflictError, NotFoundError) as error:
-                        conflict = error
-                        continue
-                    break
-        else:
-            raise conflict
-        self._memory.pop(key, None)
-        return None
+                    path = resource.path(key.namespace, key.name)
+                    await self._host.replace(path, obj, as_user)
+                case Keep():
+                    pass
+            self._forget(desired)
+            return None
+
+        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        return await retry_on_conflict(await fresh(), write, fresh)
+
+    def _forget(self, desired: Object) -> None:
+        cluster = _cluster_of(desired)
+        memory = self._memory.get(cluster)
+        if memory is None:
+            return
+        memory.pop(key_of(desired), None)
+        if not memory:
+            del self._memory[cluster]
 
     async def _sync(
         self,
@@ -218,7 +220,7 @@ class HostObjects:
         check: Check,
         as_user: str,
     ) -> Applied | Foreign:
-        """Write once what makes the live object right, if anything has to be written."""
+        """Write once, if anything needs to be written."""
         merged = apply_plan.merge(desired, live)
         if isinstance(merged, Foreign):
             return merged
@@ -240,12 +242,15 @@ class HostObjects:
         return Applied(answer, was_written=True)
 
     async def _retain(self, merged: Object, live: Object) -> Object:
-        cluster = labels_of(merged).get(CLUSTER_LABEL, "")
-        return await self._interpreter.retain(cluster, merged, live)
+        return await self._interpreter.retain(_cluster_of(merged), merged, live)
+
+
+def _cluster_of(desired: Object) -> str:
+    return labels_of(desired).get(CLUSTER_LABEL, "")
 
 
 def _has_our_marks(desired: Object, live: Object) -> bool:
-    """Whether our annotations are as we left them; they change neither generation nor labels."""
+    """Whether our annotations are unmodified; they affect neither generation nor labels."""
     found = annotations_of(live)
     wanted = annotations_of(desired).items()
     return all(found.get(key) == value for key, value in wanted if is_ours(key))

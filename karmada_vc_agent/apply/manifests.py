@@ -1,9 +1,9 @@
-"""One manifest of a Work on the host: apply it, look at it, remove it.
+"""One manifest of a Work on the host: apply it, read its object, remove it.
 
     translate once -> its strategy -> live -> merge -> retain -> assert placement -> decide -> write
 
-Translation says what it becomes, or why it is refused, and with that which of apply/strategies
-keeps it; what is between `live` and `write` is the same for all (host_objects.py).
+The result of the translation selects one of apply/strategies; the steps between `live` and
+`write` are the same for all (host_objects.py).
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.apply.strategies.choice import Strategies
 from karmada_vc_agent.apply.target import Target, WorkManifest
 from karmada_vc_agent.apply.translator import ContextFor, FindResource, Translator
-from karmada_vc_agent.interpretation.errors import InterpretationError
+from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, UnreadableError, UnwritableError
 from karmada_vc_agent.model.karmada import execution_namespace
@@ -27,13 +27,13 @@ from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.refusal import RefusedError
 
 _FAILURES = (ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError)
-"""What costs one manifest; no answer at all is an outage and costs no condition."""
+"""Errors that concern one manifest; no response at all is an outage and no failure."""
 
 
 class Manifests:
-    """Carries single manifests out.
+    """Applies and removes single manifests.
 
-    lost_node: names a node that the virtual cluster selects but an older one owns.
+    lost_node: returns the name of a node that the virtual cluster selects but an older one owns.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Manifests:
         self._depending_on_claims: set[str] = set()
 
     def depending_on_claims(self, cluster: str) -> list[str]:
-        """Return the Works of a virtual cluster to carry out again when its namespaces change."""
+        """Return the Works of a virtual cluster to sync again when its claims change."""
         own = f"{execution_namespace(cluster)}/"
         return [work for work in self._depending_on_claims if work.startswith(own)]
 
@@ -61,9 +61,9 @@ class Manifests:
         self._depending_on_claims.difference_update(self.depending_on_claims(cluster))
 
     async def apply(self, item: WorkManifest) -> Applied | Failure | None:
-        """Apply one manifest; None where it counts as applied without an object.
+        """Apply one manifest; None if it counts as applied without an object.
 
-        Raises UnreachableError; all else that goes wrong is a Failure with virtual names.
+        Raises UnreachableError; any other error is returned as a Failure with virtual names.
         """
         try:
             target = await self._translator.translate(item)
@@ -89,7 +89,7 @@ class Manifests:
         if isinstance(applied, Foreign):
             return conflict(target.vc, target.manifest)
         if applied is None:
-            # Not needed yet: once its namespace is claimed for something else, it is.
+            # Not needed yet; it is once its namespace is claimed for something else.
             self._depending_on_claims.add(target.work)
             return None
         if not target.notices:
@@ -97,18 +97,18 @@ class Manifests:
         return replace(applied, notices=(*target.notices, *applied.notices))
 
     async def cached(self, item: WorkManifest) -> Object | None:
-        """Return the live object if an informer knows it and it is this Work's.
+        """Return the live object if an informer has it and it belongs to this Work.
 
-        Also of a manifest that a rule refuses by now. Raises KubeError.
+        Also for a manifest that is now refused. Raises KubeError.
         """
         target = await self._translator.locate(item)
         return target.strategy.cached(target) if target is not None else None
 
     async def remove(self, item: WorkManifest, *, preserve: bool) -> None:
-        """Delete what a manifest made, or take all marks off it and leave it.
+        """Delete what a manifest created, or release it if `preserve`.
 
-        One that was refused made nothing. Raises KubeError, and RetryError where the
-        interpreter cannot say what stays.
+        A refused manifest created nothing. Raises KubeError, and RetryError if the interpreter
+        cannot tell what to keep.
         """
         target = await self._translator.locate(item)
         if target is None:

@@ -1,7 +1,7 @@
-"""The agent's own rights in the namespaces that it claims, given by RoleBindings that it makes.
+"""The agent's own rights in the namespaces that it claims, granted by RoleBindings it creates.
 
-Everywhere else it may only read, and no Secrets. The roles are those of `join`, which lets the
-agent bind just these; where it runs with rights of its own, nothing is made.
+Everywhere else it may only read, except Secrets. The roles are created by `join`, which lets the
+agent bind just these; an agent with broader rights creates no bindings.
 """
 
 import asyncio
@@ -9,6 +9,8 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+
+from cachetools import LRUCache
 
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
@@ -32,8 +34,10 @@ from karmada_vc_agent.views.live_objects import StoreOf
 _log = logging.getLogger(__name__)
 
 HELD_WITHIN_S = 5.0
-"""A server grants what a new binding gives, and refuses by new labels, after some milliseconds."""
+"""A server honours a new binding, and new labels in policies, after some milliseconds."""
 ASK_AGAIN_S = 0.05
+REMEMBERED = 16_384
+"""Namespaces whose rights are known; one that is forgotten costs its next claim three reviews."""
 _GVK = GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding")
 BINDINGS = Resource(_GVK, "rolebindings", namespaced=True, verbs=frozenset(("list", "watch")))
 _PROOFS = (
@@ -41,7 +45,7 @@ _PROOFS = (
     Need("create", RBAC_GROUP, "rolebindings"),
     Need("get", "", "secrets"),
 )
-"""Held by whoever has the agent's rights in a namespace."""
+"""A right that only the agent's role in a namespace grants."""
 
 
 class NamespaceRights:
@@ -64,14 +68,14 @@ class NamespaceRights:
             self._roles[f"{binding_name(agent)}:kinds"] = NAMESPACE_ADMIN
         self._clock = clock
         self._account = ""
-        self._held: dict[HostNamespace, tuple[str, bool]] = {}
+        self._held: LRUCache[HostNamespace, tuple[str, bool]] = LRUCache(REMEMBERED)
 
     async def ensure(
         self, cluster: str, virtual: VirtualNamespace, host: HostNamespace, uid: str
     ) -> None:
-        """Have our rights in a claimed namespace. Raises RetryError, KubeError.
+        """Acquire our rights in a claimed namespace. Raises RetryError, KubeError.
 
-        uid: of the Namespace; one that was made anew has nothing of what the old one had.
+        uid: of the Namespace; a recreated one has none of the old bindings.
         """
         known, was_bound = self._held.get(host, ("", False))
         is_known = known == uid != ""
@@ -93,7 +97,7 @@ class NamespaceRights:
         self._held[host] = (uid, True)
 
     async def give_up(self, host: HostNamespace) -> None:
-        """Remove our bindings from a namespace that stays. Raises KubeError."""
+        """Delete our bindings in a namespace that stays. Raises KubeError."""
         self._held.pop(host, None)
         for name in reversed(self._roles):
             try:
@@ -102,12 +106,12 @@ class NamespaceRights:
                 continue
 
     async def _name_us(self) -> str:
-        """Return the account that we are for the host; asked once. Raises KubeError."""
+        """Return the account that the host knows us as; asked once. Raises KubeError."""
         self._account = self._account or await user_name(self._host)
         return self._account
 
     async def _has_them_by_bindings(self, host: HostNamespace) -> bool:
-        """Whether the rights that we hold are of our bindings; an administrator needs none."""
+        """Whether our rights come from our bindings; an administrator needs none."""
         store = self._store_of(BINDINGS)
         is_listed = store is not None and store.is_synced
         if store is not None and is_listed and not all(store.get(host, n) for n in self._roles):
@@ -137,7 +141,7 @@ class NamespaceRights:
         return True
 
     async def _bind(self, wanted: Object, deadline: float) -> None:
-        """Make one binding; a server may not have seen the claim yet, on which the policy rests."""
+        """Create one binding; retry until the server has seen the claim, as the policy needs."""
         namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
         while True:
             try:
@@ -160,7 +164,7 @@ class NamespaceRights:
 
 
 def binding_name(agent: str) -> str:
-    """Return the name of the RoleBinding in each claimed namespace."""
+    """Return the name of the agent's RoleBinding in each claimed namespace."""
     return f"vc-agent:{agent}"
 
 

@@ -1,11 +1,14 @@
 """The sole writer of host namespaces: claim, correct, release (rewriting-rules 1).
 
-The claim labels on a host namespace are the authority.
+The claim labels on a host namespace are the source of truth.
 """
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections.abc import Mapping
+from weakref import WeakValueDictionary
+
+from cachetools import LRUCache
 
 from karmada_vc_agent.apply.default_objects import DefaultObjects
 from karmada_vc_agent.apply.host_objects import Applied, Check, HostObjects
@@ -39,12 +42,14 @@ from karmada_vc_agent.views.claims import Claims, claim_of, is_made_by_agent, un
 _log = logging.getLogger(__name__)
 
 NAMESPACES = Resource(NAMESPACE, "namespaces", namespaced=False)
+REMEMBERED = 16_384
+"""Namespaces whose defaults are known; one that is forgotten has them looked at once more."""
 
 Pair = tuple[str, VirtualNamespace]
 
 
 class NamespaceWriter:
-    """Claims host namespaces, keeps the claimed ones as they must be, and releases them."""
+    """Claims host namespaces, corrects the claimed ones, and releases them."""
 
     def __init__(
         self,
@@ -54,6 +59,7 @@ class NamespaceWriter:
         settings: TranslationSettings,
         defaults: DefaultObjects,
         rights: NamespaceRights,
+        virtual_clusters: Mapping[str, VirtualCluster],
     ) -> None:
         self._host = host
         self._claims = claims
@@ -61,21 +67,24 @@ class NamespaceWriter:
         self._settings = settings
         self._defaults = defaults
         self._rights = rights
-        self._equipped: dict[HostNamespace, str] = {}
-        self._locks: defaultdict[Pair, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._virtual_clusters = virtual_clusters
+        self._equipped: LRUCache[HostNamespace, tuple[str, VirtualCluster]] = LRUCache(REMEMBERED)
+        # A lock is there for as long as somebody holds it or waits for it.
+        self._locks: WeakValueDictionary[Pair, asyncio.Lock] = WeakValueDictionary()
 
     async def claim(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
     ) -> HostNamespace:
-        """Return the claimed host namespace of a virtual one, made or adopted if need be.
+        """Return the claimed host namespace of a virtual one, created or adopted if needed.
 
-        desired: what to create, where a Work brings the namespace. Raises RefusedError,
-        RetryError while it terminates, KubeError.
+        desired: what to create, if a Work contains the namespace. Raises RefusedError, RetryError
+        while it terminates, KubeError.
         """
-        async with self._locks[vc.name, namespace]:
+        async with self._locks.setdefault((vc.name, namespace), asyncio.Lock()):
             if self._claims.is_claimed_twice(vc.name, namespace):
                 raise _refused(
-                    Code.NAMESPACE_CLAIM_CONFLICT, "two host namespaces claim to be this namespace"
+                    Code.NAMESPACE_CLAIM_CONFLICT,
+                    "two host namespaces have the claim for this namespace",
                 )
             name = self._claims.of(vc.name).get(namespace)
             if name is None:
@@ -86,15 +95,17 @@ class NamespaceWriter:
                 raise RetryError(
                     f"{Code.NAMESPACE_TERMINATING}: the namespace is being deleted on the host"
                 )
-            if self._equipped.get(name) != uid_of(live):
+            # By the settings of now: a sync that began before they changed has the old ones.
+            wanted = uid_of(live), self._virtual_clusters.get(vc.name, vc)
+            if self._equipped.get(name) != wanted:
                 await self._rights.ensure(vc.name, namespace, name, uid_of(live))
-                # Before anything is applied there: what is admitted now is not looked at again.
-                await self._defaults.ensure(vc, namespace, name)
-                self._equipped[name] = uid_of(live)
+                # Before anything is applied there: what is admitted now is not checked again.
+                await self._defaults.ensure(wanted[1], namespace, name)
+                self._equipped[name] = wanted
             return name
 
     async def correct(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None:
-        """Put a claimed namespace right: our rights, node selector, pod security, defaults.
+        """Correct a claimed namespace: our rights, node selector, Pod Security, default objects.
 
         One that is not claimed, or is being deleted, is left alone. Raises RetryError, KubeError.
         """
@@ -123,7 +134,7 @@ class NamespaceWriter:
     ) -> Applied | None:
         """Apply the Namespace manifest of a Work; None while it is not needed (OnDemand).
 
-        desired: the host Namespace object. Raises as `claim` and `check` do.
+        desired: the host Namespace object. Raises the errors of `claim` and `check`.
         """
         is_claimed = namespace in self._claims.of(vc.name)
         if vc.namespaces != "Always" and not is_claimed:
@@ -142,7 +153,7 @@ class NamespaceWriter:
     async def release(
         self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool
     ) -> None:
-        """Give up a namespace whose Work is gone: delete what the agent made, else unclaim."""
+        """Release a namespace without a Work: delete what the agent created, else unclaim it."""
         name = self._claims.of(vc.name).get(namespace)
         live = self._claims.store.get("", name) if name else None
         if name is None or live is None:
@@ -165,15 +176,12 @@ class NamespaceWriter:
             return
 
     def forget_cluster(self, cluster: str) -> None:
-        """Forget the namespaces of a Cluster that is gone; on the host they stay claimed."""
+        """Forget the namespaces of a Cluster that is gone; their claims on the host stay."""
         for name in self._claims.of(cluster).values():
             self._equipped.pop(name, None)
-        for pair in [pair for pair in self._locks if pair[0] == cluster]:
-            if not self._locks[pair].locked():
-                del self._locks[pair]
 
     def forget_all(self) -> None:
-        """Forget which namespaces have their defaults: the host went back in time."""
+        """Forget which namespaces have their default objects: the host went back in time."""
         self._equipped.clear()
 
     def is_going(self, name: str) -> bool:
@@ -195,8 +203,8 @@ class NamespaceWriter:
                 if claim != (vc.name, namespace, self._settings.agent_name):
                     raise _refused(
                         Code.NAMESPACE_CLAIM_CONFLICT,
-                        "the host namespace is claimed by another virtual cluster, "
-                        "namespace or agent",
+                        "the host namespace is claimed by another virtual cluster, namespace or "
+                        "agent",
                         name,
                     ) from None
             else:
@@ -209,8 +217,8 @@ class NamespaceWriter:
         allowed = annotations_of(live).get(ALLOW_ADOPTION_ANNOTATION) == vc.name
         if not allowed and name not in vc.adopt_namespaces:
             detail = (
-                "its host namespace exists and belongs to no virtual cluster; an administrator "
-                "lets this one have it by adoptNamespaces"
+                "its host namespace exists and is not claimed by any virtual cluster; an "
+                "administrator can allow it with adoptNamespaces"
             )
             raise _refused(Code.NAMESPACE_NOT_OWNED, detail, name)
         _log.info("Adopting namespace", extra={"virtual_cluster": vc.name, "namespace": name})
@@ -232,5 +240,5 @@ def _is_terminating(namespace: Object) -> bool:
 
 
 def _refused(code: Code, detail: str, name: str = "") -> RefusedError:
-    """Return the error of a refusal that rests on the host namespace of a name."""
+    """Return the error of a refusal that depends on the host namespace `name`."""
     return RefusedError(code, "metadata.namespace", detail, name)

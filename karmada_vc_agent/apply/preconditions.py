@@ -1,4 +1,4 @@
-"""What must hold before an object of a virtual cluster is written."""
+"""Preconditions of writing an object of a virtual cluster."""
 
 from collections.abc import Callable
 
@@ -10,9 +10,9 @@ from karmada_vc_agent.translation.refusal import Code, RefusedError
 
 
 class Preconditions:
-    """Has namespaces claimed, and nothing new made while nodes are in two groups.
+    """Claims namespaces, and refuses new objects while a node is in two groups.
 
-    lost_node: names a node that the virtual cluster selects but an older one owns.
+    lost_node: returns the name of a node that the virtual cluster selects but an older one owns.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Preconditions:
         self._lost_node = lost_node
 
     async def meet(self, target: Target) -> None:
-        """Claim the namespace of an object, then refuse it while an older one owns a node of ours.
+        """Claim the namespace of an object, or refuse it while an older one owns a node of ours.
 
         Raises RefusedError, RetryError while the namespace terminates, KubeError.
         """

@@ -1,7 +1,7 @@
-"""What the live objects of a Work mean for its manifestStatuses (contract 6).
+"""The manifestStatuses of a Work, from its live objects (contract 6).
 
-`follow` turns a change on the host into the key of the Work that owns the object; execution
-then reconciles that Work: it repairs, and asks `reflect` for the entries it writes.
+`follow` maps a change on the host to the key of the Work that owns the object; execution then
+reconciles that Work: it repairs drift, and calls `reflect` for the entries it writes.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from karmada_vc_agent.apply import causes
 from karmada_vc_agent.apply.bound_roles import is_stand_in
 from karmada_vc_agent.apply.work_events import WorkEvents
-from karmada_vc_agent.interpretation.errors import InterpretationError
+from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.store import is_echo
 from karmada_vc_agent.model.depth import size_of
@@ -32,14 +32,14 @@ _TOO_DEEP = f"it is nested deeper than {MAX_LEVELS} levels"
 
 
 def owning_work(obj: Object) -> WorkKey | None:
-    """Return which Work a host object belongs to, by the annotation that we put there."""
+    """Return the Work that a host object belongs to, by our annotation."""
     namespace, _, name = annotations_of(obj).get(WORK_ANNOTATION, "").partition("/")
     cluster = cluster_of_execution_namespace(namespace)
     return (cluster, name) if cluster and name else None
 
 
 class WorkStatus:
-    """Feeds host changes to the queue of Works, and reflects live objects."""
+    """Enqueues Works for changes on the host, and reflects live objects."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class WorkStatus:
         self._interpreter = interpreter
 
     def follow(self, old: Object | None, new: Object | None) -> None:
-        """Queue the Work of a host object that was added, changed or deleted.
+        """Enqueue the Work of a host object that was added, changed or deleted.
 
-        The old object counts too: who removes the annotation does not escape. What we wrote
-        ourselves was reflected by the reconcile that wrote it.
+        The old object counts too, so removing the annotation does not hide a change. Our own writes
+        were reflected by the reconcile that made them.
         """
         if is_echo(old, new):
             return
@@ -74,8 +74,8 @@ class WorkStatus:
     ) -> Reflection:
         """Return the entry for one manifest.
 
-        manifest: the original of the Work. live: the host object. Where its health cannot be
-        interpreted, the entry says `Unknown` and the problem is to be tried again.
+        manifest: the original of the Work. live: the host object. If its health cannot be
+        interpreted, the entry has `Unknown` and the problem to retry.
         """
         cluster = context.vc.name
         virtual, names = restore(live, context), names_of(live, context)

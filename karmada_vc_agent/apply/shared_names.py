@@ -1,8 +1,8 @@
-"""Hosts and REST paths that two virtual clusters want, found in the informers.
+"""Hosts and REST paths that two virtual clusters use, detected in the informers.
 
-Who has a name is read from an index over our own labelled objects, so it costs no request. What
-is being written right now counts too: of two that want one name at once the first gets it.
-Nobody is told who the other is (rewriting-rules 4.3, 7; ADR 16).
+An index over our own labelled objects has the users of a name, so lookups send no request. Writes
+in progress count too: of two that want one name at once the first gets it. Nobody is told who the
+other one is (rewriting-rules 4.3, 7; ADR 16).
 """
 
 import asyncio
@@ -34,17 +34,17 @@ LOOKS, LOOK_EVERY_S = 200, 0.05
 
 
 class Holders(Protocol):
-    """The informers that know who has which name."""
+    """The informers with the users of names."""
 
     def known(self) -> Iterable[Store[Object]]:
-        """Return those that run, each with NAME_INDEX."""
+        """Return the running ones, each with NAME_INDEX."""
 
     def needed(self) -> Iterable[Store[Object]]:
-        """Return one for every kind that takes names, started where it does not run."""
+        """Return one for every kind that uses names, started if needed."""
 
 
 class NameHolders:
-    """Holders among the informers of host objects, for the kinds that the host serves."""
+    """The informers of host objects, for the kinds that the host serves."""
 
     def __init__(self, informers: InformerSet, discovery: Discovery) -> None:
         self._informers = informers
@@ -57,7 +57,7 @@ class NameHolders:
     def needed(self) -> Iterable[Store[Object]]:
         """Start what is missing; a kind served in several versions needs one of them."""
         served = {
-            (gvk.group, gvk.kind): resource
+            gvk.group_kind: resource
             for gvk, resource in self._discovery.served.by_kind.items()
             if holds_names(gvk)
         }
@@ -66,11 +66,11 @@ class NameHolders:
 
 
 class SharedNames:
-    """Tells and, where the settings say so, refuses hosts that another virtual cluster has.
+    """Reports hosts that another virtual cluster uses, and refuses them if so configured.
 
-    refuses: whether a virtual cluster is refused them (settings `refuseSharedHosts` and
-    `tenancy`). enqueue: called with the Works
-    (`<execution namespace>/<work>`) to look at again, since a name came free.
+    refuses: whether they are refused to a virtual cluster (settings `refuseSharedHosts` and
+    `tenancy`). enqueue: called with the Works (`<execution namespace>/<work>`) to sync again when a
+    name becomes free.
     """
 
     def __init__(
@@ -86,20 +86,27 @@ class SharedNames:
         self._waiting: defaultdict[SharedName, set[str]] = defaultdict(set)
 
     def follow(self, old: Object | None, new: Object | None) -> None:
-        """Have those look again who wait for a name that an object gave up."""
+        """Enqueue the Works that wait for a name that an object released."""
         if old is not None:
             self._free(shared_names(old).keys() - shared_names(new or {}).keys())
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget the Works of a Cluster that is gone."""
         own = f"{execution_namespace(cluster)}/"
+        self._forget(lambda work: work.startswith(own))
+
+    def forget_work(self, work: str) -> None:
+        """Forget a Work that goes: it waits for no name any more."""
+        self._forget(lambda each: each == work)
+
+    def _forget(self, goes: Callable[[str], bool]) -> None:
         for name, works in list(self._waiting.items()):
-            works -= {work for work in works if work.startswith(own)}
+            works -= {work for work in works if goes(work)}
             if not works:
                 del self._waiting[name]
 
     async def wait_listed(self, obj: Object) -> None:
-        """Wait until it is known who has the names for which an object may be refused.
+        """Wait until all users of the names for which an object may be refused are known.
 
         obj: as translated. A restart must not give a name away. Raises RetryError.
         """
@@ -116,15 +123,14 @@ class SharedNames:
     def taking(
         self, obj: Object, live: Object | None, work: str
     ) -> Iterator[tuple[SharedName, ...]]:
-        """Have the names of an object count while it is written; gives those that others have.
+        """Reserve the names of an object while it is written; yields those that others use.
 
-        obj: as translated. live: what of it an informer knows. Raises RefusedError
-        (SharedHostConflict).
+        obj: as translated. live: the informer's object. Raises RefusedError (SharedHostConflict).
         """
         cluster = labels_of(obj)[CLUSTER_LABEL]
         wanted, had = shared_names(obj), shared_names(live or {}).keys()
         taken = tuple(name for name in wanted if self._is_taken(name, cluster))
-        # What stands is left alone, also where the setting is newer than it.
+        # Names already in use stay, even if the setting is newer.
         if self._refuses(cluster):
             self._refuse_hosts([name for name in taken if name not in had], wanted, work)
         flights = [(name, cluster) for name in wanted]
@@ -135,7 +141,7 @@ class SharedNames:
             freed = had - wanted.keys()
         finally:
             self._in_flight.subtract(flights)
-            self._in_flight += Counter()  # forgets what is at zero
+            self._in_flight += Counter()  # drops entries at zero
             self._free(freed)
 
     def _is_taken(self, name: SharedName, cluster: str) -> bool:
@@ -157,8 +163,8 @@ class SharedNames:
             self._waiting[name].add(work)
         path = paths[hosts[0]]
         detail = (
-            f'{path} "{hosts[0].name}" is used by another virtual cluster; an administrator '
-            f'allows it by "allow: [{GUARDS[hosts[0].space]}]"'
+            f'{path} "{hosts[0].name}" is used by another virtual cluster; an administrator can '
+            f'allow it with "allow: [{GUARDS[hosts[0].space]}]"'
         )
         raise RefusedError(Code.SHARED_HOST_CONFLICT, path, detail)
 

@@ -1,27 +1,24 @@
-"""Cluster-scoped host objects that virtual clusters share, with their owners counted.
+"""Cluster-scoped host objects that virtual clusters share, with a list of owners.
 
-A shared object names no Work, so who wants it is remembered here, and looked at again when
-the object changes: an owner that left or agreed may be what others wait for.
+A shared object names no Work, so the Works that want it are kept here, and enqueued when the object
+changes: they may wait for an owner to leave or to agree.
 """
 
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from karmada_vc_agent.apply.host_objects import Applied, Check
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    ForbiddenError,
-    NotFoundError,
-)
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import Object, dig, gvk_of
+from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of
 from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
 from karmada_vc_agent.planning.share_plan import (
     Change,
@@ -38,15 +35,12 @@ from karmada_vc_agent.translation.kind_policy import DEFINE_KINDS
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.views.live_objects import LiveObjects, StoreOf
 
-ATTEMPTS = 5
-"""How often a write that met a newer object is planned again; owners come and go at once."""
-
 
 class SharedObjects:
     """Joins and leaves shared objects for virtual clusters.
 
-    store_of: the informer store of shared objects of a resource, or None where it has none.
-    enqueue: called with the Works (`<execution namespace>/<work>`) to look at again.
+    store_of: the informer store of shared objects of a resource, or None if it has none. enqueue:
+    called with the Works (`<execution namespace>/<work>`) to sync again.
     """
 
     def __init__(
@@ -60,17 +54,17 @@ class SharedObjects:
         self._interpreter = interpreter
         self._objects = LiveObjects(host, store_of)
         self._enqueue = enqueue
-        self._users: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self._users: defaultdict[tuple[GroupKind, str], set[str]] = defaultdict(set)
 
     def follow(self, old: Object | None, new: Object | None) -> None:
-        """Have all look again who want an object that changed."""
+        """Enqueue all Works that want an object that changed."""
         obj = new or old
         if obj is not None:
             for work in self._users.get(_key(obj), ()):
                 self._enqueue(work)
 
     def cached(self, resource: Resource, name: str) -> Object | None:
-        """Return the live object if the informer has it; costs no request."""
+        """Return the live object if the informer has it; sends no request."""
         return self._objects.cached(resource, "", name)
 
     async def apply(
@@ -82,41 +76,37 @@ class SharedObjects:
         check: Check,
         as_user: str = "",
     ) -> Applied:
-        """Join an object, or change it where all its owners agree.
+        """Join an object, or change it if all its owners agree.
 
-        check: asserts the rules of what was retained. as_user: with whose rights it is made or
-        changed; empty = the agent's. Raises RefusedError (SharedObjectConflict), RetryError
-        while it is being deleted, KubeError, InterpretationError.
+        check: asserts the rules on the retained object. as_user: whose rights to use; "" = the
+        agent's. Raises RefusedError (SharedObjectConflict), RetryError while it is being deleted,
+        KubeError, InterpretationError.
         """
         self._users[_key(desired)].add(work)
         name = desired["metadata"]["name"]
-        live = await self._objects.live(resource, "", name)
-        for _ in range(ATTEMPTS):
+
+        async def write(live: Object | None) -> Applied:
             _wait_for_deletion(live)
-            try:
-                match await self._plan(desired, live, cluster, check):
-                    case Keep():
-                        assert live is not None  # noqa: S101 - only a live object can be kept
-                        return Applied(live, was_written=False)
-                    case Create(obj):
-                        answer = await self._host.create(resource.path(), obj, as_user)
-                    case Replace(obj):
-                        await self._refuse_under_others(obj, live)
-                        answer = await self._host.replace(resource.path(name=name), obj, as_user)
-                    case Differs(path, wish):
-                        if wish is not None:
-                            answer = await self._host.replace(resource.path(name=name), wish)
-                            self._observe(resource, answer, work)
-                        raise _conflict(path, live)
-            except (AlreadyExistsError, ConflictError, NotFoundError) as error:
-                if live is None and isinstance(error, NotFoundError):
-                    raise  # the resource is missing, not the object
-                conflict = error
-                live = await self._objects.fresh(resource, "", name)
-                continue
+            match await self._plan(desired, live, cluster, check):
+                case Keep():
+                    assert live is not None  # noqa: S101 - only a live object can be kept
+                    return Applied(live, was_written=False)
+                case Create(obj):
+                    answer = await self._host.create(resource.path(), obj, as_user)
+                case Replace(obj):
+                    await self._refuse_under_others(obj, live)
+                    answer = await self._host.replace(resource.path(name=name), obj, as_user)
+                case Differs(path, wish):
+                    if wish is not None:
+                        answer = await self._host.replace(resource.path(name=name), wish)
+                        self._observe(resource, answer, work)
+                    raise _conflict(path, live)
             self._observe(resource, answer, work)
             return Applied(answer, was_written=True)
-        raise conflict
+
+        live = await self._objects.live(resource, "", name)
+        fresh = partial(self._objects.fresh, resource, "", name)
+        return await retry_on_conflict(live, write, fresh)
 
     async def _plan(
         self, desired: Object, live: Object | None, cluster: str, check: Check
@@ -131,45 +121,39 @@ class SharedObjects:
     async def leave(
         self, resource: Resource, name: str, cluster: str, work: str, *, preserve: bool
     ) -> None:
-        """Give up an object; the last owner deletes it, a CRD only if it has no objects.
+        """Leave an object; the last owner deletes it, a CRD only if it has no objects.
 
-        One that somebody wrote to meanwhile, as who joins does, is looked at once more.
+        One that was written meanwhile, for example by a joining owner, is checked once more.
         """
-        live = await self._objects.live(resource, "", name)
-        for _ in range(ATTEMPTS):
+        path = resource.path(name=name)
+
+        async def write(live: Object | None) -> None:
             if live is None:
-                break
-            try:
-                match plan_leave(live, cluster):
-                    case Keep():
-                        break
-                    case Replace(obj):
-                        answer = await self._host.replace(resource.path(name=name), obj)
-                        self._observe(resource, answer, work)
-                        break
-                    case Remove(otherwise):
-                        path = resource.path(name=name)
-                        if preserve or await self._has_objects(live):
-                            answer = await self._host.replace(path, otherwise)
-                            self._observe(resource, answer, work)
-                        else:
-                            await self._host.delete_same(path, live, is_unchanged=True)
-                        break
-            except (ConflictError, NotFoundError) as error:
-                conflict = error
-                live = await self._objects.fresh(resource, "", name)
-        else:
-            raise conflict
+                return
+            match plan_leave(live, cluster):
+                case Keep():
+                    return
+                case Replace(obj):
+                    answer = await self._host.replace(path, obj)
+                case Remove(otherwise):
+                    if not preserve and not await self._has_objects(live):
+                        await self._host.delete_same(path, live, is_unchanged=True)
+                        return
+                    answer = await self._host.replace(path, otherwise)
+            self._observe(resource, answer, work)
+
+        live = await self._objects.live(resource, "", name)
+        await retry_on_conflict(live, write, partial(self._objects.fresh, resource, "", name))
         self._forget_users(lambda user: user == work)
 
     def _observe(self, resource: Resource, answer: Object, work: str) -> None:
-        """Know what a Work wrote; the others look at once, as the watch tells no more of it."""
+        """Store what a Work wrote; enqueue the others now, since the watch will not report it."""
         self._objects.observe(resource, answer)
         for user in self._users.get(_key(answer), set()) - {work}:
             self._enqueue(user)
 
     def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone; its votes on the host are not touched."""
+        """Forget the Works of a Cluster that is gone; its entries on the host are not touched."""
         own = f"{execution_namespace(cluster)}/"
         self._forget_users(lambda user: user.startswith(own))
 
@@ -180,9 +164,9 @@ class SharedObjects:
                 del self._users[key]
 
     async def _refuse_under_others(self, wanted: Object, live: Object | None) -> None:
-        """Refuse to change a definition of which others than its owners have objects.
+        """Refuse to change a definition while others than its owners have objects of it.
 
-        A schema that no longer knows a field empties it, in their objects too.
+        A schema that drops a field also empties it in their objects.
         """
         path = difference(wanted.get("spec"), dig(live, "spec"), "spec") or _lost(wanted, live)
         if live is None or path is None:
@@ -191,13 +175,13 @@ class SharedObjects:
         if await self._has_objects(live, f"{CLUSTER_LABEL} notin ({owners})"):
             detail = (
                 f"differs at {path} from the definition on the host, and others have objects of "
-                "it; the agent applies it once they bring the same definition or have no objects"
+                "it; the agent applies it once they use the same definition or have no objects"
             )
             kind = f"{dig(live, 'spec', 'group')}/{dig(live, 'spec', 'names', 'kind')}"
             raise RefusedError(Code.SHARED_OBJECT_CONFLICT, path, detail, kind)
 
     async def _has_objects(self, live: Object, selector: str = "") -> bool:
-        """Whether a CustomResourceDefinition has objects, those that a selector finds."""
+        """Whether a CustomResourceDefinition has objects that match a selector."""
         if gvk_of(live).group_kind not in DEFINE_KINDS:
             return False
         query = {"limit": "1"} | ({"labelSelector": selector} if selector else {})
@@ -208,29 +192,29 @@ class SharedObjects:
                 try:
                     answer = await self._host.get(path, query)
                 except NotFoundError:
-                    return False  # not established: nothing could be made
+                    return False  # not established: nothing could be created
                 except ForbiddenError:
-                    # It came after `join`: only claimed namespaces can be looked into.
+                    # Added after `join`: the agent may list it in claimed namespaces only.
                     below = f"/apis/{group}/{version['name']}", plural
                     return not selector or await self._has_objects_in_claimed(*below, selector)
                 return bool(answer.get("items"))
-        return True  # nothing is served, so nobody can look
+        return True  # not served, so it cannot be listed
 
     async def _has_objects_in_claimed(self, api: str, plural: str, selector: str) -> bool:
-        """Whether namespaces of the virtual clusters that a selector finds have objects."""
+        """Whether there are objects in claimed namespaces that match a selector."""
         namespaces = await self._host.get(
             "/api/v1/namespaces", {"labelSelector": f"{CLUSTER_LABEL},{selector}"}
         )
         for namespace in namespaces.get("items") or ():
             path = f"{api}/namespaces/{namespace['metadata']['name']}/{plural}"
-            with suppress(ForbiddenError, NotFoundError):  # no rights, so nothing was made there
+            with suppress(ForbiddenError, NotFoundError):  # no rights, so nothing was created there
                 if (await self._host.get(path, {"limit": "1"})).get("items"):
                     return True
         return False
 
 
 def _lost(wanted: Object, live: Object | None) -> str | None:
-    """Return where a schema no longer says what it says now; the host adds nothing to one."""
+    """Return the path of what a schema would lose; the host adds nothing to one."""
     pairs = zip(
         dig(wanted, "spec", "versions") or (), dig(live, "spec", "versions") or (), strict=False
     )
@@ -247,10 +231,9 @@ def _wait_for_deletion(live: Object | None) -> None:
         raise RetryError(f'{kind} "{name}" is being deleted on the host')
 
 
-def _key(obj: Object) -> tuple[str, str]:
-    """Return kind (without version) and name."""
-    gvk = gvk_of(obj)
-    return f"{gvk.group}/{gvk.kind}", obj["metadata"]["name"]
+def _key(obj: Object) -> tuple[GroupKind, str]:
+    """Return kind and name."""
+    return gvk_of(obj).group_kind, obj["metadata"]["name"]
 
 
 def _conflict(path: str, live: Object | None) -> RefusedError:

@@ -1,4 +1,4 @@
-"""Does several things of one virtual cluster at once, and not too many."""
+"""Runs several tasks of one virtual cluster concurrently, with a limit."""
 
 import asyncio
 from collections import Counter
@@ -8,26 +8,26 @@ from typing import TypeVar
 T = TypeVar("T")
 
 MORE_AT_ONCE = 4
-"""Manifests that a virtual cluster applies beside the first one of each of its Works.
+"""Manifests that a virtual cluster applies concurrently to the first one of each of its Works.
 
-With half of the default workers (3) that is 7 of the 16 connections to the host, so that what
-is slow in one virtual cluster leaves the others their half (ADR 21).
+With half of the default workers (3) that is 7 of the 16 connections to the host, so slow writes of
+one virtual cluster leave the others their half (ADR 21).
 """
 
 
 class SideBySide:
-    """Hands out what may be done at once."""
+    """Limits the concurrency of each virtual cluster."""
 
     def __init__(self) -> None:
         self._busy: Counter[str] = Counter()
 
     async def run(self, cluster: str, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-        """Return what calls return, in their order.
+        """Return the results of calls in their order.
 
-        Once one failed, those that wait are left, and those under way are waited for: what they
-        write must not be in doubt. Then the first error, in order, is raised.
+        If one fails, those not started are dropped, and those in progress are awaited: their writes
+        must not be in doubt. Then the first error, in order, is raised.
         """
-        if len(calls) == 1:  # the common case, for which nothing has to be made
+        if len(calls) == 1:  # the common case, without any task
             return [await calls[0]()]
         waiting = iter(enumerate(calls))
         results: dict[int, T] = {}
@@ -51,7 +51,7 @@ class SideBySide:
                 await work()
         finally:
             self._busy[cluster] -= more
-            self._busy += Counter()  # forgets what is at zero
+            self._busy += Counter()  # drops entries at zero
         if errors:
             raise errors[min(errors)]
         return [results[place] for place in range(len(calls))]

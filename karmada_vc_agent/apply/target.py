@@ -1,4 +1,4 @@
-"""What a manifest of a Work became, and by which strategy it is kept on the host."""
+"""The result of translating a manifest, and the strategy that applies it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,19 +17,19 @@ from karmada_vc_agent.translation.translate import HostObject, Skipped
 
 
 class Strategy(Protocol):
-    """How manifests of one sort are kept on the host."""
+    """How manifests of one sort are applied and removed."""
 
     async def apply(self, target: "Target") -> Applied | Foreign | None:
-        """Make the host right; None where the manifest counts as applied without an object.
+        """Align the host; None if the manifest counts as applied without an object.
 
         Raises RefusedError, RetryError, RecreationError, InterpretationError, KubeError.
         """
 
     def cached(self, target: "Target") -> Object | None:
-        """Return the live object if an informer has it and it is this Work's; no request."""
+        """Return the live object if an informer has it and it belongs to this Work; no request."""
 
     async def remove(self, target: "Target", *, preserve: bool) -> None:
-        """Delete what `apply` made, or leave it there without our marks.
+        """Delete what `apply` created, or release it if `preserve`.
 
         Raises RetryError, InterpretationError, KubeError.
         """
@@ -37,10 +37,10 @@ class Strategy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a manifest became, and all that a strategy needs to bring it there.
+    """The result of translating a manifest, and everything that a strategy needs to apply it.
 
-    objects: what stands for the manifest on the host; one, but of a converted manifest any
-    number. resource: of their kind. depends_on_claims, notices: see HostObject.
+    objects: the host objects; one, but any number for a converted manifest. resource: of their
+    kind. depends_on_claims, notices: see HostObject.
     """
 
     strategy: Strategy
@@ -59,11 +59,11 @@ class Target:
 
     @property
     def work(self) -> str:
-        """`<execution namespace>/<work>` that brings the manifest."""
+        """`<execution namespace>/<work>` of the manifest."""
         return self.context.work
 
     def as_user(self, translated: HostObject) -> str:
-        """Return the user with whose rights an object is written; empty = the agent itself."""
+        """Return the user whose rights an object is written with; "" = the agent itself."""
         account = self.vc.apply_as
         if account is None or translated.is_system:
             return ""
@@ -72,7 +72,7 @@ class Target:
         return account.user
 
     def check_of(self, translated: HostObject) -> Check:
-        """Return what asserts the rules of an object again, once it is retained."""
+        """Return the function that asserts the rules on an object again after Retain."""
 
         def check(retained: Object, live: Object | None) -> Object:
             asserted = assert_placement(retained, translated, live, self.context)
@@ -87,9 +87,9 @@ class Target:
 class WorkManifest:
     """One manifest of a Work in one reconcile.
 
-    work: `<execution namespace>/<work>`. ordinal: of the first manifest in it that names this
-    object. translation: what it became or why it became nothing,
-    None before it was asked for: it is asked for once (apply/translator.py).
+    work: `<execution namespace>/<work>`. ordinal: of the first manifest in it for the same object.
+    translation: its result or the reason why there is none, None before the only translation
+    (apply/translator.py).
     """
 
     vc: VirtualCluster

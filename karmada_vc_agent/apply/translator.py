@@ -1,4 +1,4 @@
-"""Translates manifests of Works, each once in a reconcile, and chooses their strategies."""
+"""Translates manifests of Works, each once in a reconcile, and selects their strategies."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -19,12 +19,12 @@ from karmada_vc_agent.translation.translate import Converted, HostObject, Skippe
 
 FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
 ContextFor = Callable[[VirtualCluster, str], TranslationContext]
-"""(virtual cluster, `<execution namespace>/<work>`) -> the facts a translation rests on."""
+"""(virtual cluster, `<execution namespace>/<work>`) -> the facts that a translation depends on."""
 StrategyOf = Callable[[HostObject | Converted], Strategy]
 
 
 class Translator:
-    """Finds out where manifests go."""
+    """Translates manifests and finds their objects."""
 
     def __init__(
         self, find_resource: FindResource, context_for: ContextFor, strategy_of: StrategyOf
@@ -34,7 +34,7 @@ class Translator:
         self._strategy_of = strategy_of
 
     async def translate(self, item: WorkManifest) -> Target | Failure | Skipped:
-        """Return what a manifest becomes, and keep it for whoever asks next. Raises KubeError."""
+        """Return what a manifest becomes, and store it for later callers. Raises KubeError."""
         if item.translation is None:
             item.translation = await self._translate(item)
         return item.translation
@@ -56,11 +56,11 @@ class Translator:
         return await self._target(item, context, resource, result)
 
     async def locate(self, item: WorkManifest) -> Target | None:
-        """Return what a manifest made on the host, also one that is refused by now."""
+        """Return what a manifest created on the host, even if it is refused now."""
         translation = await self.translate(item)
         if isinstance(translation, Target):
             return translation
-        # What is odd about it, or refused, may have come after it was applied.
+        # It may have become malformed or refused after it was applied.
         bare = _bare(item.manifest)
         if isinstance(translation, Skipped) or malformed_frame(bare):
             return None
@@ -101,7 +101,7 @@ class Translator:
         )
 
     def virtual_text(self, item: WorkManifest, text: str) -> str:
-        """Return an answer of the host with virtual names, also of what is not claimed yet."""
+        """Return a message of the host with virtual names, including those not claimed yet."""
         vc, target = item.vc, item.translation
         context = self.context_for(vc, "")
         names = context.names()
@@ -117,7 +117,7 @@ def _not_served(vc: VirtualCluster, gvk: GroupVersionKind) -> Failure:
 
 
 def _bare(manifest: Object) -> Object:
-    """Return a manifest with nothing but its identity, enough to find what it made."""
+    """Return a manifest with its identity only, enough to find what it created."""
     found = manifest.get("metadata")
     metadata = found if isinstance(found, dict) else {}
     identity = {key: metadata[key] for key in ("name", "namespace") if key in metadata}

@@ -1,4 +1,4 @@
-"""All manifests of a Work: they are applied in order, then what became of them is read."""
+"""All manifests of a Work: applied in order, then reflected."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,8 +24,8 @@ from karmada_vc_agent.views.works import id_of_work, key_of_work, manifests_of
 class WorkApplier:
     """Applies Works and reads the status of their objects.
 
-    work_status: None where the controller workStatus is off: no manifestStatuses are written.
-    A fault of ours at one manifest is its failure, and the others go on.
+    work_status: None if controller workStatus is disabled: no manifestStatuses are written. A bug
+    at one manifest is a failure of that one, and the others go on.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class WorkApplier:
         self._side_by_side = SideBySide()
 
     async def apply(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
-        """Apply all manifests, then read what became of them. Raises UnreachableError."""
+        """Apply all manifests, then read the status of their objects. Raises UnreachableError."""
         outcome = WorkOutcome()
         items = _items(vc, work)
         results = await self._apply_in_order(vc, items)
@@ -59,8 +59,8 @@ class WorkApplier:
                 live: Object | None = result.live
                 self._held_changes.saw(key_of_work(work), result.live)
             else:
-                # What could not be changed runs on (contract 6.2); it may be newer than what was
-                # decided on, so it is reflected and not seen.
+                # What could not be changed keeps running (contract 6.2); it may be newer than the
+                # object that was decided on, so it is reflected and not marked as seen.
                 live = await self._cached(item)
             if live is not None:
                 await self._reflect(work, item, live, outcome)
@@ -69,7 +69,7 @@ class WorkApplier:
     async def _apply_in_order(
         self, vc: VirtualCluster, items: Sequence[WorkManifest]
     ) -> dict[int, Applied | Failure | None]:
-        """Apply batch after batch; return what became of each manifest by its place."""
+        """Apply batch after batch; return the result of each manifest by index."""
         results: dict[int, Applied | Failure | None] = {}
         for batch in apply_order.batches([item.manifest for item in items]):
             calls = [partial(self._apply, items[place]) for place in batch]
@@ -78,7 +78,7 @@ class WorkApplier:
         return results
 
     async def observe(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
-        """Write nothing to the host, but read what is there. Raises KubeError."""
+        """Write nothing to the host, only read the status. Raises KubeError."""
         outcome = WorkOutcome()
         for item in _items(vc, work):
             live = await self._cached(item)
@@ -95,7 +95,7 @@ class WorkApplier:
         return Failure(guard.problem)
 
     async def _cached(self, item: WorkManifest) -> Object | None:
-        """Return what is known of the object of a manifest; None where a fault hides it."""
+        """Return the cached object of a manifest; None if a bug prevents that."""
         with self._bugs.guard(item.work, item.manifest):
             return await self._manifests.cached(item)
         return None

@@ -1,15 +1,15 @@
-"""What a Work made goes from the host, then its finalizer (contract 5.8, 1.9).
+"""Removes from the host what a Work created, then its finalizer (contract 5.8, 1.9).
 
-A Cluster that is being deleted takes its execution namespace along, and the rights in there
-may vanish before the Works do. So all its Works are cleaned as soon as the Cluster has its
-deletion mark; when the hub then refuses the finalizers, the Cluster is reported not Ready,
-upon which Karmada strips them itself.
+A Cluster that is being deleted takes its execution namespace along, and the rights in there may be
+gone before the Works. So all its Works are cleaned up as soon as the Cluster has its
+deletionTimestamp; if the hub then denies removing the finalizers, the Cluster is reported not
+Ready, upon which Karmada strips them itself.
 
-While hub or host may be of another time (kube/history.py), as after a restore from a backup,
-nothing is cleaned: a deletion that is true is still there at the second look.
+While hub or host may have gone back in time (kube/history.py), as after a restore from a backup,
+nothing is cleaned up: a real deletion is still there when everything was listed again.
 
-A Work may be made anew under its name before anybody looked at the end of the first, and a
-Cluster likewise: what is remembered of either is remembered of its uid.
+A Work may be recreated under its name before anybody saw the deletion of the first, and a Cluster
+likewise: what is remembered of either is bound to its uid.
 """
 
 import logging
@@ -41,9 +41,9 @@ _log = logging.getLogger(__name__)
 
 
 class WorkFinalizer:
-    """Finalises Works; remembers which are cleaned, and whose finalizers the hub refuses.
+    """Finalises Works; remembers which are clean, and whose finalizers the hub keeps from us.
 
-    on_barred: called with a Cluster that goes and whose finalizers we may not remove.
+    on_barred: called with such a Cluster.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class WorkFinalizer:
         self._barred: dict[str, str] = {}
 
     def is_due(self, cluster: str, work: Object) -> bool:
-        """Whether a Work goes, by itself or with its Cluster."""
+        """Whether a Work is being deleted, by itself or with its Cluster."""
         has_mark = bool(work["metadata"].get("deletionTimestamp"))
         return has_mark or self._clusters.is_deleting(cluster)
 
@@ -90,7 +90,7 @@ class WorkFinalizer:
         return self._cleaned.get(key_of_work(work)) == uid_of(work)
 
     async def finalise(self, vc: VirtualCluster, work: Object) -> None:
-        """Remove or release what a Work made, then its finalizer. Raises KubeError, RetryError."""
+        """Remove what a Work created, then its finalizer. Raises KubeError, RetryError."""
         metadata = work["metadata"]
         key = (vc.name, metadata["name"])
         finalizers = metadata.get("finalizers") or []
@@ -121,7 +121,7 @@ class WorkFinalizer:
         if store is None:
             return
         if work["metadata"].get("deletionTimestamp") and not work["metadata"].get("finalizers"):
-            # It is gone now. Its host objects say so before the watch does, and would have
+            # Its host objects are gone, too. Their watch events must not finalise it again.
             # it finalised once more.
             store.remove(work)
         else:
@@ -129,25 +129,25 @@ class WorkFinalizer:
             store.observe(work)
 
     def _wait_for_second_look(self) -> None:
-        """Raise NotReadyError while the word of hub or host may be an old one."""
+        """Raise NotReadyError while hub or host may have gone back in time."""
         for client in (self._hub, self._host):
             if client.history.is_in_doubt:
                 raise NotReadyError(f"{client.name} went back in time and is looked at again")
 
     async def _clean(self, vc: VirtualCluster, work: Object) -> bool:
-        """Let go of what a Work made; return False where it was abandoned, and is there yet."""
+        """Remove what a Work created; return False if it was abandoned and still exists."""
         is_up = self._clusters.is_ready(vc.name) or self._clusters.is_deleting(vc.name)
         if not is_up and not is_preserved(work):
             raise NotReadyError(f"cluster({vc.name}) not ready")
         try:
-            # The rights in a namespace go with it: first what lies in there.
+            # The rights in a namespace go with it: first the objects in it.
             in_order = sorted(manifests_of(work), key=_is_namespace)
             faults = [await self._remove(vc, work, manifest) for manifest in in_order]
         except UnreachableError:
             if self._clusters.is_ready(vc.name) or not self._clusters.is_deleting(vc.name):
                 raise
             _log.warning(
-                "Abandoning host objects of a Cluster that goes while the host is away",
+                "Abandoning host objects of a deleted Cluster since the host does not answer",
                 extra={"virtual_cluster": vc.name, "work": work["metadata"]["name"]},
             )
             return False
@@ -156,18 +156,28 @@ class WorkFinalizer:
         return True
 
     async def _remove(self, vc: VirtualCluster, work: Object, manifest: Object) -> str:
-        """Let go of one manifest; return what to tell of a fault of ours, "" where all is well."""
+        """Remove one manifest; return the message of a bug, "" if none."""
         work_id = id_of_work(work)
         with self._bugs.guard(work_id, manifest) as guard:
+            self._wait_for_works(vc)
             self._wait_for_users(vc, work, manifest)
             item = WorkManifest(vc, manifest, work_id)
             await self._manifests.remove(item, preserve=is_preserved(work))
         return guard.problem
 
+    def _wait_for_works(self, vc: VirtualCluster) -> None:
+        """Raise NotReadyError while it is not known which Works there are, and what they use.
+
+        So it is once the virtual cluster is served no more: then nothing of it is removed.
+        """
+        store = self._works.store(vc.name)
+        if store is None or not store.is_synced:
+            raise NotReadyError(f"the Works of cluster({vc.name}) are not known")
+
     def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:
         """Raise RetryError while another Work needs the Namespace, or the rights in it.
 
-        One that is preserved is given up, and waits only for those that go as well.
+        A preserved one is released, and waits only for Works that are being deleted as well.
         """
         if not _is_namespace(manifest):
             return
@@ -178,7 +188,7 @@ class WorkFinalizer:
             raise RetryError(text)
         for other in self._works.using_namespace(vc.name, namespace):
             if is_report(other):
-                continue  # it tells of the host and made nothing there
+                continue  # its manifests create nothing in the namespace
             if stays and not self.is_due(vc.name, other):
                 continue
             name = other["metadata"]["name"]

@@ -1,7 +1,7 @@
-"""What is remembered of each Work between two looks at it, until it is gone.
+"""What is remembered of each Work between two syncs, until it is gone.
 
-A Work may be made anew under its name before anybody looked at the end of the first. So what is
-remembered is remembered of its uid, and of another Work of that name nothing is known.
+A Work may be recreated under its name before anybody saw the deletion of the first. So the memory
+is bound to the uid, and another Work of that name starts without any.
 """
 
 from collections import defaultdict
@@ -17,19 +17,18 @@ from karmada_vc_agent.views.works import WorkKey, key_of_work
 class Outcome:
     """How carrying out a Work ended last.
 
-    generation: of the Work then. codes: of the manifests that a rule refused. is_refused:
-    whether no time helps, since all that failed was refused by a rule. depends_on: what helps.
+    generation: of the Work then. codes: of the manifests that a rule refused. depends_on:
+    what helps, where all that failed was refused by a rule.
     """
 
     uid: str
     generation: int
     codes: tuple[str, ...]
-    is_refused: bool
     depends_on: frozenset[Dependency] = frozenset()
 
 
 class WorkMemory:
-    """The last outcome of each Work."""
+    """The last result of each Work."""
 
     def __init__(self) -> None:
         self._outcomes: dict[WorkKey, Outcome] = {}
@@ -37,11 +36,11 @@ class WorkMemory:
         self._changed: dict[WorkKey, set[tuple[Ground, str | None]]] = {}
 
     def begin(self, key: WorkKey) -> None:
-        """Notice from now on what changes while a Work is synced."""
+        """Start to record changes while a Work is synced."""
         self._changed[key] = set()
 
     def end(self, key: WorkKey) -> None:
-        """Notice it no more."""
+        """Stop recording changes."""
         self._changed.pop(key, None)
 
     def note(
@@ -49,17 +48,15 @@ class WorkMemory:
         work: Object,
         codes: tuple[str, ...] = (),
         depends_on: Iterable[Dependency] = (),
-        *,
-        is_refused: bool = False,
     ) -> bool:
-        """Remember how syncing a Work ended.
+        """Record the result of a sync of a Work.
 
-        Return whether something that it depends on changed while it was synced, so that what was
-        found may be true no more.
+        Return whether something that it depends on changed during the sync, so that the result may
+        be outdated.
         """
         key, generation = key_of_work(work), work["metadata"].get("generation") or 0
         self.forget(key)
-        found = Outcome(uid_of(work), generation, codes, is_refused, frozenset(depends_on))
+        found = Outcome(uid_of(work), generation, codes, frozenset(depends_on))
         self._outcomes[key] = found
         for rest in found.depends_on:
             self._resting[rest][key] = None
@@ -67,7 +64,7 @@ class WorkMemory:
         return any(rest in changed or (rest.ground, None) in changed for rest in found.depends_on)
 
     def is_new(self, work: Object) -> bool:
-        """Whether a Work is not as it was carried out last, or never was."""
+        """Whether a Work changed since its last sync, or never was synced."""
         known = self._outcomes.get(key_of_work(work))
         seen = (uid_of(work), work["metadata"].get("generation") or 0)
         return known is None or (known.uid, known.generation) != seen
@@ -79,7 +76,7 @@ class WorkMemory:
             self.forget(key_of_work(work))
 
     def forget(self, key: WorkKey) -> None:
-        """Forget a Work that is gone, or goes."""
+        """Forget a Work that is gone or being deleted."""
         known = self._outcomes.pop(key, None)
         for rest in known.depends_on if known is not None else ():
             self._resting[rest].pop(key, None)
@@ -91,14 +88,10 @@ class WorkMemory:
         for key in [key for key in self._outcomes if key[0] == cluster]:
             self.forget(key)
 
-    def refused(self, cluster: str) -> list[WorkKey]:
-        """Return the Works of a virtual cluster that a rule refused."""
-        return [key for key, one in self._outcomes.items() if key[0] == cluster and one.is_refused]
-
     def depending_on(self, ground: Ground, about: str | None) -> list[WorkKey]:
-        """Return the refused Works that rest on something that changed.
+        """Return the refused Works that depend on something that changed.
 
-        about: None = on any of its sort.
+        about: None = on any object of that ground.
         """
         for changed in self._changed.values():
             changed.add((ground, about))
@@ -108,7 +101,7 @@ class WorkMemory:
         return list(dict.fromkeys(key for rest in rests for key in self._resting[rest]))
 
     def refusals(self) -> Iterator[tuple[str, str]]:
-        """Return (virtual cluster, code) of each manifest that a rule refuses now."""
+        """Return (virtual cluster, code) of each refused manifest."""
         for (cluster, _), outcome in self._outcomes.items():
             for code in outcome.codes:
                 yield cluster, code

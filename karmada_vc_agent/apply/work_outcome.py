@@ -1,4 +1,4 @@
-"""What became of the manifests of one Work."""
+"""The results of the manifests of one Work."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class WorkOutcome:
     unreadable_for: set[Hashable | None] = field(default_factory=set)
 
     def reflected(self, reflection: Reflection) -> None:
-        """Take what was read of one manifest."""
+        """Add the reflection of one manifest."""
         if reflection.problem:
             self.unreadable = reflection.problem
             self.unreadable_for.add(reflection.cause)
@@ -35,28 +35,28 @@ class WorkOutcome:
 
     @property
     def errors(self) -> list[str]:
-        """What to tell of the failures."""
+        """The messages of the failures."""
         return [failure.text for failure in self.failures]
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The rules that refused."""
+        """The codes of the refusals."""
         return tuple(str(failure.code) for failure in self.failures if failure.code is not None)
 
     @property
     def depends_on(self) -> list[Dependency]:
-        """What heals the refusals."""
+        """What ends the refusals."""
         return [rest for failure in self.failures for rest in failure.depends_on]
 
     @property
     def is_refused(self) -> bool:
-        """Whether something failed and no time helps: all that failed was refused by a rule."""
+        """Whether retrying after a delay is useless: all failures are refusals."""
         failures = self.failures
         return bool(failures) and all(failure.is_final for failure in failures)
 
     @property
     def blamed(self) -> list[Hashable | None]:
-        """For what it is tried again: causes, None for what is about this Work alone."""
+        """The causes to retry for; None = specific to this Work."""
         failed = [failure.cause for failure in self.failures if not failure.is_final]
         return [*dict.fromkeys(failed), *self.unreadable_for]
 
@@ -67,10 +67,10 @@ class WorkOutcome:
 
     @property
     def was_recreated(self) -> bool:
-        """Whether an object was made again that somebody deleted, or would have been."""
+        """Whether a deleted object was recreated, or an attempt failed."""
         return any(is_recreation(result) for _, result in self.results)
 
 
 def is_recreation(result: Applied | Failure) -> bool:
-    """Whether an object was there before and was deleted by somebody."""
+    """Whether an object existed before and was deleted by somebody."""
     return result.is_recreation if isinstance(result, Failure) else result.was_recreated

@@ -1,4 +1,4 @@
-"""Writes the status of a Work, also where it cannot be sent or taken as it is."""
+"""Writes the status of a Work, even if it is too large or cannot be encoded."""
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, InvalidError, UnwritableError
@@ -6,15 +6,15 @@ from karmada_vc_agent.model.objects import Object, maps_at
 from karmada_vc_agent.views.works import work_path
 
 _TOO_LARGE = "too large"
-"""How an API server, and its etcd, refuse a body."""
+"""Messages of an API server, and of etcd, that reject a body."""
 
 
 async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
     """PUT a status and return the answer. Raises KubeError.
 
-    The hub takes nothing but the status from it, so a Work with a manifest that is nested too
-    deep to be written goes without its manifests. Where the hub refuses what was reflected of
-    the objects, the conditions go without that: they must never stay as they were.
+    The hub takes only the status from it, so a Work with a manifest that is nested too deep to be
+    encoded is sent without manifests. If the hub rejects the reflected statuses, the conditions are
+    sent without them: they must never be outdated.
     """
     path = work_path(work["metadata"]["namespace"], work["metadata"]["name"], "status")
     try:
@@ -39,7 +39,7 @@ def _is_about_content(error: ApiError) -> bool:
 
 
 def _without_reflected(status: Object) -> Object:
-    """Return a status that says of each manifest only how healthy its object is."""
+    """Return a status with only the health of each manifest."""
     entries = [
         {key: value for key, value in entry.items() if key != "status"}
         for entry in maps_at(status, "manifestStatuses")

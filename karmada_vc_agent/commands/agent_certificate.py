@@ -1,6 +1,5 @@
-"""The agent's credential on the hub: a client certificate, asked for by CSR (contract 1.7)."""
+"""The agent's credential on the hub: a client certificate, requested by CSR (contract 1.7)."""
 
-import asyncio
 import base64
 import secrets
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from karmada_vc_agent.access.hub_objects import AGENTS_GROUP
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.certificates import (
     REQUESTS_PATH,
@@ -22,20 +22,21 @@ from karmada_vc_agent.kube.certificates import (
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
+from karmada_vc_agent.kube.retries import backoff, poll, retry_on
 from karmada_vc_agent.model.karmada import SYSTEM_LABEL
 from karmada_vc_agent.model.objects import Object, dig
 
 YEAR_S = 31_536_000
 SIGNING_S = 60.0
-POLL_S = (0.05, 1.0)
+POLLS = backoff(0.05, 1.0)
 RENEW_BELOW = 0.2
-"""A certificate with less than this part of its life left is replaced by a second `join`."""
+"""`join` replaces a certificate with less than this fraction of its lifetime left."""
 HUB_NAME = "karmada-apiserver"
 _ATTEMPTS = 5
 
 
-class CertificateError(Exception):
-    """The hub did not sign; says what it said."""
+class CertificateError(CommandError):
+    """The hub did not sign the certificate; the message gives the hub's reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,10 @@ class ClientCertificate:
 async def request_certificate(
     hub: ApiClient, user: str, prefix: str, lifetime_s: int, *, approves: bool
 ) -> ClientCertificate:
-    """Have the hub sign a certificate for a user of the agents' group.
+    """Have the hub sign a client certificate for a user of the agents' group.
 
-    approves: approve it with the right of `hub`'s own user; otherwise the hub's controller
-    approves what a bootstrap token may ask for. Raises KubeError, CertificateError.
+    approves: approve the CSR as the user of `hub`; otherwise the hub's own controller approves what
+    a bootstrap token may request. Raises KubeError, CertificateError.
     """
     subject = x509.Name(
         [
@@ -65,16 +66,16 @@ async def request_certificate(
     name = f"{prefix}-{secrets.token_hex(3)[:5]}"
     wanted = signing_request(name, request, lifetime_s)
     wanted["metadata"]["labels"] = {SYSTEM_LABEL: "true"}
-    csr = await hub.create(REQUESTS_PATH, wanted)
+    await hub.create(REQUESTS_PATH, wanted)
     if approves:
-        await _approve(hub, csr)
+        await retry_on(ConflictError, _ATTEMPTS, lambda: _approve(hub, name))
     return ClientCertificate(await _wait_signed(hub, name), key, name)
 
 
 def kubeconfig_text(cluster: Object, user: str, certificate: ClientCertificate) -> str:
-    """Return a kubeconfig, named as `karmadactl register` names its parts (contract 1.7 point 7).
+    """Return a kubeconfig with the names that `karmadactl register` uses (contract 1.7 point 7).
 
-    cluster: the cluster entry to use, complete in itself.
+    cluster: a complete cluster entry, with its certificate authority inline.
     """
     context = f"{user}@{HUB_NAME}"
     content = {
@@ -97,7 +98,7 @@ def kubeconfig_text(cluster: Object, user: str, certificate: ClientCertificate) 
 
 
 def is_still_good(kubeconfig: str, cluster: Object, common_name: str) -> bool:
-    """Whether a kubeconfig made here leads to this server, as this user, for a while longer."""
+    """Whether a kubeconfig leads to this server as this user and will not expire soon."""
     try:
         content: Any = yaml.safe_load(kubeconfig)
         data = dig(content, "users", 0, "user", "client-certificate-data")
@@ -112,49 +113,44 @@ def is_still_good(kubeconfig: str, cluster: Object, common_name: str) -> bool:
     )
 
 
-async def _approve(hub: ApiClient, csr: Object) -> None:
-    path = f"{REQUESTS_PATH}/{csr['metadata']['name']}"
-    for _ in range(_ATTEMPTS):
-        conditions = dig(csr, "status", "conditions") or []
-        if any(condition["type"] == "Approved" for condition in conditions):
-            return  # the hub's controller was faster: it trusts an administrator as well
-        approved = {
-            "type": "Approved",
-            "status": "True",
-            "reason": "KarmadaVcAgentJoin",
-            "message": "Approved by the administrator who ran karmada-vc-agent join.",
-        }
-        csr["status"] = {**(csr.get("status") or {}), "conditions": [*conditions, approved]}
-        try:
-            await hub.replace(f"{path}/approval", csr)
-        except ConflictError as error:
-            conflict = error
-            csr = await hub.get(path)
-            continue
-        return
-    raise conflict
+async def _approve(hub: ApiClient, name: str) -> None:
+    path = f"{REQUESTS_PATH}/{name}"
+    csr = await hub.get(path)
+    conditions = dig(csr, "status", "conditions") or []
+    if any(condition["type"] == "Approved" for condition in conditions):
+        return  # the hub's controller was faster: it also approves requests of administrators
+    approved = {
+        "type": "Approved",
+        "status": "True",
+        "reason": "KarmadaVcAgentJoin",
+        "message": "Approved by the administrator who ran karmada-vc-agent join.",
+    }
+    csr["status"] = {**(csr.get("status") or {}), "conditions": [*conditions, approved]}
+    await hub.replace(f"{path}/approval", csr)
 
 
 async def _wait_signed(hub: ApiClient, name: str) -> bytes:
-    pause_s, longest_s = POLL_S
     is_approved = False
+
+    async def signed() -> bytes | None:
+        nonlocal is_approved
+        csr = await hub.get(f"{REQUESTS_PATH}/{name}")
+        if certificate := dig(csr, "status", "certificate"):
+            return base64.b64decode(certificate)
+        if reason := refusal(csr):
+            raise CertificateError(f"CertificateSigningRequest {name}: {reason}")
+        is_approved = bool(dig(csr, "status", "conditions"))
+        return None
+
     try:
         async with waiting(f"the hub to sign CertificateSigningRequest {name}", SIGNING_S):
-            while True:
-                csr = await hub.get(f"{REQUESTS_PATH}/{name}")
-                if certificate := dig(csr, "status", "certificate"):
-                    return base64.b64decode(certificate)
-                if reason := refusal(csr):
-                    raise CertificateError(f"CertificateSigningRequest {name}: {reason}")
-                is_approved = bool(dig(csr, "status", "conditions"))
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, longest_s)
+            return await poll(signed, POLLS)
     except TimeoutError:
-        said = "though it was approved" if is_approved else "nobody approved it"
+        said = "although it is approved" if is_approved else "nobody approved it"
         raise CertificateError(
             f"CertificateSigningRequest {name} was not signed within {SIGNING_S:.0f} s ({said}); "
-            "is controller agentcsrapproving of karmada-controller-manager running, and "
-            "csrsigning of the hub's kube-controller-manager?"
+            "check that controller agentcsrapproving runs in karmada-controller-manager and "
+            "csrsigning in the hub's kube-controller-manager"
         ) from None
 
 
@@ -164,5 +160,5 @@ async def forget_request(hub: ApiClient, name: str) -> None:
         await hub.delete(f"{REQUESTS_PATH}/{name}")
     except KubeError as error:
         raise CertificateError(
-            f"CertificateSigningRequest {name} is left on the hub ({error}); delete it"
+            f"could not delete CertificateSigningRequest {name} on the hub ({error}); delete it"
         ) from error

@@ -1,8 +1,9 @@
-"""Trust in a hub from nothing but a bootstrap token (contract 1.7 points 4 to 6).
+"""Trust in a hub, established with a bootstrap token (contract 1.7 points 4 to 6).
 
-The hub publishes its address and authority in ConfigMap kube-public/cluster-info, signed with
-each token. It is read once without trust; the signature shows that whoever answers knows the
-token, the pinned hash that its authority is the right one; then it is read again over TLS.
+The hub publishes its address and certificate authority in ConfigMap kube-public/cluster-info,
+signed with each token. It is first read without verification: the signature proves that the server
+knows the token, the pinned hash that its authority is the expected one. Then it is read again over
+verified TLS.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from karmada_vc_agent.commands.agent_certificate import (
     forget_request,
     request_certificate,
 )
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials, make_ssl_context
@@ -39,14 +41,14 @@ _SIGNATURE_PREFIX = "jws-kubeconfig-"
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 RETRY_S, SIGNED_WITHIN_S = 1.0, 30.0
-"""The hub signs for a fresh token a moment after it was made."""
+"""The hub signs cluster-info for a new token shortly after the token was created."""
 GENERATOR = USER_PREFIX + "rbac-generator"
 GENERATOR_LIFETIME_S = 600
-"""The shortest life that Kubernetes signs; the key is thrown away long before."""
+"""The shortest lifetime that Kubernetes signs; the key is discarded long before."""
 
 
-class BootstrapError(Exception):
-    """The hub cannot be trusted on the strength of this token."""
+class BootstrapError(CommandError):
+    """This token does not prove that the hub can be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +59,29 @@ class BootstrapToken:
     secret: str
 
     def __str__(self) -> str:
-        """Return the token as it is sent."""
+        """Return the token as it is sent, `<id>.<secret>`."""
         return f"{self.token_id}.{self.secret}"
 
 
 def parse_token(text: str) -> BootstrapToken:
-    """Split a token. Raises ValueError, which never tells the token."""
+    """Parse a token. Raises ValueError, whose message never contains the token."""
     match = _TOKEN.fullmatch(text)
     if match is None:
         raise ValueError(
-            "is not a valid bootstrap token: six characters, a dot, sixteen characters"
+            "is not a valid bootstrap token: want six characters, a dot, sixteen characters"
         )
     return BootstrapToken(*match.groups())
 
 
 def check_hash(text: str) -> str:
-    """Return a `--discovery-token-ca-cert-hash` if it is one. Raises ValueError."""
+    """Return a `--discovery-token-ca-cert-hash` if it is valid. Raises ValueError."""
     if not _HASH.fullmatch(text):
-        raise ValueError(f'"{text}" is not a valid hash; write sha256: and 64 hexadecimal digits')
+        raise ValueError(f'"{text}" is not a valid hash: want sha256: and 64 hexadecimal digits')
     return text
 
 
 def public_key_hash(authority: bytes) -> str:
-    """Return `sha256:<hex>` over the public key of a certificate authority in PEM."""
+    """Return `sha256:<hex>` of the public key of a certificate authority in PEM."""
     key = x509.load_pem_x509_certificate(authority).public_key()
     der = key.public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -88,17 +90,16 @@ def public_key_hash(authority: bytes) -> str:
 
 
 def verify(cluster_info: Object, token: BootstrapToken) -> str:
-    """Return the kubeconfig of a cluster-info ConfigMap that is signed with this token.
+    """Return the kubeconfig in a cluster-info ConfigMap if it is signed with this token.
 
-    The signature is a JWS with its payload left out, HS256 with the token's secret.
-    Raises BootstrapError.
+    The signature is a detached JWS, HS256 with the token's secret. Raises BootstrapError.
     """
     content = dig(cluster_info, "data", "kubeconfig") or ""
     signature = dig(cluster_info, "data", _SIGNATURE_PREFIX + token.token_id)
     if not signature:
         raise BootstrapError(
-            f'the hub knows no token "{token.token_id}": it is wrong or has run out; make one with '
-            "kubectl-karmada token create"
+            f'the hub does not know token "{token.token_id}": it is wrong or has expired; create '
+            "one with kubectl-karmada token create"
         )
     head, _, rest = signature.partition(".")
     payload, _, tail = rest.partition(".")
@@ -107,8 +108,8 @@ def verify(cluster_info: Object, token: BootstrapToken) -> str:
     is_ours = _header(head) == {"alg": "HS256", "kid": token.token_id} and not payload
     if not is_ours or not hmac.compare_digest(tail, wanted):
         raise BootstrapError(
-            "cluster-info is not signed with this token: either the token is wrong, or somebody "
-            "else answers in the hub's place"
+            "cluster-info is not signed with this token: the token is wrong, or the server is "
+            "not the hub"
         )
     return str(content)
 
@@ -118,8 +119,8 @@ def trusted_server(
 ) -> Object:
     """Return the cluster entry of a verified cluster-info.
 
-    ca_hashes: what its authority must hash to; empty = the signature is all there is.
-    Raises BootstrapError.
+    ca_hashes: one of them must match the hub's certificate authority; empty = rely on the signature
+    alone. Raises BootstrapError.
     """
     try:
         content: Any = yaml.safe_load(verify(cluster_info, token))
@@ -127,17 +128,17 @@ def trusted_server(
         authority = base64.b64decode(cluster["certificate-authority-data"], validate=True)
         found = public_key_hash(authority)
     except (yaml.YAMLError, TypeError, KeyError, ValueError, binascii.Error) as error:
-        raise BootstrapError(f"cluster-info holds no usable kubeconfig: {error}") from error
+        raise BootstrapError(f"cluster-info contains no usable kubeconfig: {error}") from error
     if ca_hashes and found not in ca_hashes:
         raise BootstrapError(
-            f"the hub's certificate authority has hash {found}, not the given one: somebody else "
-            "may answer in its place"
+            f"the hub's certificate authority has hash {found}, which is not the given one: the "
+            "server may not be the hub"
         )
     return dict(cluster)
 
 
 async def discover(endpoint: str, token: BootstrapToken, ca_hashes: tuple[str, ...]) -> Object:
-    """Return a cluster entry to trust, from the hub at `<host:port>`.
+    """Return a trusted cluster entry of the hub at `<host:port>`.
 
     Raises BootstrapError, KubeError.
     """
@@ -153,11 +154,11 @@ async def discover(endpoint: str, token: BootstrapToken, ca_hashes: tuple[str, .
 
 
 async def _cluster_info(credentials: Credentials, token: BootstrapToken) -> Object:
-    """Read cluster-info; wait for the signature of a token that was made just now."""
+    """Read cluster-info; wait until it is signed for a token that is new."""
     client = ApiClient("hub", credentials, connections=1)
     what = (
-        f'the hub to sign cluster-info for token "{token.token_id}"; it does so a moment after a '
-        "token was made"
+        f'the hub to sign cluster-info for token "{token.token_id}"; it does so shortly after a '
+        "token was created"
     )
     try:
         async with waiting(what, SIGNED_WITHIN_S):
@@ -167,10 +168,10 @@ async def _cluster_info(credentials: Credentials, token: BootstrapToken) -> Obje
                     return found
                 await asyncio.sleep(RETRY_S)
     except TimeoutError:
-        return found  # without the signature; `verify` says so
+        return found  # still unsigned; `verify` reports it
     except (NotFoundError, ForbiddenError) as error:
         raise BootstrapError(
-            f"the hub does not show ConfigMap kube-public/cluster-info to everybody ({error}); use "
+            f"the hub does not publish ConfigMap kube-public/cluster-info ({error}); use "
             "--karmada-kubeconfig instead"
         ) from error
     finally:
@@ -179,10 +180,10 @@ async def _cluster_info(credentials: Credentials, token: BootstrapToken) -> Obje
 
 @asynccontextmanager
 async def rbac_generator(bearer: ApiClient, cluster: Object) -> AsyncIterator[ApiClient]:
-    """Lend a client that may do everything on the hub, and give that power back at the end.
+    """Lend a client with administrator rights on the hub, and give the rights back at the end.
 
-    A token by itself may make no Role. Karmada lets it become a user who may do everything; the
-    certificate lives ten minutes, its key is never written anywhere, and its CSR is deleted.
+    A token by itself cannot create Roles. Karmada lets it become a user that can; that user's
+    certificate lives ten minutes, its key is never stored, and its CSR is deleted.
     """
     certificate = await request_certificate(
         bearer, GENERATOR, "agent-rbac-generator", GENERATOR_LIFETIME_S, approves=False
@@ -198,12 +199,12 @@ async def rbac_generator(bearer: ApiClient, cluster: Object) -> AsyncIterator[Ap
 
 
 def token_credentials(cluster: Object, token: BootstrapToken) -> Credentials:
-    """Return credentials of the user that a bootstrap token is."""
+    """Return the credentials of the user behind a bootstrap token."""
     return server_credentials(cluster, {"token": str(token)}, str(cluster["server"]))
 
 
 def certificate_credentials(cluster: Object, certificate: ClientCertificate) -> Credentials:
-    """Return credentials of whom a client certificate names."""
+    """Return the credentials of the user that a client certificate names."""
     user = {
         "client-certificate-data": base64.b64encode(certificate.certificate).decode(),
         "client-key-data": base64.b64encode(certificate.key).decode(),

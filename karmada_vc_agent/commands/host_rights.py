@@ -1,7 +1,7 @@
-"""The rights of an agent on the host and the admission policies beside them: made and applied.
+"""The agent's rights and admission policies on the host: built and applied.
 
-Roles first, which give nothing; then the policies; then what binds the roles: the agent's account
-is never stronger than the policies let it be. Every step can be done again.
+Order: roles, which grant nothing alone; policies; role bindings. So the agent's account is never
+stronger than its policies allow. Every step can be repeated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,14 @@ from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
 from karmada_vc_agent.access.host_roles import HostAccess, Kind, host_bindings, host_roles
 from karmada_vc_agent.access.known_kinds import NAMESPACED
 from karmada_vc_agent.commands.apply_objects import apply_all, find
+from karmada_vc_agent.commands.changes import Changes, differences
 from karmada_vc_agent.commands.join_preflight import PreflightError
+from karmada_vc_agent.commands.policy_removal import remove_policies
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from karmada_vc_agent.kube.retries import retry_on
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.domain import AGENT_LABEL, ALLOW_ADOPTION_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, key_of, labels_of
@@ -23,8 +26,10 @@ from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE
 from karmada_vc_agent.model.well_known import RBAC_API
+from karmada_vc_agent.objects.crd import definition
 from karmada_vc_agent.translation.admission_guards import group_labels
 from karmada_vc_agent.translation.admission_objects import (
+    ANY_CLUSTER,
     SCHEDULER,
     VALIDATING,
     PolicyOwner,
@@ -39,7 +44,6 @@ from karmada_vc_agent.translation.kind_policy import (
 )
 from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules
 from karmada_vc_agent.views.installed_policies import (
-    remove_policies,
     resource_of,
     served_versions,
     wanted_policies,
@@ -47,16 +51,18 @@ from karmada_vc_agent.views.installed_policies import (
 
 _POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _ATTEMPTS = 3
+_MET_ANOTHER = (AlreadyExistsError, ConflictError, NotFoundError)
 _WRITTEN = (Policy.SHARE, Policy.RENAME)
 _GRANTED_APART = frozenset({kinds.CLUSTER_ROLE})
-"""Kinds whose rights rest on more than that Works bring them."""
+"""Kinds whose rights depend on more than whether Works may contain them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approvals:
-    """What the administrator decided at `join`, beside the settings.
+    """What the administrator decides at `join`, beside the settings.
 
-    schedulers: who may bind pods; empty = as before. api_groups: see HostAccess.
+    schedulers: users who may bind pods; empty = keep those of the last join. api_groups: see
+    HostAccess.
     """
 
     schedulers: tuple[str, ...] = ()
@@ -65,7 +71,7 @@ class Approvals:
 
 @dataclass(frozen=True, slots=True)
 class HostRights:
-    """What is to be on the host. versions: of the kinds of policies that it serves."""
+    """What is to exist on the host. versions: the served version of each policy kind."""
 
     install: HostInstall
     access: HostAccess
@@ -73,9 +79,10 @@ class HostRights:
     versions: Mapping[str, str]
     with_policies: bool
     adoptions: Mapping[str, str]
+    definitions: tuple[Object, ...] = ()
 
     def policies(self) -> list[Object]:
-        """Return the policies to install, none where the host or the settings do not want them."""
+        """Return the policies to install: none if the host or the settings rule them out."""
         return wanted_policies(self.owner, self.versions) if self.with_policies else []
 
 
@@ -87,10 +94,11 @@ def host_rights(
     approvals: Approvals,
     known: PolicyOwner | None = None,
 ) -> HostRights:
-    """Return what an agent needs. served: by the host; None = it is not asked, and is a new one.
+    """Return what an agent needs on the host.
 
-    config: its settings, or the defaults where they are not known. known: for what its policies
-    were made last; what they protect is only added to.
+    served: what the host serves; None = unknown, assume a current Kubernetes. config: the agent's
+    settings, or the defaults if unknown. known: the values that the installed policies protect;
+    protected values are only ever added.
     """
     versions = {VALIDATING: "v1"} if served is None else served_versions(served)
     with_policies = config.install_policies and VALIDATING in versions
@@ -101,11 +109,12 @@ def host_rights(
         versions=versions,
         with_policies=with_policies,
         adoptions={name: vc.name for vc in config.virtual_clusters for name in vc.adopt_namespaces},
+        definitions=(definition(),) if config.objects.enabled else (),
     )
 
 
-async def look_at_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwner | None]:
-    """Return what the host serves, and for what policies were installed. Raises KubeError."""
+async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwner | None]:
+    """Return what the host serves, and what the installed policies protect. Raises KubeError."""
     served = await Discovery(host).refresh()
     name = PolicyOwner(agent, "", "").confines_policy
     if VALIDATING not in served_versions(served):
@@ -113,21 +122,24 @@ async def look_at_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyO
     return served, owner_of(await find(host, f"{_POLICIES_PATH}/{name}") or {})
 
 
-async def grant_on_host(host: ApiClient, rights: HostRights, served: ServedApis) -> list[str]:
-    """Give an agent its rights; return what changed. Raises KubeError, PreflightError."""
-    changes = await apply_all(host, base_objects(rights.install))
-    changes += await apply_all(host, await _roles(host, rights))
-    changes += await _allow_adoption(host, rights.adoptions)
+async def grant_on_host(
+    host: ApiClient, rights: HostRights, served: ServedApis, changes: Changes | None = None
+) -> None:
+    """Grant an agent its rights. Raises KubeError, PreflightError."""
+    told = changes or Changes()
+    await apply_all(host, [*rights.definitions, *base_objects(rights.install)], told)
+    await apply_all(host, await _roles(host, rights), told)
+    await _allow_adoption(host, rights.adoptions, told)
     for policy in rights.policies():
-        changes += await _install(host, served, policy)
-    if not rights.with_policies and VALIDATING in rights.versions:
-        removed = await remove_policies(host, served, rights.install.agent)
-        changes += [f"host: removed {policy}" for policy in removed]
-    return changes + await apply_all(host, host_bindings(rights.access))
+        await _install(host, served, policy, told)
+    if not (rights.with_policies or told.is_dry) and VALIDATING in rights.versions:
+        for removed in await remove_policies(host, served, rights.install.agent):
+            told.tell(f"host: remove {removed}")
+    await apply_all(host, host_bindings(rights.access), told)
 
 
 async def _roles(host: ApiClient, rights: HostRights) -> list[Object]:
-    """Return the roles to write: a `virtual-cluster-admin` of somebody else is left alone."""
+    """Return the roles to write, without a `virtual-cluster-admin` of another owner."""
     roles = host_roles(rights.access)
     live = await find(host, f"/apis/{RBAC_API}/clusterroles/{NAMESPACE_ADMIN}")
     return [
@@ -139,44 +151,46 @@ async def _roles(host: ApiClient, rights: HostRights) -> list[Object]:
     ]
 
 
-async def _allow_adoption(host: ApiClient, adoptions: Mapping[str, str]) -> list[str]:
-    """Mark the existing namespaces that the settings let a virtual cluster take over."""
-    changes = []
+async def _allow_adoption(host: ApiClient, adoptions: Mapping[str, str], changes: Changes) -> None:
+    """Mark the existing namespaces that the settings let a virtual cluster adopt."""
     for name, cluster in adoptions.items():
         path = f"/api/v1/namespaces/{name}"
         live = await find(host, path)
         if live is None or annotations_of(live).get(ALLOW_ADOPTION_ANNOTATION) == cluster:
             continue
         mark = {"metadata": {"annotations": {ALLOW_ADOPTION_ANNOTATION: cluster}}}
-        await host.merge_patch(path, mark)
-        changes.append(f"host: Namespace {name} may be adopted by {cluster}")
-    return changes
+        changes.tell(f"host: let {cluster} adopt Namespace {name}")
+        if not changes.is_dry:
+            await host.merge_patch(path, mark)
 
 
-async def _install(host: ApiClient, served: ServedApis, wanted: Object) -> list[str]:
-    """Make one policy or binding be there as wanted, and nothing beside it in its spec."""
+async def _install(host: ApiClient, served: ServedApis, wanted: Object, changes: Changes) -> None:
+    """Create or replace one policy or binding so that its spec is exactly the wanted one."""
     resource = resource_of(served, wanted)
     path = resource.path(name=wanted["metadata"]["name"])
-    for _ in range(_ATTEMPTS):
+
+    async def put() -> None:
         live = await find(host, path)
-        try:
-            if live is None:
+        if live is None:
+            changes.tell(f"host: create {key_of(wanted)}")
+            if not changes.is_dry:
                 await host.create(resource.path(), wanted)
-                return [f"host: created {key_of(wanted)}"]
-            if not _is_ours(live, wanted):
-                raise PreflightError(
-                    [f"host: {key_of(wanted)} was not made by this agent's join; remove it first"]
-                )
-            version = live["metadata"]["resourceVersion"]
-            labels = {**labels_of(live), **labels_of(wanted)}
-            metadata = {**wanted["metadata"], "labels": labels, "resourceVersion": version}
-            answer = await host.replace(path, {**wanted, "metadata": metadata})
-        except (AlreadyExistsError, ConflictError, NotFoundError) as error:
-            met = error
-            continue
-        changed = answer["metadata"]["resourceVersion"] != version
-        return [f"host: changed {key_of(wanted)}"] if changed else []
-    raise met
+            return
+        if not _is_ours(live, wanted):
+            theirs = f"host: {key_of(wanted)} was not created by this agent's join"
+            raise PreflightError([f"{theirs}; delete it first"])
+        version = live["metadata"]["resourceVersion"]
+        labels = {**labels_of(live), **labels_of(wanted)}
+        metadata = {**wanted["metadata"], "labels": labels, "resourceVersion": version}
+        body = {**wanted, "metadata": metadata}
+        details = differences(live, await host.replace(path, body, query={"dryRun": "All"}))
+        if not details:
+            return
+        changes.tell(f"host: change {key_of(wanted)}", details)
+        if not changes.is_dry:
+            await host.replace(path, body)
+
+    await retry_on(_MET_ANOTHER, _ATTEMPTS, put)
 
 
 def _is_ours(live: Object, wanted: Object) -> bool:
@@ -208,12 +222,13 @@ def _access(
         bound_roles=tuple(each.cluster_role for each in applies if each.cluster_role),
         acts_as=tuple((each.namespace, each.name) for each in applies),
         dns_namespace=config.dns_namespace if names_services else "",
+        objects=config.objects.enabled,
         kubeconfig_namespace=config.karmada_kubeconfig_namespace,
     )
 
 
 def _shared(config: AgentConfig, served: ServedApis | None) -> tuple[Kind, ...]:
-    """Return the cluster-scoped kinds that Works may bring, but for ClusterRoles."""
+    """Return the cluster-scoped kinds that Works may contain, without ClusterRole."""
     configured = configured_kinds(config.cluster_scoped_kinds)
     known = (
         (kind.group, kinds.plural(kind))
@@ -240,7 +255,7 @@ def _owner(
         agent=install.agent,
         namespace=install.namespace,
         user=f"system:serviceaccount:{install.namespace}:{install.agent}",
-        clusters=tuple(sorted(clusters)),
+        clusters=tuple(sorted((*clusters, *((ANY_CLUSTER,) if config.objects.any_name else ())))),
         group_labels=tuple(
             sorted({key for vc in config.virtual_clusters for key in group_labels(vc)})
         ),
@@ -257,6 +272,7 @@ def _owner(
     )
     if known is None:
         return owner
+    dropped = set() if config.objects.any_name else {ANY_CLUSTER}
     decided = {vc.name for vc in config.virtual_clusters}
     held, allowed = (
         {one for one in entries if cluster_of(one) not in decided}
@@ -264,7 +280,7 @@ def _owner(
     )
     return replace(
         owner,
-        clusters=tuple(sorted({*known.clusters, *owner.clusters})),
+        clusters=tuple(sorted({*known.clusters, *owner.clusters} - dropped)),
         group_labels=tuple(sorted({*known.group_labels, *owner.group_labels})),
         schedulers=approvals.schedulers or known.schedulers,
         held=tuple(sorted({*held, *owner.held})),

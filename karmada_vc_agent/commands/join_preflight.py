@@ -1,10 +1,11 @@
-"""What could go wrong with joining, found before anything is written."""
+"""Checks of `join` and `leave` before anything is written."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
 
 from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.commands.apply_objects import find
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
@@ -18,8 +19,8 @@ from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, agent_id, agent_o
 CLUSTER_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
 
 
-class PreflightError(Exception):
-    """Joining or leaving cannot work; each problem is a line."""
+class PreflightError(CommandError):
+    """`join` or `leave` cannot succeed; one problem a line."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -27,10 +28,10 @@ class PreflightError(Exception):
 
 
 async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_uid: str) -> None:
-    """Refuse names that somebody else has on the hub.
+    """Reject names that another agent or cluster uses on the hub.
 
-    namespace: the agent's on the host. host_uid: UID of the host's kube-system; empty = not
-    known, then only Push Clusters are told apart. Raises PreflightError, KubeError.
+    namespace: the agent's on the host. host_uid: UID of the host's kube-system; empty = unknown,
+    then only Push Clusters are detected. Raises PreflightError, KubeError.
     """
     clusters = await hub.get(CLUSTERS_PATH)
     ids = {name: cluster_id(host_uid, name) if host_uid else "" for name in access.clusters}
@@ -39,31 +40,34 @@ async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_ui
         name, found = cluster["metadata"]["name"], dig(cluster, "spec", "id")
         if name in ids and (found != ids[name] if host_uid else _is_push(cluster)):
             problems.append(
-                f'Cluster "{name}" on the hub belongs to somebody else (its spec.id is {found}); '
-                "give the virtual cluster another name"
+                f'Cluster "{name}" on the hub belongs to another member cluster (its spec.id is '
+                f"{found}); give the virtual cluster another name"
             )
         elif name not in ids and found in ids.values() and found:
             mine = next(key for key, value in ids.items() if value == found)
-            problems.append(f'Cluster "{name}" on the hub has the id of "{mine}"; remove it first')
+            problems.append(
+                f'Cluster "{name}" on the hub already has the id of "{mine}"; remove it first'
+            )
         elif name in ids and agent_of(cluster) not in ("", agent_id(namespace, access.agent)):
             problems.append(served_by_another(name, agent_of(cluster)))
         if name == access.agent and name not in ids:
             problems.append(
-                f'the agent would have the user name of Cluster "{name}"; give it another agentName'
+                f'the agent would have the same user name as Cluster "{name}"; choose '
+                "another agentName"
             )
     role = await find(hub, f"{CLUSTER_ROLES_PATH}/{access.role}")
     owner = annotations_of(role or {}).get(HOST_ANNOTATION, "")
     if owner and access.host_id and owner != access.host_id:
         problems.append(
             f'ClusterRole "{access.role}" belongs to an agent "{access.agent}" on another host; '
-            "give this one another agentName"
+            "choose another agentName"
         )
     if problems:
         raise PreflightError(problems)
 
 
 def needs_on_hub(access: HubAccess) -> list[Need]:
-    """Return what an administrator needs on the hub to let an agent join."""
+    """Return the rights that an administrator needs on the hub for `join`."""
     roles = ("clusterroles", "clusterrolebindings")
     local = ("roles", "rolebindings")
     writes = ("get", "create", "patch")
@@ -82,7 +86,7 @@ def needs_on_hub(access: HubAccess) -> list[Need]:
 
 
 def needs_for_certificate() -> list[Need]:
-    """Return what an administrator needs on the hub to have the agent's certificate signed."""
+    """Return the rights that an administrator needs on the hub to get a certificate signed."""
     group, requests = "certificates.k8s.io", "certificatesigningrequests"
     return [
         Need("create", group, requests),
@@ -93,14 +97,16 @@ def needs_for_certificate() -> list[Need]:
 
 
 def needs_on_host(namespace: str) -> list[Need]:
-    """Return what an administrator needs on the host to install the agent."""
-    kinds = ("serviceaccounts", "configmaps", "secrets")
+    """Return the rights that an administrator needs on the host to install the agent."""
+    kinds = ("serviceaccounts", "configmaps", "secrets", "services")
     writes = ("get", "create", "patch")
     return [
         Need("get", "", "namespaces", name="kube-system"),
-        Need("create", "", "namespaces"),
+        *(Need(verb, "", "namespaces") for verb in ("create", "patch")),
         *(Need(verb, "", kind, namespace) for kind in kinds for verb in writes),
         *(Need(verb, "apps", "deployments", namespace) for verb in writes),
+        *(Need(verb, "networking.k8s.io", "networkpolicies", namespace) for verb in writes),
+        *(Need(verb, "policy", "poddisruptionbudgets", namespace) for verb in writes),
         *(
             Need(verb, RBAC_GROUP, kind)
             for kind in ("clusterroles", "clusterrolebindings")
@@ -111,7 +117,7 @@ def needs_on_host(namespace: str) -> list[Need]:
             for kind in ("roles", "rolebindings")
             for verb in writes
         ),
-        # Whoever gives rights must hold them all, or have these.
+        # RBAC: who grants rights must hold them, or `escalate` and `bind`.
         *(Need(verb, RBAC_GROUP, "clusterroles") for verb in ("escalate", "bind")),
         *(
             Need(verb, "admissionregistration.k8s.io", f"validatingadmissionpolic{end}")
@@ -122,14 +128,14 @@ def needs_on_host(namespace: str) -> list[Need]:
 
 
 async def check_rights(client: ApiClient, needs: Iterable[Need]) -> None:
-    """Ask the server for each right. Raises PreflightError with the rules to add, KubeError."""
+    """Ask the server for each right. Raises PreflightError with the missing rules, KubeError."""
     wanted = list(needs)
     allowed = await asyncio.gather(*(may(client, need) for need in wanted))
     missing = [need for need, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
     if missing:
         source = client.credentials.source
         raise PreflightError(
-            [f"{client.name}: {source} may not do this; add these rules, or use another account:"]
+            [f"{client.name}: {source} lacks rights; add these rules, or use another account:"]
             + [f"  {need}" for need in missing]
         )
 

@@ -1,7 +1,7 @@
-"""The steps of joining: rights and credential on the hub, the agent on the host.
+"""The steps of `join`: rights and credential on the hub, the agent on the host.
 
-Every step can be done again: it changes what differs and says so. Rights are only ever added;
-`leave` takes them away.
+Every step can be repeated: it tells and applies only the difference. Rights are only added;
+`leave` removes them.
 """
 
 import base64
@@ -16,30 +16,31 @@ from karmada_vc_agent.commands.agent_certificate import (
     kubeconfig_text,
     request_certificate,
 )
-from karmada_vc_agent.commands.apply_objects import apply_all, find
+from karmada_vc_agent.commands.apply_objects import IMAGE_FIELD, apply_all, find
+from karmada_vc_agent.commands.changes import Changes
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.objects import Object, dig
 
 
 async def host_uid(host: ApiClient) -> str:
-    """Return the UID of the host's kube-system, on which all ids rest. Raises KubeError."""
+    """Return the UID of the host's kube-system, from which ids are derived. Raises KubeError."""
     return str((await host.get("/api/v1/namespaces/kube-system"))["metadata"]["uid"])
 
 
 def host_id(uid: str) -> str:
-    """Return what names a host on the hub; never the raw UID."""
+    """Return the id of a host on the hub, derived from its UID, which the hub never sees."""
     return str(uuid.uuid5(uuid.UUID(uid), "host"))
 
 
-async def grant(hub: ApiClient, access: HubAccess) -> list[str]:
-    """Give an agent its rights on the hub; return what changed. Raises KubeError.
+async def grant(hub: ApiClient, access: HubAccess, changes: Changes | None = None) -> None:
+    """Grant an agent its rights on the hub. Raises KubeError.
 
-    Virtual clusters that its roles name already keep their rights.
+    Virtual clusters that its roles already name keep their rights.
     """
     role = await find(hub, f"{CLUSTER_ROLES_PATH}/{access.role}")
     names = dict.fromkeys((*named_clusters(role or {}), *access.clusters))
-    return await apply_all(hub, hub_objects(replace(access, clusters=tuple(names))))
+    await apply_all(hub, hub_objects(replace(access, clusters=tuple(names))), changes)
 
 
 async def credential(
@@ -50,30 +51,33 @@ async def credential(
     *,
     lifetime_s: int,
     approves: bool,
-) -> tuple[str, list[str]]:
-    """Return the agent's kubeconfig of the hub, and what was done for it.
+) -> str:
+    """Return the agent's kubeconfig for the hub.
 
-    cluster: the entry of the hub. known: the kubeconfig it has; kept while it is good.
-    Raises KubeError, CertificateError.
+    cluster: the cluster entry of the hub. known: the agent's present kubeconfig; kept while it is
+    good. Raises KubeError, CertificateError.
     """
     if known and is_still_good(known, cluster, access.user):
-        return known, []
+        return known
     certificate = await request_certificate(
         hub, access.user, access.agent, lifetime_s, approves=approves
     )
-    done = f"hub: signed a client certificate for {access.user} ({certificate.request})"
-    return kubeconfig_text(cluster, access.agent, certificate), [done]
+    return kubeconfig_text(cluster, access.agent, certificate)
 
 
 async def installed_kubeconfig(host: ApiClient, namespace: str) -> str:
-    """Return the kubeconfig of the hub that an installed agent has, or ""."""
+    """Return the installed agent's kubeconfig for the hub, or ""."""
     secret = await find(host, f"/api/v1/namespaces/{namespace}/secrets/{HUB_SECRET}")
     return base64.b64decode(dig(secret, "data", HUB_SECRET) or "").decode(errors="replace")
 
 
-async def install(host: ApiClient, wanted: HostInstall) -> list[str]:
-    """Install or change what the agent's Pods need, and them; return what changed.
+async def install(
+    host: ApiClient, wanted: HostInstall, changes: Changes | None = None, *, sets_image: bool = True
+) -> None:
+    """Create or update the agent's workload and what it mounts.
 
-    Its rights come before: see host_rights.py. Raises KubeError.
+    sets_image: whether an image that somebody else set is replaced. Its rights come first: see
+    host_rights.py. Raises KubeError.
     """
-    return await apply_all(host, workload_objects(wanted))
+    forced = (IMAGE_FIELD,) if sets_image else ()
+    await apply_all(host, workload_objects(wanted), changes, forced)

@@ -1,4 +1,4 @@
-"""What keeps a `leave` from beginning: another's Cluster, or nothing of that name."""
+"""Checks before `leave` begins: the Cluster is ours, and the name is known."""
 
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.commands.apply_objects import find
@@ -12,9 +12,9 @@ from karmada_vc_agent.views.hub_clusters import agent_id, agent_of, cluster_id
 
 
 def check_ours(found: Object | None, leaving: Leaving, host_uid: str) -> None:
-    """Refuse a Cluster that this host did not register, or that another agent serves.
+    """Reject a Cluster that this host did not register, or that another agent serves.
 
-    host_uid: empty = the host is away; then only a Push Cluster is told apart. Raises
+    host_uid: empty = the host is unreachable; then only Push Clusters are detected. Raises
     PreflightError.
     """
     if found is None:
@@ -26,15 +26,15 @@ def check_ours(found: Object | None, leaving: Leaving, host_uid: str) -> None:
     ):
         problem = (
             f'Cluster "{name}" on the hub is not a virtual cluster of this host (its spec.id is '
-            f"{own_id}); nothing is touched"
+            f"{own_id}); nothing was changed"
         )
         raise PreflightError([problem])
     agent, given = agent_of(found), agent_id(leaving.namespace, leaving.agent)
     if agent not in ("", given):
         problem = (
-            f'Cluster "{name}" on the hub is served by agent {agent} (namespace/name), and you '
-            f"named {given}; give --agent-namespace and --agent-name, or that agent's --config. "
-            "Nothing is touched"
+            f'Cluster "{name}" on the hub is served by agent {agent} (namespace/name), not by '
+            f"{given}; give --agent-namespace and --agent-name, or that agent's --config. "
+            "Nothing was changed"
         )
         raise PreflightError([problem])
 
@@ -42,18 +42,18 @@ def check_ours(found: Object | None, leaving: Leaving, host_uid: str) -> None:
 async def check_known(
     leaving: Leaving, facts: HubFacts, hub: ApiClient | None, host: ApiClient | None
 ) -> None:
-    """Refuse a name of which there is nothing, and one whose namespaces another agent claims.
+    """Reject a name that is unknown, and one whose namespaces another agent claims.
 
-    hub, host: None = it is away. Raises LeaveError, PreflightError, KubeError.
+    hub, host: None = unreachable. Raises LeaveError, PreflightError, KubeError.
     """
-    claimants = await _claimants(host, leaving.cluster) if host is not None else set()
-    if others := claimants - {leaving.agent}:
+    agents = await claimants(host, leaving.cluster) if host is not None else set()
+    if others := agents - {leaving.agent}:
         problem = (
             f'namespaces of virtual cluster "{leaving.cluster}" on the host are claimed by agent '
-            f'"{min(others)}", and you named "{leaving.agent}"; nothing is touched'
+            f'"{min(others)}", not by "{leaving.agent}"; nothing was changed'
         )
         raise PreflightError([problem])
-    if facts.cluster is not None or claimants:
+    if facts.cluster is not None or agents:
         return
     if hub is not None and leaving.cluster in await _named_by_role(hub, leaving):
         return
@@ -61,12 +61,12 @@ async def check_known(
     if leaving.cluster in known:
         return
     of_agent = f"agent {agent_id(leaving.namespace, leaving.agent)}"
-    text = f'nothing is known of a virtual cluster "{leaving.cluster}" of {of_agent}'
-    raise LeaveError(f"{text}; it knows {', '.join(sorted(known))}" if known else text)
+    text = f'virtual cluster "{leaving.cluster}" of {of_agent} not found'
+    raise LeaveError(f"{text}; known: {', '.join(sorted(known))}" if known else text)
 
 
-async def _claimants(host: ApiClient, cluster: str) -> set[str]:
-    """Return the agents that claim host namespaces for a virtual cluster."""
+async def claimants(host: ApiClient, cluster: str) -> set[str]:
+    """Return the agents that claim host namespaces of a virtual cluster."""
     answer = await host.get("/api/v1/namespaces", {"labelSelector": f"{CLUSTER_LABEL}={cluster}"})
     claims = (claim_of(namespace) for namespace in answer.get("items") or [])
     return {claim.agent for claim in claims if claim is not None}

@@ -1,9 +1,9 @@
-"""What the agent's admission policies mean for `leave`: who may give claims up, and their end.
+"""`leave` and the agent's admission policies: who may release claims, and when the policies go.
 
-While they are there, nobody but the agent's account may change or delete a claimed namespace
-(rewriting-rules 3.5, layer 5). An administrator acts as that account, by impersonation, for these
-requests alone; that works with and without a running agent, and protects the other virtual
-clusters all the while. Why: docs/adr/0017.
+While the policies exist, only the agent's account may change or delete a claimed namespace
+(rewriting-rules 3.5, layer 5). An administrator impersonates that account for these requests only;
+that works with and without a running agent, and the other virtual clusters stay protected. Why:
+docs/adr/0017.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from contextlib import suppress
 from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.commands.leave_cleaning import NAMESPACES_PATH, claimed_clusters
+from karmada_vc_agent.commands.policy_removal import remove_policies
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
@@ -23,30 +24,31 @@ from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.translation.admission_objects import GROUP, PolicyOwner
 from karmada_vc_agent.translation.admission_policies import protected_user
-from karmada_vc_agent.views.installed_policies import remove_policies
 
 _POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
 _NEEDS = (Need("patch", "", "namespaces"), Need("delete", "", "namespaces"))
 
 
 async def claims_user(host: ApiClient, agent: str) -> str:
-    """Return as whom claimed namespaces are to be changed; "" = as ourselves.
+    """Return the user to impersonate when changing claimed namespaces; "" = nobody.
 
-    Raises PreflightError where that is not possible, KubeError.
+    Raises PreflightError if that is not possible, KubeError.
     """
     policy = PolicyOwner(agent, "", "").claims_policy
     user = protected_user(await find(host, f"{_POLICIES_PATH}/{policy}") or {})
     if not user or user == await user_name(host):
         return ""
-    law = f"host: ValidatingAdmissionPolicy {policy} lets only {user} give up namespaces"
+    law = f"host: ValidatingAdmissionPolicy {policy} lets only {user} release namespaces"
     need = need_to_act_as(user)
     if not await may(host, need):
         source = host.credentials.source
-        problem = f"{law}, and {source} may not act as it; add this rule, or use another account:"
+        problem = (
+            f"{law}, and {source} may not impersonate it; add this rule, or use another account:"
+        )
         raise PreflightError([problem, f"  {need}"])
     missing = [need for need in _NEEDS if not await may(host, need, user)]
     if missing:
-        problem = f"{law}, and that account has lost the right to; give it back its rules:"
+        problem = f"{law}, and that account no longer has the rights; grant it these rules again:"
         raise PreflightError([problem, *(f"  {need}" for need in missing), *_ways_out(agent)])
     return user
 
@@ -54,7 +56,7 @@ async def claims_user(host: ApiClient, agent: str) -> str:
 def _ways_out(agent: str) -> tuple[str, ...]:
     kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings"
     return (
-        "(karmada-vc-agent join --only host does), or first remove the agent's policies:",
+        "(karmada-vc-agent join --only host does), or remove the agent's policies first:",
         f"  kubectl delete {kinds} -l {AGENT_LABEL}={agent}",
     )
 
@@ -71,7 +73,7 @@ async def give_up_policies(
         return
     with suppress(NotFoundError):
         await host.delete(f"/apis/{RBAC_API}/clusterrolebindings/vc-agent:{agent}")
-        say(f"host: agent {agent} has no virtual cluster any more and loses all its rights")
+        say(f"host: agent {agent} has no virtual cluster left: removing all its rights")
     served = await Discovery(host).refresh()
     for policy in await remove_policies(host, served, agent):
         say(f"host: removed {policy}")

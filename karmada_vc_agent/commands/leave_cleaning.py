@@ -1,7 +1,7 @@
-"""Remove what a virtual cluster has on the host, or take all marks off it and leave it.
+"""Delete what a virtual cluster has on the host, or remove the agent's labels and keep it.
 
-Only what carries the label of the virtual cluster is touched, and in a namespace only where
-the namespace carries the claim of this agent too.
+Touches only objects with the label of the virtual cluster, and in a namespace only if the namespace
+carries the claim of this agent too.
 """
 
 from collections.abc import Callable, Container
@@ -12,6 +12,7 @@ from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError
+from karmada_vc_agent.kube.retries import retry_on
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     CLUSTER_LABEL,
@@ -36,10 +37,10 @@ Found = tuple[Resource, Object]
 
 
 class HostCleaner:
-    """Cleans one virtual cluster of one agent.
+    """Cleans up one virtual cluster of one agent.
 
-    say: told of each namespace and of sums. claims_user: as whom namespaces are changed; empty =
-    as ourselves.
+    say: called with a line for each namespace and with totals. claims_user: the user to impersonate
+    when changing claimed namespaces; empty = nobody.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class HostCleaner:
         return {item["metadata"]["name"]: item for item in found if claim_of(item) is not None}
 
     async def objects(self, claimed: Container[str]) -> list[Found]:
-        """Return our objects; in namespaces only those of `claimed`. Namespaces are not told."""
+        """Return our objects, in namespaces only those of `claimed`, without the Namespaces."""
         served = await self._discovery.refresh()
         selector = f"{CLUSTER_LABEL}={self.cluster}"
         return [
@@ -91,76 +92,73 @@ class HostCleaner:
         }
 
     async def obstacle(self, name: str, live: Object) -> str:
-        """Return what keeps a namespace from being given up, or "".
+        """Return what prevents deleting a namespace, or "".
 
-        One that the agent made goes with all that is in it, so nothing of others may be there.
+        A namespace that the agent created is deleted with all its content, so it must not contain
+        objects of others.
         """
         if not is_made_by_agent(live):
             return ""
         served = await self._discovery.refresh()
         if not served.is_complete:
-            return "not all kinds of the host can be looked through now"
+            return "not all kinds of the host can be listed now"
         try:
             async for resource, found in objects_in(self._host, served, name):
                 if is_foreign(resource.gvk, found, self.cluster):
                     text = namespaced_name(name, found["metadata"]["name"])
-                    return f"{resource.gvk.kind} {text} is not of the virtual cluster"
+                    return f"{resource.gvk.kind} {text} does not belong to the virtual cluster"
         except ApiError as error:
-            return f"not all of it can be looked through: {error}"
+            return f"not all of its content can be listed: {error}"
         return ""
 
     async def clean(self, *, preserve: bool) -> None:
-        """Remove or release everything. Raises KubeError."""
+        """Delete everything, or release it if `preserve`. Raises KubeError."""
         claimed = await self.namespaces()
         objects = await self.objects(claimed)
         for resource, live in objects:
             await (self.release(resource, live) if preserve else self.delete(resource, live))
         if objects:
-            done = "left without our marks" if preserve else "deleted"
+            done = "released, without the agent's labels" if preserve else "deleted"
             self._say(f"host: {len(objects)} objects {done}")
         await self._leave_shared(preserve=preserve)
         for name, namespace in claimed.items():
             await self.give_up(name, namespace, preserve=preserve)
 
     async def _leave_shared(self, *, preserve: bool) -> None:
-        """Give up the objects that virtual clusters share; the last owner's go."""
+        """Release the objects that virtual clusters share; delete those without another owner."""
         served = await self._discovery.refresh()
         shared = SharedObjects(self._host, lambda _: None, lambda _: None)
         async for resource, live in labelled_objects(self._host, served, SHARED_LABEL):
             if self.cluster in owners_of(live):
                 name = live["metadata"]["name"]
                 await shared.leave(resource, name, self.cluster, "", preserve=preserve)
-                self._say(f"host: {resource.gvk.kind} {name} is shared: given up")
+                self._say(f"host: {resource.gvk.kind} {name} is shared: released")
 
     async def delete(self, resource: Resource, live: Object) -> None:
-        """Delete one object, if it is still the same."""
+        """Delete one object, unless it was replaced meanwhile."""
         try:
             await self._host.delete_same(_path(resource, live), live)
         except (NotFoundError, ConflictError):
-            return  # gone, or another object of that name
+            return  # gone, or another object under that name
 
     async def release(self, resource: Resource, found: Object) -> None:
-        """Take our and Karmada's marks off an object and leave it."""
+        """Remove our and Karmada's labels and annotations from an object, and keep it."""
         path = _path(resource, found)
-        for _ in range(_ATTEMPTS):
-            try:
-                await self._host.replace(path, without_claims(await self._host.get(path)))
-            except NotFoundError:
-                return
-            except ConflictError as error:
-                conflict = error
-                continue
-            return
-        raise conflict
+
+        async def replace() -> None:
+            await self._host.replace(path, without_claims(await self._host.get(path)))
+
+        with suppress(NotFoundError):
+            await retry_on(ConflictError, _ATTEMPTS, replace)
 
     async def give_up(self, name: str, live: Object, *, preserve: bool) -> None:
-        """Delete a claimed namespace that the agent made, else take the claim off it."""
+        """Delete a claimed namespace that the agent created; otherwise remove the claim."""
         path = f"{NAMESPACES_PATH}/{name}"
         try:
             if preserve or not is_made_by_agent(live):
                 await self._give_up_rights(name)
                 await self._host.merge_patch(path, unclaim(live), self._claims_user)
-                self._say(f"host: namespace {name} stays, without our claim")
+                self._say(f"host: namespace {name} stays, without the agent's claim")
             elif not live["metadata"].get("deletionTimestamp"):
                 await self._host.delete_same(path, live, self._claims_user)
                 self._say(f"host: namespace {name} deleted")
@@ -168,7 +166,7 @@ class HostCleaner:
             return
 
     async def _give_up_rights(self, name: str) -> None:
-        """Take the agent's own rights in a namespace that stays."""
+        """Remove the agent's own rights in a namespace that stays."""
         path = f"/apis/{RBAC_API}/namespaces/{name}/rolebindings"
         for suffix in (":kinds", ""):
             with suppress(NotFoundError):
@@ -176,14 +174,14 @@ class HostCleaner:
 
 
 async def claimed_clusters(host: ApiClient, agent: str) -> tuple[str, ...]:
-    """Return the virtual clusters for which an agent claims namespaces, by name."""
+    """Return the virtual clusters for which an agent claims namespaces, sorted."""
     selector = f"{AGENT_LABEL}={agent},{CLUSTER_LABEL}"
     answer = await host.get(NAMESPACES_PATH, {"labelSelector": selector})
     return tuple(sorted({labels_of(item)[CLUSTER_LABEL] for item in answer.get("items") or ()}))
 
 
 def describe(found: Found) -> str:
-    """Return `Deployment edge-v-branch-a/web (Work web-1234)`."""
+    """Return a text such as `Deployment edge-v-branch-a/web (Work web-1234)`."""
     resource, live = found
     metadata = live["metadata"]
     name = namespaced_name(metadata.get("namespace") or "", metadata["name"])

@@ -1,9 +1,9 @@
-"""Let one virtual cluster leave: Cluster, Works, host objects, rights, what is remembered.
+"""The steps of `leave`: Cluster, Works, host objects, rights, and the agent's record.
 
 Never two writers. While an agent serves the virtual cluster, the Cluster is deleted on the hub and
-the agent cleans; what no Work made is removed when the Cluster is gone. While none does, the lead
-is taken, so that none begins meanwhile, and everything is done here. Every step can be done
-again: what an earlier attempt did is found done.
+that agent cleans up; this command removes what no Work created once the Cluster is gone. Otherwise
+this command holds leadership, so that no agent starts meanwhile, and does everything itself. Every
+step can be repeated: it skips what an earlier attempt finished.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.commands.apply_objects import find
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.commands.leave_cleaning import HostCleaner
 from karmada_vc_agent.commands.waiting import waiting
@@ -38,7 +39,7 @@ from karmada_vc_agent.views.works import work_path
 
 POLL_S = 1.0
 LEAD_WITHIN_S = 25.0
-"""An agent that was killed holds its Lease for 15 s; one that holds it longer runs."""
+"""A killed agent holds its Lease for 15 s; a holder after that is running."""
 SHOWN = 20
 _BINDINGS = ("resourcebindings", "clusterresourcebindings")
 _RBAC_PATH = f"/apis/{RBAC_API}"
@@ -47,19 +48,19 @@ _BINDINGS_PATH = "/apis/work.karmada.io/v1alpha2"
 Say = Callable[[str], None]
 
 
-class LeaveError(Exception):
-    """Leaving did not come to its end; says where it stands and what to do."""
+class LeaveError(CommandError):
+    """`leave` did not finish; the message says how far it got and what to do."""
 
 
 class AgentLeadsError(LeaveError):
-    """A running agent has the lead."""
+    """A running agent holds leadership."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
     """Which virtual cluster of which agent leaves, and how.
 
-    claims_user: as whom its namespaces are given up; empty = as ourselves.
+    claims_user: the user to impersonate for its namespaces; empty = nobody.
     """
 
     cluster: str
@@ -85,8 +86,8 @@ NOTHING = HubFacts(None, (), "")
 # --- what there is ----------------------------------------------------------------------
 
 
-async def look_at_hub(hub: ApiClient, cluster: str) -> HubFacts:
-    """Read the Cluster, which bindings target it, and which agent process renews its Lease."""
+async def read_hub(hub: ApiClient, cluster: str) -> HubFacts:
+    """Read the Cluster, the bindings that target it, and which agent process renews its Lease."""
     found = await find(hub, f"{CLUSTERS_PATH}/{cluster}")
     lease = await find(hub, f"{LEASES_PATH}/{cluster}") if found is not None else None
     served_by = annotations_of(lease or {}).get(LEASE_HOLDER_ANNOTATION, "")
@@ -107,14 +108,14 @@ async def _bindings(hub: ApiClient, cluster: str) -> list[str]:
 
 
 async def leader_of(host: ApiClient, leaving: Leaving) -> str:
-    """Return the agent process that has the lead by the Lease on the host, or ""."""
+    """Return the agent process that holds the leader Lease on the host, or ""."""
     return str(dig(await _agent_lease(host, leaving), "spec", "holderIdentity") or "")
 
 
 async def live_leader_of(host: ApiClient, leaving: Leaving) -> str:
-    """Return the agent process that leads and is seen to renew its Lease, or "".
+    """Return the agent process that holds the leader Lease and is seen to renew it, or "".
 
-    One that was killed has its name in the Lease still; clocks are not compared.
+    The Lease of a killed agent still names it; clocks are not compared.
     """
     lease = await _agent_lease(host, leaving)
     holder, renewed = _held(lease)
@@ -122,7 +123,7 @@ async def live_leader_of(host: ApiClient, leaving: Leaving) -> str:
     if not holder or not lasts_s:
         return ""
     try:
-        async with waiting(f"a sign of life of agent process {holder}", lasts_s):
+        async with waiting(f"agent process {holder} to renew its Lease", lasts_s):
             while True:
                 await asyncio.sleep(POLL_S)
                 now_holder, now_renewed = _held(await _agent_lease(host, leaving))
@@ -142,14 +143,14 @@ def _held(lease: Object | None) -> tuple[str, str]:
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
 
 
-# --- the lead ---------------------------------------------------------------------------
+# --- leadership -------------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def take_lead(host: ApiClient, leaving: Leaving) -> AsyncIterator[None]:
-    """Hold the lead, so that no agent begins meanwhile.
+    """Hold leadership, so that no agent starts meanwhile.
 
-    Raises AgentLeadsError where one runs. An agent that was never installed needs no lead.
+    Raises AgentLeadsError if an agent runs. An agent that was never installed needs no leadership.
     """
     if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
         yield
@@ -158,11 +159,11 @@ async def take_lead(host: ApiClient, leaving: Leaving) -> AsyncIterator[None]:
     election = LeaderElection(host, leaving.namespace, leaving.agent, identity, ElectionTimes())
     holder = await leader_of(host, leaving)
     try:
-        async with waiting(f"the lead, which {holder or 'nobody'} has", LEAD_WITHIN_S):
+        async with waiting(f"leadership, now held by {holder or 'nobody'}", LEAD_WITHIN_S):
             await election.acquire()
     except TimeoutError:
         raise AgentLeadsError(
-            f"an agent runs ({await leader_of(host, leaving)}), and would bring back what is "
+            f"an agent is running ({await leader_of(host, leaving)}) and would restore what is "
             "removed; stop it, then try again"
         ) from None
     renewing = asyncio.create_task(election.lead())
@@ -178,7 +179,7 @@ async def take_lead(host: ApiClient, leaving: Leaving) -> AsyncIterator[None]:
 
 
 async def delete_cluster(hub: ApiClient, cluster: str, say: Say) -> None:
-    """Give the Cluster its deletion mark."""
+    """Delete the Cluster, which sets its deletionTimestamp."""
     try:
         await hub.delete(f"{CLUSTERS_PATH}/{cluster}")
     except NotFoundError:
@@ -193,16 +194,16 @@ async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
 
 
 async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
-    """Tell the agent, in every Work, that the host objects are to stay."""
+    """Mark every Work so that the agent keeps its host objects."""
     works = await works_of(hub, cluster)
     for work in works:
         path = work_path(work["metadata"]["namespace"], work["metadata"]["name"])
         await hub.merge_patch(path, {"spec": {"preserveResourcesOnDeletion": True}})
-    say(f"hub: {len(works)} Works told to preserve their objects")
+    say(f"hub: marked {len(works)} Works to preserve their objects")
 
 
 async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
-    """Take the agent's finalizer off all Works."""
+    """Remove the agent's finalizer from all Works."""
     released = 0
     for work in await works_of(hub, cluster):
         metadata = work["metadata"]
@@ -217,13 +218,13 @@ async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
             continue
         released += 1
     if released:
-        say(f"hub: {released} Works released")
+        say(f"hub: removed the finalizer of {released} Works")
 
 
 async def wait_gone(hub: ApiClient, leaving: Leaving, say: Say, *, releases: bool) -> None:
-    """Wait until the Cluster is gone, and say what it waits for.
+    """Wait until the Cluster is gone, and print what it waits for.
 
-    releases: take finalizers off Works that come late. Raises LeaveError.
+    releases: remove finalizers of Works that appear late. Raises LeaveError.
     """
     deadline = time.monotonic() + leaving.timeout_s
     said = ""
@@ -239,15 +240,15 @@ async def wait_gone(hub: ApiClient, leaving: Leaving, say: Say, *, releases: boo
             bindings = await _bindings(hub, leaving.cluster)
             still = "; still targeted by " + ", ".join(bindings[:SHOWN]) if bindings else ""
             raise LeaveError(
-                f"Cluster {leaving.cluster} is still there after {leaving.timeout_s:.0f} s, "
-                f"waiting for {waiting}{still}. It stays marked for deletion; to go on run leave "
-                "again"
+                f"Cluster {leaving.cluster} still exists after {leaving.timeout_s:.0f} s, "
+                f"waiting for {waiting}{still}. It is marked for deletion; run leave again to "
+                "continue"
             )
         await asyncio.sleep(POLL_S)
 
 
 async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Take the virtual cluster out of the agent's roles, and remove what goes with its name."""
+    """Remove the virtual cluster from the agent's roles, and delete what belongs to its name."""
     access = HubAccess(leaving.agent, (leaving.cluster,))
     local = f"{_RBAC_PATH}/namespaces/{LEASE_NAMESPACE}"
     remaining: list[str] = []
@@ -258,27 +259,27 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
         role["rules"] = _without(role["rules"], leaving.cluster)
         remaining += named_clusters(role)
         if not remaining:
-            await _take_all_rights(hub, access, say)
+            say(f"hub: agent {access.agent} has no virtual cluster left: removing all its rights")
+            await remove_all_rights(hub, access, say)
             break
         await hub.merge_patch(path, {"rules": role["rules"]})
-        say(f"hub: {role['kind']} {access.role} names {leaving.cluster} no more")
-    await _delete(hub, f"{LEASES_PATH}/{leaving.cluster}", say)
+        say(f"hub: {role['kind']} {access.role} no longer names {leaving.cluster}")
+    await delete_found(hub, f"{LEASES_PATH}/{leaving.cluster}", say)
     namespace = execution_namespace(leaving.cluster)
     bindings = f"{_RBAC_PATH}/namespaces/{namespace}/rolebindings"
-    await _delete(hub, f"{bindings}/{access.works_role}", say)
+    await delete_found(hub, f"{bindings}/{access.works_role}", say)
     for secret in (leaving.cluster, f"{leaving.cluster}-impersonator"):
         path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
         live = await find(hub, path)
         if labels_of(live or {}).get(SYSTEM_LABEL) == "true":
-            await _delete(hub, path, say)
+            await delete_found(hub, path, say)
     space = await find(hub, f"/api/v1/namespaces/{namespace}")
     if space is not None and not space["metadata"].get("deletionTimestamp"):
-        await _delete(hub, f"/api/v1/namespaces/{namespace}", say)
+        await delete_found(hub, f"/api/v1/namespaces/{namespace}", say)
 
 
-async def _take_all_rights(hub: ApiClient, access: HubAccess, say: Say) -> None:
-    """Remove the roles of an agent whose last virtual cluster left."""
-    say(f"hub: agent {access.agent} has no virtual cluster any more and loses all its rights")
+async def remove_all_rights(hub: ApiClient, access: HubAccess, say: Say) -> None:
+    """Remove the roles of an agent whose last virtual cluster left. Raises KubeError."""
     local = f"{_RBAC_PATH}/namespaces/{LEASE_NAMESPACE}"
     for path in (
         f"{_RBAC_PATH}/clusterrolebindings/{access.role}",
@@ -287,13 +288,13 @@ async def _take_all_rights(hub: ApiClient, access: HubAccess, say: Say) -> None:
         f"{local}/rolebindings/{access.role}",
         f"{local}/roles/{access.role}",
     ):
-        await _delete(hub, path, say)
+        await delete_found(hub, path, say)
 
 
 def _without(rules: list[Object], cluster: str) -> list[Object]:
-    """Return rules that do not name a Cluster; one that named no other goes.
+    """Return rules that do not name a Cluster, dropping those that name no other.
 
-    Without this, an empty resourceNames would mean every name.
+    An empty resourceNames would mean every name.
     """
     kept = []
     for rule in rules:
@@ -305,7 +306,8 @@ def _without(rules: list[Object], cluster: str) -> list[Object]:
     return kept
 
 
-async def _delete(client: ApiClient, path: str, say: Say) -> None:
+async def delete_found(client: ApiClient, path: str, say: Say) -> None:
+    """Delete an object and say so, unless there is none. Raises KubeError."""
     try:
         await client.delete(path)
     except NotFoundError:
@@ -317,15 +319,15 @@ async def _delete(client: ApiClient, path: str, say: Say) -> None:
 
 
 async def clean_host(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Remove or release everything that is left on the host."""
+    """Delete or release everything that remains on the host."""
     cleaner = HostCleaner(host, leaving.agent, leaving.cluster, say, leaving.claims_user)
     await cleaner.clean(preserve=leaving.preserve)
 
 
 async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Note that the virtual cluster left, so that no agent registers it again (trap 5).
+    """Record that the virtual cluster left, so that no agent registers it again (trap 5).
 
-    The note goes by itself when an agent starts whose settings do not name it any more.
+    An agent removes the record at its start once its settings no longer name the cluster.
     """
     if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
         return
@@ -335,7 +337,7 @@ async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:
     record = ClusterRecord(known.uid if known else "", known.settings if known else "", True)
     if known != record:
         await state.remember(leaving.cluster, record)
-        say(f"host: noted that {leaving.cluster} left; take it out of the agent's settings")
+        say(f"host: recorded that {leaving.cluster} left; remove it from the agent's settings")
 
 
 async def forget_left(
@@ -352,14 +354,14 @@ async def forget_left(
 
 
 async def has_left(host: ApiClient, leaving: Leaving) -> bool:
-    """Whether an earlier `leave` noted that it left. Raises KubeError."""
+    """Whether an earlier `leave` recorded that it left. Raises KubeError."""
     state = await known_state(host, leaving.namespace, leaving.agent)
     record = state.cluster(leaving.cluster) if state is not None else None
     return record is not None and record.has_left
 
 
 async def known_state(host: ApiClient, namespace: str, agent: str) -> AgentState | None:
-    """Return what an agent remembers, None where there is no such agent. Raises KubeError."""
+    """Return an agent's recorded state, or None if there is no such agent. Raises KubeError."""
     path = f"/api/v1/namespaces/{namespace}/configmaps/{agent}-state"
     if await find(host, path) is None:
         return None

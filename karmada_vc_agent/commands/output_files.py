@@ -1,4 +1,4 @@
-"""The files that `join` writes: only their owner can read them."""
+"""The files that `join` writes, readable by their owner only."""
 
 import os
 import tempfile
@@ -13,40 +13,42 @@ _PRIVATE = 0o600
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory that files can be made in, and those above it. Raises PreflightError."""
-    with _told(directory):
+    """Create a directory and its parents. Raises PreflightError."""
+    with _explained(directory):
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass
 
 
 def read_file(path: Path) -> str:
-    """Return what a file holds, "" where there is none. Raises PreflightError."""
-    with _told(path):
+    """Return the content of a file, "" if it does not exist. Raises PreflightError."""
+    with _explained(path):
         return path.read_text(errors="replace") if path.exists() else ""
 
 
 def write_file(path: Path, text: str) -> bool:
-    """Write a file where it differs; return whether it did. Raises PreflightError."""
-    with _told(path):
+    """Write a file if its content differs; return whether it did. Raises PreflightError."""
+    with _explained(path):
         if path.exists() and path.read_text(errors="replace") == text:
             path.chmod(_PRIVATE)
             return False
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _PRIVATE)
         with os.fdopen(descriptor, "w") as stream:
-            os.fchmod(descriptor, _PRIVATE)  # before the content: it may be an older, open one
+            os.fchmod(
+                descriptor, _PRIVATE
+            )  # before the content: an existing file may be readable by others
             stream.truncate(0)
             stream.write(text)
     return True
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Say of a failure which path, what is wrong with it, and what to do."""
+def _explained(path: Path) -> Iterator[None]:
+    """Return the path, what is wrong with it, and what to do."""
     try:
         yield
     except OSError as error:
         where = error.filename or path
         problem = f"{where}: {error.strerror or error}"
-        advice = "give --output-dir a directory that you may write to"
+        advice = "choose an --output-dir that you may write to"
         raise PreflightError([f"{problem}; {advice}"]) from error

@@ -1,4 +1,4 @@
-"""Wait no longer than so long, and say what for where it takes more than a moment."""
+"""Wait with a time limit, and say what for if it takes more than a moment."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ SAY_AFTER_S = 1.0
 
 @asynccontextmanager
 async def waiting(what: str, within_s: float) -> AsyncIterator[None]:
-    """Say on stderr what is waited for, if this lasts. Raises TimeoutError at its end."""
+    """Print on stderr what is awaited, if this takes long. Raises TimeoutError after `within_s`."""
     text = f"waiting up to {within_s:.0f} s for {what}"
     timer = asyncio.get_running_loop().call_later(SAY_AFTER_S, click.echo, text, None, True, True)
     try:

@@ -1,1 +1,1 @@
-"""Settings: what there is, how they are read from file, environment and flags, and checked."""
+"""Settings: declared, read from file, environment and flags, and validated."""

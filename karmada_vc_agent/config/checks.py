@@ -1,16 +1,17 @@
-"""What the type of a setting does not say: ranges, names, and what goes together."""
+"""Validation beyond types: ranges, names, and settings that depend on each other."""
 
 import ipaddress
 
 import msgspec
 
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import settings_of
-from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, camel
 from karmada_vc_agent.model.addresses import listen_problem
 from karmada_vc_agent.model.durations import format_duration
 from karmada_vc_agent.model.kind_patterns import parse_kind
 from karmada_vc_agent.model.switches import enabled_controllers, feature_gates
+from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_FIRST, VirtualCluster
 from karmada_vc_agent.model.virtual_cluster_problems import (
     DNS_LABEL,
@@ -25,13 +26,16 @@ _ORDERED = (
     ("leader_elect_renew_deadline", "leader_elect_lease_duration"),
     ("leader_elect_retry_period", "leader_elect_renew_deadline"),
 )
-"""The first must be less than the second."""
+"""(lesser, greater): the first must be less than the second."""
 
 
 def check(config: AgentConfig, source: str) -> None:
-    """Raise ConfigError for the first setting that cannot be used; source: file or flags."""
-    if not config.virtual_clusters:
+    """Raise ConfigError for the first invalid setting. source: the settings file or "flags"."""
+    if not config.virtual_clusters and not config.objects.enabled:
         raise ConfigError(source, "virtualClusters", "is empty; name at least one virtual cluster")
+    if config.objects.any_name and config.tenancy == STRICT:
+        problem = f"is true, must be false with tenancy {STRICT}: give names by join --name"
+        raise ConfigError(source, "objects.anyName", problem, other_path="tenancy")
     _check_ranges(config, source)
     _check_order(config, source)
     for name in _DNS_LABELS:
@@ -47,7 +51,7 @@ def check(config: AgentConfig, source: str) -> None:
 
 
 def _check_ranges(struct: msgspec.Struct, source: str, path: str = "") -> None:
-    """Raise ConfigError for the first number out of its range, also in what is inside."""
+    """Raise ConfigError for the first number out of its range, nested structs included."""
     for setting in settings_of(type(struct)):
         value, where = getattr(struct, setting.name), f"{path}{setting.key}"
         if setting.range is not None and (problem := setting.range.problem(value)):
@@ -103,15 +107,24 @@ def _check_addresses(config: AgentConfig, source: str) -> None:
         if problem := listen_problem(getattr(config, name)):
             raise ConfigError(source, camel(name), problem)
     for index, cidr in enumerate(config.pod_cidrs):
-        try:
-            ipaddress.ip_network(cidr)
-        except ValueError as error:
-            raise ConfigError(source, f"podCIDRs[{index}]", str(error)) from error
+        if problem := _cidr_problem(cidr):
+            raise ConfigError(source, f"podCIDRs[{index}]", problem)
     for index, address in enumerate(config.cluster_dns):
         try:
             ipaddress.ip_address(address)
         except ValueError as error:
-            raise ConfigError(source, f"clusterDNS[{index}]", str(error)) from error
+            problem = f'"{address}" is not a valid IP address; write for example 10.96.0.10'
+            raise ConfigError(source, f"clusterDNS[{index}]", problem) from error
+
+
+def _cidr_problem(cidr: str) -> str | None:
+    try:
+        network = ipaddress.ip_network(cidr, strict=False)
+    except ValueError:
+        return f'"{cidr}" is not a valid CIDR; write for example 10.244.0.0/16'
+    if "/" in cidr and ipaddress.ip_interface(cidr).ip != network.network_address:
+        return f'"{cidr}" has bits set beyond its prefix; write {network}'
+    return None
 
 
 def _check_disjoint(clusters: tuple[VirtualCluster, ...], source: str) -> None:
@@ -121,8 +134,8 @@ def _check_disjoint(clusters: tuple[VirtualCluster, ...], source: str) -> None:
                 raise ConfigError(
                     source,
                     f"virtualClusters[{index}].nodeNames",
-                    f'"{shared[0]}" is a node of "{earlier.name}" '
-                    f"(virtualClusters[{earlier_index}]), too; name it in one of them",
+                    f'"{shared[0]}" is also a node of "{earlier.name}" '
+                    f"(virtualClusters[{earlier_index}]); remove it from one of them",
                 )
             if not overlap_for_certain(vc, earlier):
                 continue

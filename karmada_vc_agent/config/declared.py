@@ -1,4 +1,4 @@
-"""What is declared about settings: read from the structs that the code uses."""
+"""What is declared about settings, read from the structs that the code uses."""
 
 from dataclasses import dataclass
 from types import UnionType
@@ -14,15 +14,15 @@ _Note = TypeVar("_Note")
 _FLAG_TYPES = (str, bool, int, float, Duration)
 VARIABLE_PREFIX = "KARMADA_VC_AGENT"
 REQUIRED = msgspec.NODEFAULT
-"""The default of a setting without one."""
+"""The default of a setting that has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One field of a struct of settings.
 
-    name: in the code. key: in the file. kind: its type, without notes and without None.
-    default: REQUIRED where there is none. notes: those of model/setting.py.
+    name: in the code. key: in the file. kind: its type, without annotations and without None.
+    default: REQUIRED if it has none. notes: its annotations, see model/setting.py.
     """
 
     name: str
@@ -33,34 +33,34 @@ class Setting:
 
     @property
     def help(self) -> str:
-        """Return what it does."""
+        """Return its help text."""
         note = self._note(Help)
         return note.text if note else ""
 
     @property
     def unit(self) -> str:
-        """Return what a number counts, or nothing."""
+        """Return the unit of a number, or ""."""
         note = self._note(Unit)
         return note.text if note else ""
 
     @property
     def range(self) -> Range | None:
-        """Return which numbers it takes, None = all."""
+        """Return the range of a number, or None if unlimited."""
         return self._note(Range)
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Return the texts it takes, none = all."""
+        """Return the allowed strings, or () if any."""
         return choices_of(self.kind)
 
     @property
     def is_flag(self) -> bool:
-        """Whether the command line and the environment have it too: all that is one value."""
+        """Whether it is also a flag and an environment variable: every single-valued setting is."""
         return self.kind in _FLAG_TYPES or bool(self.choices)
 
     @property
     def flag(self) -> str:
-        """Return its name on the command line: `--agent-name`."""
+        """Return its flag: `--agent-name`."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
@@ -70,7 +70,7 @@ class Setting:
 
     @property
     def default_text(self) -> str:
-        """Return the default as people write it; nothing where it is empty."""
+        """Return the default as written in settings, "" if empty."""
         if isinstance(self.default, bool):
             return str(self.default).lower()
         if isinstance(self.default, Duration):
@@ -80,12 +80,12 @@ class Setting:
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
     def _note(self, wanted: type[_Note]) -> _Note | None:
-        """Return the last note of a kind: a field's own comes after that of its type."""
+        """Return the last annotation of a class: a field's own comes after those of its type."""
         return next((note for note in reversed(self.notes) if isinstance(note, wanted)), None)
 
 
 def settings_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
-    """Return what is declared of each field of a struct."""
+    """Return the declared settings of a struct, one for each field."""
     return tuple(
         Setting(field.name, field.encode_name, bare(field.type), _default(field), _notes(field))
         for field in msgspec.structs.fields(struct)
@@ -103,7 +103,7 @@ def _notes(field: Any) -> tuple[Any, ...]:
 
 
 def bare(declared: Any) -> Any:
-    """Return a type without notes and without None."""
+    """Return a type without annotations and without None."""
     if get_origin(declared) is Annotated:
         return bare(get_args(declared)[0])
     if get_origin(declared) in (Union, UnionType):
@@ -113,18 +113,18 @@ def bare(declared: Any) -> Any:
 
 
 def choices_of(declared: Any) -> tuple[str, ...]:
-    """Return the texts that a type takes, none = it is no choice of texts."""
+    """Return the strings that a Literal type allows, () for other types."""
     return get_args(declared) if get_origin(declared) is Literal else ()
 
 
 def part_of(declared: Any) -> Any:
-    """Return the type of what a list or a mapping holds, None where it is neither."""
+    """Return the element type of a list or the value type of a mapping, or None."""
     kinds = [kind for kind in get_args(bare(declared)) if kind is not Ellipsis]
     return bare(kinds[-1]) if kinds and not choices_of(bare(declared)) else None
 
 
 def struct_of(declared: Any) -> type[msgspec.Struct] | None:
-    """Return the struct that a type is, or None."""
+    """Return the struct behind a type, or None."""
     kind = bare(declared)
     is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     return kind if is_struct else None

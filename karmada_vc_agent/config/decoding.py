@@ -1,4 +1,4 @@
-"""Decodes settings into the structs that the code uses; tells in one line what cannot be."""
+"""Decodes settings into the structs that the code uses; reports errors in one line."""
 
 import re
 from contextlib import suppress
@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import (
     Setting,
     choices_of,
@@ -13,7 +14,6 @@ from karmada_vc_agent.config.declared import (
     settings_of,
     struct_of,
 )
-from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.model.setting import Written
 from karmada_vc_agent.model.texts import did_you_mean, either, shown, text_problem
 
@@ -21,7 +21,7 @@ _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 _PLACE = re.compile(r"(.*) - at (`key` in )?`\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`", re.DOTALL)
 _WRONG_TYPE = re.compile(r"Expected `(.*?)(?: \| null)?`, got `\w+`")
 _MUST_BE = {
     "bool": "true or false",
@@ -31,11 +31,11 @@ _MUST_BE = {
     "object": "a map",
     "array": "a list",
 }
-"""Type as msgspec calls it -> what to write."""
+"""Type name in messages of msgspec -> type name in ours."""
 
 
 def decode(raw: Any, struct: type[_Struct], source: str) -> _Struct:
-    """Return what a file says as a struct. Raises ConfigError; source: the file."""
+    """Decode the content of a settings file. Raises ConfigError; source: the path of the file."""
     try:
         return msgspec.convert(raw, struct, dec_hook=_read)
     except msgspec.ValidationError as error:
@@ -43,7 +43,7 @@ def decode(raw: Any, struct: type[_Struct], source: str) -> _Struct:
 
 
 def decode_one(setting: Setting, given: Any, source: str, path: str) -> Any:
-    """Return what a flag or an environment variable says. Raises ConfigError."""
+    """Decode one flag or environment variable. Raises ConfigError."""
     if setting.kind in (int, float) and isinstance(given, str):
         with suppress(ValueError):
             given = setting.kind(given)
@@ -54,7 +54,7 @@ def decode_one(setting: Setting, given: Any, source: str, path: str) -> Any:
 
 
 def _read(kind: type[Written], given: Any) -> Any:
-    """Read a type that msgspec does not know."""
+    """Decode a type that msgspec does not know."""
     try:
         return kind.read(given)
     except TypeError as error:
@@ -62,22 +62,25 @@ def _read(kind: type[Written], given: Any) -> Any:
 
 
 def _located(told: str, raw: Any, struct: Any, source: str) -> ConfigError:
-    """Return the error for what msgspec told of a file, with the path where it is."""
+    """Turn a message of msgspec into a ConfigError with the path of the setting."""
     place = _PLACE.fullmatch(told)
-    if place is None:
-        return ConfigError(source, "", _problem(told, raw, struct))
-    problem, is_key, steps = place.groups()
+    problem, is_key, steps = place.groups() if place else (told, None, "")
     path, value, kind = "", raw, struct
     for step in _STEP.finditer(steps):
         path, value, kind = _next(step, path, value, kind)
     path = path.removeprefix(".")
     if is_key:
         return ConfigError(source, path, f"a key {_wrong_type('str', _first_no_text(value))}")
+    if field := _FIELD.fullmatch(problem):
+        verdict, name = field.groups()
+        is_unknown = verdict == "contains unknown"
+        told = f"is unknown{_meant(name, kind)}" if is_unknown else "is not set"
+        return ConfigError(source, f"{path}.{name}".removeprefix("."), told)
     return ConfigError(source, path, _problem(problem, value, kind))
 
 
 def _next(step: re.Match[str], path: str, value: Any, kind: Any) -> tuple[str, Any, Any]:
-    """Go one step of msgspec's path down, which leaves keys of maps out."""
+    """Follow one step of a path in msgspec's notation, which omits the keys of maps."""
     name, index = step.groups()
     if name:
         kinds = {setting.key: setting.kind for setting in settings_of(kind)}
@@ -102,9 +105,7 @@ def _first_no_text(mapping: Any) -> Any:
 
 
 def _problem(told: str, value: Any, kind: Any) -> str:
-    """Say what is wrong with a value that should be of a kind."""
-    if unknown := _UNKNOWN.fullmatch(told):
-        return told + _meant(unknown[1], kind)
+    """Describe what is wrong with a value; kind: the expected type."""
     wrong = _WRONG_TYPE.fullmatch(told)
     if choices := choices_of(kind):
         return f"is {shown(value)}, must be {either(choices)}"
@@ -117,7 +118,7 @@ def _wrong_type(wanted: str, value: Any) -> str:
 
 
 def _meant(field: str, kind: Any) -> str:
-    """Say what an unknown field may have been meant as."""
+    """Suggest what an unknown field may have meant, or ""."""
     struct = struct_of(kind)
     if struct is None:
         return ""

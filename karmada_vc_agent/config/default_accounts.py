@@ -1,4 +1,4 @@
-"""Accounts of virtual clusters that have none in the settings."""
+"""Default accounts (`applyAs`) of virtual clusters."""
 
 from msgspec.structs import replace
 
@@ -9,15 +9,15 @@ from karmada_vc_agent.model.virtual_cluster import DefaultAccount
 
 
 def with_default_accounts(config: AgentConfig, namespace: str) -> AgentConfig:
-    """Return the settings with `applyAs` for each virtual cluster, where the profile wants it.
+    """Return the settings with `applyAs` for each virtual cluster, where the profile requires it.
 
-    namespace: the agent's on the host. Where tenants do not trust each other, each has an account
-    of its own, so that the host's API server knows whose an object is.
+    namespace: the agent's on the host. With `tenancy: Strict` each virtual cluster has an account
+    of its own, so that the host's API server knows which one an object is from.
     """
     if config.tenancy != STRICT:
         return config
     role = account_role(config.agent_name)
-    # With a dot: no name of an agent has one, whose own account is there, too.
+    # With a dot: names of agents have none, and the agent's own account is there, too.
     accounts = (
         DefaultAccount(namespace, f"{vc.name}.{config.agent_name}", role)
         for vc in config.virtual_clusters

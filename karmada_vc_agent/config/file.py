@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.decoding import decode
-from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
@@ -51,7 +51,8 @@ def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
         found = settings.pop(name)
         if found != expected:
             key = "apiVersion" if name == "api_version" else name
-            raise ConfigError(source, key, f'is "{found}", must be "{expected}"')
+            told = f'is "{found}"' if found else "is not set"
+            raise ConfigError(source, key, f'{told}, must be "{expected}"')
     return settings
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.decoding import decode_one
-from karmada_vc_agent.config.errors import ConfigError
 from karmada_vc_agent.config.file import read_file
 from karmada_vc_agent.config.settings import FLAGS, AgentConfig
 
@@ -37,7 +37,7 @@ def load_config(
             origin = (f"environment {variable}", "") if variable else ("flags", setting.flag)
             origins[setting.key] = origin
             settings[setting.name] = decode_one(setting, overrides[setting.name], *origin)
-    config = _described(AgentConfig(**settings))
+    config = described(AgentConfig(**settings))
     if path is None and not config.virtual_clusters:
         problem = "give the file with the settings, which lists the virtual clusters"
         raise ConfigError("flags", "--config", problem)
@@ -55,7 +55,7 @@ def load_config(
     return config
 
 
-def _described(config: AgentConfig) -> AgentConfig:
+def described(config: AgentConfig) -> AgentConfig:
     """Return the settings with what describes a Cluster in each virtual cluster that has none."""
     zones = tuple(zone.strip() for zone in config.cluster_zones.split(",") if zone.strip())
     described = tuple(

@@ -1,8 +1,9 @@
-"""AgentConfig: every setting with its range, default and reason; where it may be set.
+"""AgentConfig: every setting with its range, default and help text, and where it can be set.
 
-Settings come from the file, then the environment, then flags; the last one wins. Names in
-the file are those of the flags in camelCase, and Karmada's where Karmada has the flag. What is
-one value is a flag and an environment variable too; lists, maps and structs only the file has.
+Settings come from the file, then the environment, then flags; the last one wins. Names in the file
+are those of the flags in camelCase, and Karmada's where Karmada has the flag. Single-valued
+settings are also flags and environment variables; lists, maps and structs can be set in the file
+only.
 """
 
 from collections.abc import Mapping
@@ -27,22 +28,42 @@ _Count = Annotated[int, Range(1)]
 
 
 def camel(name: str) -> str:
-    """Return the file's name of a setting: `kube_api_qps` -> `kubeAPIQPS`."""
+    """Return the name of a setting in the file: `kube_api_qps` -> `kubeAPIQPS`."""
     first, *rest = name.split("_")
     return first + "".join(_INITIALISMS.get(word, word.capitalize()) for word in rest)
 
 
 class KindPaths(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Paths in objects of one kind, as `podTemplates` and `namespaceReferences` list them."""
+    """Paths in objects of one kind; items of `podTemplates` and `namespaceReferences`."""
 
     group: Annotated[str, Help("API group of the kind; empty for the core group.")]
     kind: Annotated[str, Help("The kind.")]
-    paths: Annotated[
-        tuple[str, ...], Help("Paths in its objects, such as `spec.tasks[].template`.")
-    ]
+    paths: Annotated[tuple[str, ...], Help("Paths in the object, such as `spec.tasks[].template`.")]
     selector_only: Annotated[
         bool,
-        Help("Only for `podTemplates`: the kind has `nodeSelector` and `tolerations` there."),
+        Help(
+            "For `podTemplates` only: the kind has `nodeSelector` and `tolerations` at these paths."
+        ),
+    ] = False
+
+
+class ObjectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """VirtualCluster objects as a source of virtual clusters."""
+
+    enabled: Annotated[
+        bool,
+        Help(
+            "Serve VirtualCluster objects of the host, too (manifests/crd.yaml, "
+            "[ADR 31](adr/0031-objects.md)). Run `karmada-vc-agent join` after changing it."
+        ),
+    ] = False
+    any_name: Annotated[
+        bool,
+        Help(
+            "Let objects have any name: `join` then gives the agent its rights over all Clusters "
+            "and Works of the hub. Otherwise name them in `join --name`. Not with "
+            "`tenancy: Strict`."
+        ),
     ] = False
 
 
@@ -71,29 +92,30 @@ class AgentConfig(
     agent_name: Annotated[
         str,
         Help(
-            "Name of this agent, for its Lease, its state and the label on its namespaces. "
-            "Two agents on one host need two names."
+            "Name of the agent: of its leader Lease and its state, and the label on its "
+            "namespaces. Two agents on one host need different names."
         ),
     ] = "karmada-vc-agent"
     agent_namespace: Annotated[
         str,
         Help(
-            "Namespace on the host for Lease and state; created if it does not exist. "
-            "Default: that of the agent's Pod, else the agent's name."
+            "Namespace on the host for the leader Lease and the state; created if it does not "
+            "exist. Default: that of the agent's Pod, else the agent's name."
         ),
     ] = ""
     namespace_template: Annotated[
         str,
-        Help("Template for the names of host namespaces. Cannot be changed after the first use."),
+        Help("Template for the names of host namespaces. Cannot be changed after its first use."),
     ] = "{namespace}-v-{cluster}"
     controllers: Annotated[
         str,
         Help(
-            "Which controllers run: * = those on by default, name = this one, -name = not this "
-            "one; the first mention wins. clusterStatus: status and Lease of the Clusters. "
-            "execution: Works. workStatus: manifestStatuses and repair of drift; only with "
-            "execution. serviceExport and endpointsliceCollect (gate MultiClusterService): report "
-            "EndpointSlices. certRotation (off by default): renews the hub credential. "
+            "Controllers to enable: * enables those on by default, foo enables foo, -foo "
+            "disables foo; the first match wins. clusterStatus: status and Lease of the "
+            "Clusters. execution: Works. workStatus: manifestStatuses and repair of drift; needs "
+            "execution. serviceExport and endpointsliceCollect (gate MultiClusterService): "
+            "report EndpointSlices. certRotation (on by default only with "
+            "the certificate that join got for the agent): renews the hub credential. "
             "Registration, namespaces and node membership always run."
         ),
     ] = "*"
@@ -105,160 +127,174 @@ class AgentConfig(
         ),
     ] = ""
     cert_rotation_checking_interval: Annotated[
-        _Positive, Help("How often certRotation checks whether to renew the hub credential.")
+        _Positive, Help("How often certRotation checks whether the hub credential must be renewed.")
     ] = Duration(300)
     cert_rotation_remaining_time_threshold: Annotated[
         _Fraction,
-        Help("Remaining part of the hub credential's lifetime at which certRotation renews it."),
+        Help(
+            "Fraction of the hub credential's lifetime; certRotation renews it when less remains."
+        ),
     ] = 0.2
     karmada_kubeconfig_namespace: Annotated[
         str,
         Help(
-            "Namespace on the host with the Secret karmada-kubeconfig, which certRotation renews. "
-            "Default: that of the agent."
+            "Namespace on the host of the Secret karmada-kubeconfig, which certRotation renews. "
+            "Default: the agent's namespace."
         ),
     ] = ""
     cluster_domain: Annotated[
-        str, Help("DNS domain of the host; it tells which names are those of its Services.")
+        str, Help("DNS domain of the host, to recognise the names of its Services.")
     ] = "cluster.local"
     cluster_provider: Annotated[
-        str, Help("Provider of the Clusters whose virtual cluster sets none.")
+        str, Help("Provider of Clusters whose virtual cluster sets none.")
     ] = ""
-    cluster_region: Annotated[
-        str, Help("Region of the Clusters whose virtual cluster sets none.")
-    ] = ""
+    cluster_region: Annotated[str, Help("Region of Clusters whose virtual cluster sets none.")] = ""
     cluster_zones: Annotated[
-        str, Help("Zones of the Clusters whose virtual cluster sets none, separated by commas.")
+        str, Help("Zones of Clusters whose virtual cluster sets none, separated by commas.")
     ] = ""
     cluster_status_update_frequency: Annotated[
         _Positive,
-        Help("How often the status of each Cluster is computed and, if changed, updated."),
+        Help("How often the status of each Cluster is computed; it is written only if it changed."),
     ] = Duration(10)
     cluster_lease_duration: Annotated[
-        Duration, Range(1), Help("Duration of the Lease of each Cluster.")
+        Duration, Range(1), Help("Lease duration of each Cluster.")
     ] = Duration(40)
     cluster_lease_renew_interval_fraction: Annotated[
-        _Fraction, Help("Part of the Lease duration after which the Lease is renewed.")
+        _Fraction, Help("Fraction of the Lease duration after which the Lease is renewed.")
     ] = 0.25
     cluster_success_threshold: Annotated[
         Duration,
         Range(),
-        Help("How long the host must be healthy before a Cluster turns Ready again."),
+        Help("How long the host must be healthy before a Cluster becomes Ready again."),
     ] = Duration(30)
     cluster_failure_threshold: Annotated[
         Duration,
         Range(),
-        Help("How long the host must be unhealthy before a Cluster turns not Ready."),
+        Help("How long the host must be unhealthy before a Cluster becomes not Ready."),
     ] = Duration(30)
     enable_cluster_resource_modeling: Annotated[
-        bool, Help("Report resource sums, and modelings where a Cluster has resourceModels.")
+        bool, Help("Report resource sums, and modelings for Clusters with resourceModels.")
     ] = True
     install_policies: Annotated[
         bool,
         Help(
-            "Whether karmada-vc-agent join installs the admission policies on the host; "
-            "the agent only reads them."
+            "Whether karmada-vc-agent join installs the admission policies on the host. The "
+            "agent itself only reads them."
         ),
     ] = True
     tenancy: Annotated[
         Tenancy,
         Help(
-            "Shared: the virtual clusters belong to one organisation, and what its Karmada users "
-            "propagate works. Strict: they do not trust each other, and what may reach another is "
-            "refused unless `allow` of a virtual cluster names it."
+            "Shared: the virtual clusters belong to one organisation; what its Karmada users "
+            "propagate is applied. Strict: they do not trust each other; whatever may affect "
+            "another virtual cluster is refused unless `allow` of the virtual cluster permits it."
         ),
     ] = SHARED
     refuse_shared_hosts: Annotated[
         bool,
-        Help("Refuse host names of Ingresses and routes that another virtual cluster uses."),
+        Help(
+            "Refuse host names of Ingresses and routes that another virtual cluster already uses."
+        ),
     ] = False
     cluster_api_qps: Annotated[
         _Rate, Help("QPS to the API server of the host, all virtual clusters together.")
     ] = 400.0
     cluster_api_burst: Annotated[
-        _Burst, Help("Burst to the API server of the host, above that rate.")
+        _Burst, Help("Burst to the API server of the host, above its QPS.")
     ] = 800
     kube_api_qps: Annotated[
         _Rate, Help("QPS to the API server of the hub, all virtual clusters together.")
     ] = 400.0
     kube_api_burst: Annotated[
-        _Burst, Help("Burst to the API server of the hub, above that rate.")
+        _Burst, Help("Burst to the API server of the hub, above its QPS.")
     ] = 800
     cluster_cache_sync_timeout: Annotated[
         _Positive,
-        Help("How long the first lists may take before the agent logs which are missing."),
+        Help("How long the first lists may take before the agent logs which ones are missing."),
     ] = Duration(120)
     resync_period: Annotated[
         Duration,
         Range(zero="never"),
-        Help("How often every Work is reconciled though nothing changed."),
+        Help("How often every Work is reconciled even if nothing changed."),
     ] = Duration(0)
     concurrent_cluster_syncs: Annotated[
-        _Count, Help("Clusters whose status is computed at once, all virtual clusters together.")
+        _Count,
+        Help(
+            "Number of Clusters whose status is computed concurrently, all virtual clusters "
+            "together."
+        ),
     ] = 8
     concurrent_work_syncs: Annotated[
-        _Count, Help("Works reconciled at once, all virtual clusters together.")
+        _Count, Help("Number of Works reconciled concurrently, all virtual clusters together.")
     ] = 32
     works_cluster_wide: Annotated[
         bool,
-        Help("Watch the Works of all Clusters with one watch; needs the right to read them all."),
+        Help(
+            "Watch the Works of all Clusters with a single watch; needs the right to read them all."
+        ),
     ] = False
     leader_elect: Annotated[
-        bool, Help("Leader election between replicas, by a Lease on the host.")
+        bool, Help("Elect a leader among the replicas with a Lease on the host.")
     ] = True
     leader_elect_lease_duration: Annotated[
-        _Positive, Help("Leader election lease duration: after it another replica may lead.")
+        _Positive, Help("Leader election lease duration: another replica may take over after it.")
     ] = Duration(15)
     leader_elect_renew_deadline: Annotated[
         _Positive,
-        Help("Leader election renew deadline: how long the leader writes without renewing."),
+        Help("Leader election renew deadline: how long the leader keeps writing without renewing."),
     ] = Duration(10)
     leader_elect_retry_period: Annotated[
         _Positive,
-        Help("Leader election retry period: between attempts to acquire or renew the Lease."),
+        Help("Leader election retry period between attempts to acquire or renew the Lease."),
     ] = Duration(2)
     rate_limiter_base_delay: Annotated[
-        _Positive, Help("First backoff of a Work that failed; each failure doubles it.")
+        _Positive, Help("Initial backoff of a Work that failed; it doubles with each failure.")
     ] = Duration(0.005)
     rate_limiter_max_delay: Annotated[
-        _Positive, Help("Longest backoff of a Work that keeps failing.")
+        _Positive, Help("Maximum backoff of a Work that keeps failing.")
     ] = Duration(1000)
     rate_limiter_qps: Annotated[_Rate, Help("Retries of Works, for each virtual cluster.")] = 10.0
     rate_limiter_bucket_size: Annotated[
-        _Count, Help("Retries at once above that rate, for each virtual cluster.")
+        _Count, Help("Burst of retries above that rate, for each virtual cluster.")
     ] = 100
-    metrics_bind_address: Annotated[str, Help("Address of /metrics; 0 = none.")] = "127.0.0.1:8080"
+    metrics_bind_address: Annotated[str, Help("Address of /metrics; 0 disables it.")] = (
+        "127.0.0.1:8080"
+    )
     metrics_secure: Annotated[
         bool,
-        Help("Serve /metrics with TLS, and only to bearers of tokens whom the host allows it."),
+        Help("Serve /metrics over TLS, and only to tokens that the host authorizes."),
     ] = False
     health_probe_bind_address: Annotated[
-        str, Help("Address of /healthz and /readyz; 0 = none.")
+        str, Help("Address of /healthz and /readyz; 0 disables them.")
     ] = ":10357"
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Help("Log level.")] = "info"
     log_format: Annotated[Literal["text", "json"], Help("Log format.")] = "text"
     dns_namespace: Annotated[
-        str, Help("Namespace of the host's CoreDNS, where the rules for serviceNames are kept.")
+        str,
+        Help(
+            "Namespace of the host's CoreDNS, where the rewrite rules for serviceNames are stored."
+        ),
     ] = "kube-system"
     forbidden_namespaces: Annotated[
         tuple[str, ...],
         Help(
-            "Patterns of namespaces that no virtual cluster may have or name. `kube-system`, "
-            "`karmada-system`, `karmada-cluster`, `karmada-es-*` and `vc-system` always are."
+            "Patterns of namespaces that virtual clusters may neither have nor refer to. "
+            "`kube-system`, `karmada-system`, `karmada-cluster`, `karmada-es-*` and `vc-system` "
+            "are always reserved."
         ),
     ] = ("kube-*",)
     namespace_keys: Annotated[
         tuple[str, ...],
         Help(
-            "Patterns of labels and annotations that Works may set on Namespaces besides the "
-            "known ones ([isolation](isolation.md))."
+            "Patterns of labels and annotations that Works may set on Namespaces, in addition to "
+            "the known ones ([isolation](isolation.md))."
         ),
     ] = ()
     cluster_scoped_kinds: Annotated[
         Mapping[str, str],
         Help(
             "`group/Kind` -> `share`, `rename` or `refuse`, for kinds that the agent refuses or "
-            "treats otherwise ([ADR 12](adr/0012-cluster-scoped-kinds.md))."
+            "treats differently ([ADR 12](adr/0012-cluster-scoped-kinds.md))."
         ),
     ] = {}
     pod_templates: Annotated[
@@ -271,26 +307,28 @@ class AgentConfig(
     infrastructure_namespaces: Annotated[
         tuple[str, ...],
         Help(
-            "Host namespaces whose pods may reach those of `networkPolicy: isolate`; "
-            "those of the agent's own namespace always may."
+            "Host namespaces whose pods may reach namespaces with `networkPolicy: isolate`; the "
+            "agent's own namespace always may."
         ),
     ] = ("kube-system", "kubeedge")
     pod_cidrs: Annotated[
         tuple[str, ...],
         Help(
-            "CIDRs of the host's pods; without them isolated pods are not reached through node "
+            "CIDRs of the host's pods; without them isolated pods are not reachable through node "
             "ports."
         ),
     ] = ()
     cluster_dns: Annotated[
         tuple[str, ...],
-        Help("IP addresses of the host's DNS; `serviceNames: VirtualFirst` needs them."),
+        Help("IP addresses of the host's DNS; required by `serviceNames: VirtualFirst`."),
     ] = ()
-    bounds: Annotated[Bounds, Help("Bounds of each virtual cluster, unless it sets its own.")] = (
+    bounds: Annotated[Bounds, Help("Bounds of each virtual cluster that sets none of its own.")] = (
         Bounds()
     )
+    objects: Annotated[ObjectSettings, Help("VirtualCluster objects.")] = ObjectSettings()
     virtual_clusters: Annotated[
-        tuple[VirtualCluster, ...], Help("The virtual clusters; at least one.")
+        tuple[VirtualCluster, ...],
+        Help("The virtual clusters; at least one, unless `objects` are on."),
     ] = ()
 
 

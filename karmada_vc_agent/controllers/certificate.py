@@ -1,4 +1,4 @@
-"""Renews the certificate by which the agent is known to the hub (contract 1.8).
+"""Renews the agent's client certificate for the hub (contract 1.8).
 
     look      the kubeconfig in use, and the Secret it may come from: how long is left
     request   a new key, a CertificateSigningRequest with the old subject
@@ -14,7 +14,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from karmada_vc_agent.kube.certificates import (
@@ -26,7 +26,7 @@ from karmada_vc_agent.kube.certificates import (
     signing_request,
 )
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import Requeue, RetryError
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.credentials import Credentials, decode_base64
 from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError
 from karmada_vc_agent.kube.kubeconfig import (
@@ -35,14 +35,19 @@ from karmada_vc_agent.kube.kubeconfig import (
     parse_kubeconfig,
     with_client_certificate,
 )
-from karmada_vc_agent.lifecycle.hub_kubeconfig import KubeconfigStore
+from karmada_vc_agent.lifecycle.hub_kubeconfig import FileStore, KubeconfigStore, SecretStore
 from karmada_vc_agent.model.objects import dig
+from karmada_vc_agent.model.switches import CERT_ROTATION
+from karmada_vc_agent.parts.parts import Parts
 
 _log = logging.getLogger(__name__)
 
+KEY = "hub"
+"""The only key: there is one credential."""
+
 POLL = Requeue(1.0)
 POLLS = 300
-"""For five minutes a request is asked about every second, as Karmada does; then with each check."""
+"""A pending request is polled every second for five minutes, as in Karmada; then at each check."""
 LONGEST_PAUSE_S = 3600.0
 _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
@@ -50,7 +55,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How often to look, and at which part of its life a certificate is renewed."""
+    """How often to check, and at which fraction of its lifetime a certificate is renewed."""
 
     interval_s: float
     threshold: float
@@ -58,7 +63,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A kubeconfig with a client certificate, and where it is kept."""
+    """A kubeconfig with a client certificate, and where it is stored."""
 
     store: KubeconfigStore
     content: bytes
@@ -68,7 +73,7 @@ class _Found:
 
 @dataclass(slots=True)
 class _Request:
-    """A request on the hub: its name, the key it is for, how often it was asked about."""
+    """A request on the hub: its name, the key it is for, how often it was polled."""
 
     name: str
     key: bytes
@@ -78,7 +83,7 @@ class _Request:
 class CertificateController:
     """Renews the credential that `credentials` came from; there is one key, its file.
 
-    stores: the file first, then where else it may be kept. use: told of new credentials.
+    stores: the file first, then where else it may be stored. use: called with new credentials.
     """
 
     def __init__(
@@ -104,9 +109,9 @@ class CertificateController:
 
     async def reconcile(self, _: str) -> Requeue:
         """Do the next step."""
-        found = await self._look()
+        found = await self._check()
         if not found:
-            return self._rest("Not renewing the hub credential: it is no client certificate")
+            return self._rest("Not renewing the hub credential: it is not a client certificate")
         if self._issued is not None:
             return await self._keep(found, self._issued)
         if self._request is not None:
@@ -125,8 +130,8 @@ class CertificateController:
 
     # --- look ---------------------------------------------------------------------------
 
-    async def _look(self) -> list[_Found]:
-        """Return the stores that hold our identity; the first one says who we are."""
+    async def _check(self) -> list[_Found]:
+        """Return the stores that hold our identity; the first one defines it."""
         found: list[_Found] = []
         for store in self._stores:
             try:
@@ -151,7 +156,7 @@ class CertificateController:
         return _Found(store, content, user, read_certificate(chain))
 
     def _catch_up(self, found: Sequence[_Found], newest: _Found) -> None:
-        """Use what somebody else put into the Secret, before the file has it."""
+        """Use what somebody else put into the Secret before the file has it."""
         if self._in_use is None:
             self._in_use = found[0].certificate.not_after
         if newest.certificate.not_after > self._in_use:
@@ -168,14 +173,14 @@ class CertificateController:
     # --- request ------------------------------------------------------------------------
 
     async def _ask(self, found: _Found) -> Requeue:
-        """Ask the hub for a new certificate; it ends as long after now as the old one lived."""
+        """Request a new certificate from the hub with the lifetime of the old one."""
         key, request = new_request(found.certificate.subject)
         name = _request_name(found.user)
         _log.info(
             "Renewing the hub credential",
             extra={"request": name, "ends": found.certificate.not_after.isoformat()},
         )
-        # Before it is sent: without an answer it may have come through, and is then waited for.
+        # Before it is sent: if the answer is lost it may have arrived, and is then polled.
         self._request = _Request(name, key)
         try:
             await self._hub.create(
@@ -187,7 +192,7 @@ class CertificateController:
         return POLL
 
     async def _await(self, found: Sequence[_Found], request: _Request) -> Requeue:
-        """Ask what became of the request; as long as it waits there is no other."""
+        """Poll the request; while it is pending there is no other."""
         try:
             answer = await self._hub.get(f"{REQUESTS_PATH}/{request.name}")
         except NotFoundError:
@@ -205,7 +210,7 @@ class CertificateController:
         return self._rest("Waiting for the hub to sign", request=request.name)
 
     def _begin_again(self, request: _Request, reason: str) -> Requeue:
-        """Drop a request that will not be signed; the next one comes later each time."""
+        """Drop a request that will not be signed; the next one comes after a growing delay."""
         self._request = None
         pause_s = min(self._rule.interval_s * 2**self._refusals, LONGEST_PAUSE_S)
         self._refusals = min(self._refusals + 1, 16)
@@ -218,7 +223,7 @@ class CertificateController:
     # --- store --------------------------------------------------------------------------
 
     async def _keep(self, found: Sequence[_Found], issued: tuple[bytes, bytes]) -> Requeue:
-        """Write what was issued to every store, then use it; one that took it is enough."""
+        """Write the issued certificate to every store, then use it; one success is enough."""
         written: list[str] = []
         problems: list[str] = []
         content = b""
@@ -236,12 +241,12 @@ class CertificateController:
             written.append(str(one.store))
             content = content or text
         if not written:
-            raise RetryError(f"a new hub credential cannot be kept: {'; '.join(problems)}")
+            raise RetryError(f"a new hub credential cannot be stored: {'; '.join(problems)}")
         self._issued = None
         extra = {"kept_in": ", ".join(written)}
         _log.info("Renewed the hub credential", extra=extra)
         for problem in problems:
-            _log.error("An old hub credential is left", extra={"reason": problem})
+            _log.error("An old hub credential remains", extra={"reason": problem})
         self._take(content)
         return Requeue(self._rule.interval_s)
 
@@ -249,11 +254,11 @@ class CertificateController:
 
     @property
     def _path(self) -> Path:
-        assert self._credentials.kubeconfig is not None  # noqa: S101 - the service package sees to it
+        assert self._credentials.kubeconfig is not None  # noqa: S101 - setup sees to it
         return self._credentials.kubeconfig
 
     def _rest(self, message: str, **extra: object) -> Requeue:
-        """Look again at the next check; a lasting state is logged once."""
+        """Wait for the next check; a lasting state is logged once."""
         if self._said != message:
             self._said = message
             _log.warning(message, extra={"kubeconfig": str(self._path), **extra})
@@ -261,7 +266,36 @@ class CertificateController:
 
 
 def _request_name(user: str) -> str:
-    """Return Karmada's name of a request, for any name of a user."""
+    """Return Karmada's name of a request, for any user name."""
     stem = user if _NAME.fullmatch(user) else "karmada-vc-agent"
     suffix = "".join(random.choices(_NAME_ALPHABET, k=5))  # noqa: S311 - a name, no secret
     return f"{stem}-{suffix}"
+
+
+def setup(parts: Parts) -> ControllerSpec[str] | None:
+    """Declare the controller; None where the hub credential comes from no file to renew."""
+    common, config, clients = parts.common, parts.common.config, parts.common.clients
+    kubeconfig = clients.hub.credentials.kubeconfig
+    if kubeconfig is None:
+        _log.warning("Not renewing the hub credential: it comes from no kubeconfig")
+        return None
+    namespace = config.karmada_kubeconfig_namespace or config.agent_namespace
+    controller = CertificateController(
+        clients.hub,
+        clients.hub.credentials,
+        (FileStore(kubeconfig), SecretStore(clients.host, namespace)),
+        Rule(
+            config.cert_rotation_checking_interval,
+            config.cert_rotation_remaining_time_threshold,
+        ),
+        clients.use_for_hub,
+        lambda: datetime.now(UTC),
+    )
+    return ControllerSpec(
+        "cert-rotation",
+        common.queues.by_name(),
+        controller.reconcile,
+        switch=CERT_ROTATION,
+        by_cluster=False,
+        initial_keys=lambda: (KEY,),
+    )

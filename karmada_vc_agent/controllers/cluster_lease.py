@@ -1,34 +1,44 @@
-"""Renews the Lease of each Cluster on the hub, in a lane of its own (contract 3.1, trap 10)."""
+"""Renews the Lease of each Cluster on the hub, with a client of its own (contract 3.1, trap 10)."""
 
 import logging
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import Requeue
-from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.renew_time import SKEW_S, renew_time, seconds_ahead
+from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, uid_of
+from karmada_vc_agent.model.switches import CLUSTER_STATUS
+from karmada_vc_agent.parts.clients import LEASE_LANES
+from karmada_vc_agent.parts.keys import itself
+from karmada_vc_agent.parts.leases import Reconcile
+from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.telemetry.collector import HUB
 from karmada_vc_agent.views.hub_clusters import HubClusters
+from karmada_vc_agent.views.judgements import LEASE
 
 _log = logging.getLogger(__name__)
 
 LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{karmada.LEASE_NAMESPACE}/leases"
 JITTER = 0.04
+RETRY_MAX_S = 5.0
 
 
 class ClusterLeaseController:
     """Renews Leases from the first time a Cluster was seen Ready until it is gone.
 
-    Leases are renewed also while the lead is in doubt, since they must tell the hub of a host
-    that is away. Each renewal notes which process made it: whoever is not certain to lead and
-    meets the note of another knows that a standby has taken over, and is still.
-    on_renewed: told of each virtual cluster whose Lease was renewed. on_skew: told by how many
-    seconds a Lease that is taken over is ahead of our clock.
+    Leases are also renewed while leadership is in doubt, since they must tell the hub of a host
+    that does not answer. Each renewal records the process that made it: a process with doubtful
+    leadership that finds another one recorded knows that a standby took over, and stops.
+    on_renewed: called with each virtual cluster whose Lease was renewed. on_skew: called with how
+    many seconds a Lease that is taken over is ahead of our clock.
     """
 
     def __init__(
@@ -57,8 +67,10 @@ class ClusterLeaseController:
         """Renew the Lease of one virtual cluster; ends when its Cluster is gone."""
         cluster = self._clusters.ours(name)
         if cluster is None:
-            self._leases.pop(name, None)
+            lease = self._leases.pop(name, None)
             self._written.pop(name, None)
+            if lease is not None and self._clusters.store.get("", name) is not None:
+                await self._give_up(name, lease)
             return None
         if not self._lead.may_report():
             self._leases.pop(name, None)
@@ -68,7 +80,7 @@ class ClusterLeaseController:
             if lease is None:
                 lease = await self._read_or_create(cluster)
                 self._check_time(name, lease)
-                self._tell_skew(name, lease)
+                self._warn_of_skew(name, lease)
             self._lead.observe_holder(annotations_of(lease).get(LEASE_HOLDER_ANNOTATION))
             if not self._lead.may_report():
                 return Requeue(self._interval_s)
@@ -84,6 +96,19 @@ class ClusterLeaseController:
         self._on_renewed(name)
         return Requeue(self._interval_s * random.uniform(1, 1 + JITTER))  # noqa: S311 - jitter
 
+    async def _give_up(self, name: str, lease: Object) -> None:
+        """Take our note off the Lease of a Cluster that is there and not served any more.
+
+        `leave` goes by it: it would wait for us to clean up.
+        """
+        if not self._lead.may_report():
+            return
+        metadata = dict(lease["metadata"])
+        metadata["annotations"] = dict(annotations_of(lease))
+        metadata["annotations"].pop(LEASE_HOLDER_ANNOTATION, None)
+        with suppress(ConflictError, ForbiddenError, NotFoundError):
+            await self._hub.replace(f"{LEASES_PATH}/{name}", {**lease, "metadata": metadata})
+
     async def _read_or_create(self, cluster: Object) -> Object:
         name = cluster["metadata"]["name"]
         try:
@@ -97,29 +122,29 @@ class ClusterLeaseController:
             return await self._hub.create(LEASES_PATH, self._renewed(lease, cluster))
 
     def _check_time(self, name: str, lease: Object) -> None:
-        """Notice a hub that has a Lease as it was before our last renewal, as after a restore.
+        """Notice a hub that has a Lease from before our last renewal, as after a restore.
 
-        Versions of the hub only grow, so they may have passed long since where they were; this
-        one says so all the same, for nobody but this agent renews it.
+        Versions of the hub only grow, so they may have passed their old values long ago; the Lease
+        still shows it, since only this agent renews it.
         """
         uid, version, epoch = self._written.get(name, ("", "", 0))
         if uid == uid_of(lease):
             found = str(lease["metadata"].get("resourceVersion") or "")
             self._hub.history.check(version, found, f"lease {name}", epoch)
 
-    def _tell_skew(self, name: str, lease: Object) -> None:
+    def _warn_of_skew(self, name: str, lease: Object) -> None:
         """Warn of a clock that is behind the one by which a Lease was renewed before."""
         ahead_s = seconds_ahead(lease, self._now())
         self._on_skew(name, ahead_s)
         if ahead_s > SKEW_S:
             _log.warning(
-                "The clock of this machine is behind that of the agent that held the Lease; "
-                "check its time service. The Lease goes on from where it was",
+                "The clock of this machine is behind that of the previous holder of the Lease; "
+                "check its time synchronisation. The Lease time continues from the previous one",
                 extra={"virtual_cluster": name, "behind_s": round(ahead_s, 1)},
             )
 
     def _renewed(self, lease: Object, cluster: Object) -> Object:
-        """Return the Lease to write; an existing owner is left alone, even an outdated one."""
+        """Return the Lease to write; an existing owner is kept, even an outdated one."""
         name, uid = cluster["metadata"]["name"], cluster["metadata"]["uid"]
         metadata = dict(lease["metadata"])
         metadata["annotations"] = {
@@ -140,3 +165,46 @@ class ClusterLeaseController:
             "renewTime": renew_time(lease, self._now()),
         }
         return {**lease, "metadata": metadata, "spec": spec}
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; its first keys are those that `parts.leases` starts with."""
+    common, config = parts.common, parts.common.config
+
+    def renewed(name: str) -> None:
+        parts.collector.contact(name, HUB)
+        common.contact.accepted(name, LEASE)
+
+    controller = ClusterLeaseController(
+        common.clients.hub_leases,
+        common.stores.clusters,
+        config.cluster_lease_duration,
+        config.cluster_lease_renew_interval_fraction,
+        common.lead,
+        on_renewed=renewed,
+        on_skew=parts.collector.lease_ahead,
+    )
+    return ControllerSpec(
+        "cluster-lease",
+        common.queues.by_name(RETRY_MAX_S),
+        parts.leases.tracked(_in_contact(parts, controller.reconcile)),
+        LEASE_LANES,
+        switch=CLUSTER_STATUS,
+        sources=(
+            Enqueues(parts.leases.due.subscribe, itself),
+            Enqueues(common.signals.lead_regained.subscribe, parts.names),
+        ),
+    )
+
+
+def _in_contact(parts: Parts, renew: Reconcile) -> Reconcile:
+    """Return `renew` such that it is noted why the hub does not take a Lease."""
+    contact, lead = parts.common.contact, parts.common.lead
+
+    async def noted(name: str) -> Requeue | None:
+        outcome = await contact.track(name, LEASE, renew(name))
+        if outcome is None or not lead.may_report():
+            contact.forget(name)
+        return outcome
+
+    return noted

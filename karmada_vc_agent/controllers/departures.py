@@ -1,9 +1,9 @@
-"""What a virtual cluster left on the host that others wait for: its votes on shared objects.
+"""Withdraws what departed virtual clusters left on the host: their votes on shared objects.
 
-A departed virtual cluster is one that this agent registered once and whose Cluster is not on the
-hub any more, while it is not in the settings or stays away by its record. Whose Cluster went while
-an agent looked has taken its votes along; these here went while none did. Its objects stay as they
-are, also one that nobody else votes for: deleting is for `karmada-vc-agent leave`.
+A departed virtual cluster is one that this agent registered, whose Cluster is no longer on the hub,
+and that is not in the settings or stays unregistered by its record. If an agent was running when
+the Cluster was deleted, that agent withdrew the votes; here it was not. Its objects stay, even one
+without other votes: deleting them is up to `karmada-vc-agent leave`.
 """
 
 import logging
@@ -11,12 +11,15 @@ from collections.abc import Callable
 
 from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import NotReadyError
-from karmada_vc_agent.kube.discovery import Discovery
-from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError
+from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.domain import SHARED_LABEL
+from karmada_vc_agent.model.well_known import NAME_FIELD
+from karmada_vc_agent.parts.keys import same
+from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.planning.share_plan import owners_of
+from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy, policy_for
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, HubClusters
 from karmada_vc_agent.views.labelled_objects import labelled_objects
 
@@ -28,7 +31,7 @@ FRESH_S = 60.0
 class DeparturesController:
     """Withdraws the votes of departed virtual clusters, then forgets those not in the settings.
 
-    is_served: whether a virtual cluster is in the settings and does not stay away.
+    is_served: whether a virtual cluster is in the settings and does not stay unregistered.
     is_wanted: whether it is in the settings at all.
     """
 
@@ -40,6 +43,7 @@ class DeparturesController:
         clusters: HubClusters,
         state: AgentState,
         shared_objects: SharedObjects,
+        cluster_scoped_kinds: ClusterScopedKinds,
         is_served: Callable[[str], bool],
         is_wanted: Callable[[str], bool],
     ) -> None:
@@ -49,17 +53,20 @@ class DeparturesController:
         self._clusters = clusters
         self._state = state
         self._shared_objects = shared_objects
+        self._cluster_scoped_kinds = cluster_scoped_kinds
         self._is_served = is_served
         self._is_wanted = is_wanted
 
     async def reconcile(self, name: str) -> None:
-        """Withdraw the votes of one virtual cluster, if it is departed."""
+        """Withdraw the votes of one virtual cluster if it departed."""
         if self._state.cluster(name) is None or self._is_served(name):
             return
         if await self._is_on_hub(name):
             return  # merely not served now
         served = await self._discovery.refresh(FRESH_S)
-        async for resource, found in labelled_objects(self._host, served, SHARED_LABEL):
+        async for resource, found in labelled_objects(
+            self._host, served, SHARED_LABEL, wants=self._is_shared
+        ):
             if name not in owners_of(found):
                 continue
             shared = found["metadata"]["name"]
@@ -72,17 +79,46 @@ class DeparturesController:
             await self._state.forget(name)
 
     async def _is_on_hub(self, name: str) -> bool:
-        """Whether a Cluster of this name exists, whoever has it; asked once more where not.
+        """Whether a Cluster of this name exists, whoever owns it; asks the hub if not.
 
-        Raises NotReadyError while hub or host may be of another time.
+        Raises NotReadyError while hub or host may have gone back in time.
         """
         if self._clusters.store.get("", name) is not None:
             return True
         for client in (self._hub, self._host):
             if client.history.is_in_doubt:
-                raise NotReadyError(f"{client.name} went back in time and is looked at again")
-        try:
-            await self._hub.get(f"{CLUSTERS_PATH}/{name}")
-        except NotFoundError:
-            return False
-        return True
+                raise NotReadyError(f"{client.name} went back in time and is being listed again")
+        # By a list: `leave` takes the right to get a Cluster by its name along.
+        found = await self._hub.get(CLUSTERS_PATH, {"fieldSelector": f"{NAME_FIELD}={name}"})
+        return any(cluster["metadata"]["name"] == name for cluster in found.get("items") or ())
+
+    def _is_shared(self, resource: Resource) -> bool:
+        """Whether objects of a kind are shared: others have no votes, and may not all be read."""
+        policy = policy_for(
+            resource.gvk, namespaced=resource.namespaced, configured=self._cluster_scoped_kinds
+        )
+        return policy is Policy.SHARE
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; its first keys are all that were ever registered."""
+    common, vcs = parts.common, parts.common.virtual_clusters
+    stays_away = common.registrations.stays_away
+    controller = DeparturesController(
+        common.clients.hub,
+        common.clients.host,
+        common.discoveries.host,
+        common.stores.clusters,
+        common.state,
+        parts.works.shared_objects,
+        common.settings.cluster_scoped_kinds,
+        is_served=lambda name: name in vcs and not stays_away(name),
+        is_wanted=vcs.__contains__,
+    )
+    return ControllerSpec(
+        "departures",
+        common.queues.by_name(),
+        controller.reconcile,
+        initial_keys=common.state.clusters,
+        resync_keys=same,
+    )

@@ -1,19 +1,20 @@
-"""Reports pods of virtual clusters that run on nodes of others; touches none of them.
+"""Reports pods of virtual clusters that run on foreign nodes; changes nothing.
 
-Policies keep pods on their nodes (rewriting-rules 3.5), but a host may have none, a node may
-change its group, and a namespace may be adopted with its pods. Every change of a pod passes
-`keys_of_pod`, so that looks at what is in memory only; the rest is for the few that are suspects.
+Policies keep pods on their nodes (rewriting-rules 3.5), but a host may have none, a node may move
+to another group, and a namespace may be adopted with its pods. Every change of a pod passes
+`keys_of_pod`, so that reads memory only; the rest is for the few suspects.
 """
 
 import logging
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
@@ -24,7 +25,11 @@ from karmada_vc_agent.model.objects import (
     annotations_of,
     parse_api_version,
 )
+from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.parts.queues import FEW_WORKERS
 from karmada_vc_agent.views.claims import Claim, Claims, claim_of
+from karmada_vc_agent.views.escaped_pods import Escape, EscapedPods, PodKey
+from karmada_vc_agent.views.host_pods import PODS_BY_NODE
 from karmada_vc_agent.views.hub_clusters import HubClusters
 from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.works import Works
@@ -32,23 +37,22 @@ from karmada_vc_agent.views.works import Works
 _log = logging.getLogger(__name__)
 
 SETTLES_S = 1.0
-"""A kubelet rejects a pod at once whose selector its node does not match, and a new label may
-reach us after the pod; what is left after this time has escaped. Reported within 5 s."""
+"""A kubelet rejects a pod at once if its selector does not match the node.
+
+A new label may arrive after the pod; what remains after this time has escaped. Reported within 5 s.
+"""
 OWNERS_AT_MOST = 6
-"""How far up a chain of owners a Work is looked for; Pod, ReplicaSet, Deployment are three."""
+"""How far up a chain of owners to search for a Work; Pod, ReplicaSet, Deployment are three."""
 
 _PODS = Resource(GroupVersionKind("", "v1", "Pod"), "pods", namespaced=True)
-
-PodKey = tuple[str, str]
-"""Host namespace and name of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostPods:
     """What is known of pods, and of where they may run.
 
-    by_node: the index of `pods` over the names of nodes. clusters: the virtual clusters that are
-    served; of others it is not known which nodes they have.
+    by_node: the index of `pods` over node names. clusters: the virtual clusters that are served;
+    the nodes of others are unknown.
     """
 
     pods: Store[Pod]
@@ -59,17 +63,10 @@ class HostPods:
     clusters: Container[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Escape:
-    cluster: str
-    uid: str
-    node: str
-
-
 class EscapeDetector:
-    """Tells the Work that owns an escaped pod, else its Cluster, once for each pod and node.
+    """Reports escaped pods on their Work, else their Cluster, once for each pod and node.
 
-    Its keys are suspects, to be looked at after SETTLES_S.
+    Its keys are suspects, to be checked after SETTLES_S.
     """
 
     def __init__(
@@ -80,6 +77,7 @@ class EscapeDetector:
         works: Works,
         clusters: HubClusters,
         events: WorkEvents,
+        escaped: EscapedPods,
     ) -> None:
         self._host = host
         self._discovery = discovery
@@ -87,21 +85,12 @@ class EscapeDetector:
         self._works = works
         self._clusters = clusters
         self._events = events
-        self._escapes: dict[PodKey, _Escape] = {}
-        self._totals: Counter[str] = Counter()
+        self._escapes = escaped
 
-    def escaped(self) -> Mapping[str, int]:
-        """Return how many pods of each virtual cluster are on foreign nodes now."""
-        return Counter(escape.cluster for escape in self._escapes.values())
-
-    def totals(self) -> Mapping[str, int]:
-        """Return how many were reported for each virtual cluster since the start."""
-        return self._totals
-
-    # --- who is a suspect -------------------------------------------------------------------
+    # --- suspects ---------------------------------------------------------------------------
 
     def keys_of_pod(self, old: Pod | None, new: Pod | None) -> list[PodKey]:
-        """Return the suspects of a change of a pod; most are none of where it runs."""
+        """Return the suspects of a change of a pod; most are not."""
         if old is not None and new is not None:
             is_settled = old.spec.node_name == new.spec.node_name
             if is_settled and old.is_finished == new.is_finished:
@@ -114,7 +103,7 @@ class EscapeDetector:
         return [key] if key in self._escapes or is_foreign else []
 
     def keys_of_node(self, old: Node | None, new: Node | None) -> Iterable[PodKey]:
-        """Return the suspects on a node that may have changed its group."""
+        """Return the suspects on a node that may have moved to another group."""
         node = new or old
         if node is None:
             return ()
@@ -134,7 +123,7 @@ class EscapeDetector:
         return self._suspects(pod for pod in self._known.pods if pod.metadata.namespace == name)
 
     def all_keys(self) -> Iterator[PodKey]:
-        """Yield all suspects, once everything is known; before that nobody is one."""
+        """Yield all suspects, once everything is known; before that there are none."""
         return self._suspects(self._known.pods)
 
     def _suspects(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
@@ -144,7 +133,7 @@ class EscapeDetector:
                 yield key
 
     def _foreign(self, pod: Pod) -> Claim | None:
-        """Return the claim that a pod belongs to if it runs on a node of somebody else."""
+        """Return the claim that a pod belongs to if it runs on a foreign node."""
         node = pod.spec.node_name
         if not node or pod.is_finished:
             return None
@@ -153,22 +142,21 @@ class EscapeDetector:
             return None
         return None if self._known.membership.owner_of(node) == claim.cluster else claim
 
-    # --- what becomes of it -----------------------------------------------------------------
+    # --- reports ----------------------------------------------------------------------------
 
     async def reconcile(self, key: PodKey) -> None:
-        """Report a pod if it has escaped, and forget it when it has not (any more)."""
+        """Report a pod if it has escaped, and forget it otherwise."""
         pod = self._known.pods.get(*key)
         claim = self._foreign(pod) if pod is not None else None
         if pod is None or claim is None or not self._is_running(pod, key):
             self._escapes.pop(key, None)
             return
-        escape = _Escape(claim.cluster, pod.metadata.uid, pod.spec.node_name)
+        escape = Escape(claim.cluster, pod.metadata.uid, pod.spec.node_name)
         if self._escapes.get(key) == escape:
             return
         work = await self._find_work(claim.cluster, key)
         involved = work or self._clusters.ours(claim.cluster)
         self._escapes[key] = escape
-        self._totals[claim.cluster] += 1
         _log.warning(
             "Pod runs on a foreign node",
             extra={
@@ -181,15 +169,15 @@ class EscapeDetector:
         if involved is not None:
             text = (
                 f"pod {claim.namespace}/{key[1]} runs on a node outside of virtual cluster "
-                f'"{claim.cluster}"; nothing is done about it: delete the pod, or give its node '
-                "back to the group"
+                f'"{claim.cluster}"; the agent leaves it alone: delete the pod, or return its '
+                "node to the group"
             )
             self._events.escaped(involved, text)
 
     def _is_running(self, pod: Pod, key: PodKey) -> bool:
-        """Whether it runs and is to stay; one that was reported counts until it is gone."""
+        """Whether it runs and is not being deleted; a reported one counts until it is gone."""
         if self._known.nodes.get("", pod.spec.node_name) is None:
-            return False  # a node that is gone runs nothing
+            return False  # a deleted node runs nothing
         return key in self._escapes or pod.metadata.deletion_timestamp is None
 
     async def _find_work(self, cluster: str, key: PodKey) -> Object | None:
@@ -206,7 +194,7 @@ class EscapeDetector:
         return None
 
     def _work_of(self, cluster: str, obj: Object) -> Object | None:
-        """Return the Work an object says it is of; a tenant may have written that of another."""
+        """Return the Work an object claims to be of; a tenant may have written that of another."""
         namespace, _, name = annotations_of(obj).get(WORK_ANNOTATION, "").partition("/")
         if namespace != execution_namespace(cluster):
             return None
@@ -230,3 +218,45 @@ class EscapeDetector:
             return await self._host.get(resource.path(namespace, name))
         except (NotFoundError, ForbiddenError):
             return None
+
+
+def setup(parts: Parts) -> ControllerSpec[PodKey]:
+    """Declare the controller; its keys are pods that may be out."""
+    common, stores, works = parts.common, parts.common.stores, parts.works
+    detector = EscapeDetector(
+        common.clients.host,
+        common.discoveries.host,
+        HostPods(
+            stores.pods,
+            PODS_BY_NODE,
+            stores.nodes,
+            stores.membership,
+            stores.claims,
+            common.virtual_clusters,
+        ),
+        works.watches.works,
+        stores.clusters,
+        works.events,
+        parts.escaped,
+    )
+
+    def cluster_of(pod: PodKey) -> str:
+        claim = stores.claims.on(pod[0])
+        return claim.cluster if claim is not None else ""
+
+    disputed = works.registered.disputed.subscribe
+    return ControllerSpec(
+        "escape-detector",
+        common.queues.by_cluster(cluster_of),
+        detector.reconcile,
+        FEW_WORKERS,
+        initial_keys=detector.all_keys,
+        settles_s=SETTLES_S,
+        sources=(
+            Enqueues(stores.pods.add_handler, detector.keys_of_pod, SETTLES_S),
+            Enqueues(stores.nodes.add_handler, detector.keys_of_node, SETTLES_S),
+            Enqueues(stores.namespaces.add_handler, detector.keys_of_namespace, SETTLES_S),
+            Enqueues(disputed, detector.keys_on_node, SETTLES_S),
+        ),
+        resync_keys=lambda _: detector.all_keys(),
+    )

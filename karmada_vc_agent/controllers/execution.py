@@ -1,6 +1,6 @@
 """Work -> host objects, conditions, manifestStatuses, finalizer (contract 5, 6).
 
-One reconcile handles a Work whole, whatever made it come up: a change on the hub, a change
+One reconcile handles a whole Work, whatever enqueued it: a change on the hub, a change
 of one of its objects on the host, a retry. So each Work has one writer and one write.
 
     read    the Work, its Cluster, the live objects
@@ -10,13 +10,16 @@ of one of its objects on the host, a retry. So each Work has one writer and one 
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
+from karmada_vc_agent.apply import causes
+from karmada_vc_agent.apply.affected_works import healed_by_kinds, healed_by_object
 from karmada_vc_agent.apply.bugs import Bugs
 from karmada_vc_agent.apply.causes import READY, Cause
 from karmada_vc_agent.apply.failure import Failure
-from karmada_vc_agent.apply.grounds import Ground
 from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.apply.host_objects import Applied
 from karmada_vc_agent.apply.manifests import Manifests
@@ -28,11 +31,17 @@ from karmada_vc_agent.apply.work_memory import WorkMemory
 from karmada_vc_agent.apply.work_outcome import WorkOutcome, is_recreation
 from karmada_vc_agent.apply.work_statuses import put_status
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import NotReadyError, RetryError
+from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError
+from karmada_vc_agent.kube.retries import retry_on_conflict
+from karmada_vc_agent.kube.sources import Enqueues, Heals, Source
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.model.switches import EXECUTION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.parts.keys import itself
+from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.parts.retry_sources import retries
 from karmada_vc_agent.status import work_conditions
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.manifest_status import ManifestStatus
@@ -58,15 +67,12 @@ from karmada_vc_agent.views.works import (
 
 _log = logging.getLogger(__name__)
 
-ATTEMPTS = 5
-"""How often a status that met a newer Work is put together again."""
-
 
 @dataclass(frozen=True, slots=True)
 class Collaborators:
-    """Whom execution works with; handed in by the service package.
+    """The collaborators of execution; `setup` passes them in.
 
-    work_status: None where the controller workStatus is off: no manifestStatuses are written.
+    work_status: None if controller workStatus is disabled: no manifestStatuses are written.
     """
 
     hub: ApiClient
@@ -79,19 +85,20 @@ class Collaborators:
     now: Callable[[], str]
     held_changes: HeldChanges
     bounds: WorkBounds = field(default_factory=lambda: WorkBounds({}))
+    memory: WorkMemory = field(default_factory=WorkMemory)
     measure: Callable[[str, float], None] = lambda *_: None
-    """Told how each Work ended, success or error, and how many seconds it took."""
+    """Called after each sync of a Work with success or error, and its duration in seconds."""
 
 
 class ExecutionController:
-    """Carries Works out; the only writer of the objects it makes and of Work.status."""
+    """Syncs Works; the only writer of the objects it creates and of Work.status."""
 
     def __init__(
         self, virtual_clusters: Mapping[str, VirtualCluster], others: Collaborators
     ) -> None:
         self._virtual_clusters = virtual_clusters
         self._o = others
-        self._memory = WorkMemory()
+        self._memory = others.memory
         self._bugs = Bugs()
         self._applier = WorkApplier(
             others.manifests,
@@ -102,20 +109,8 @@ class ExecutionController:
             self._bugs,
         )
 
-    def refused(self, cluster: str) -> list[WorkKey]:
-        """Return the Works of a virtual cluster that a rule refused."""
-        return self._memory.refused(cluster)
-
-    def depending_on(self, ground: Ground, about: str | None) -> list[WorkKey]:
-        """Return the refused Works to carry out again when something changes; None = any such."""
-        return self._memory.depending_on(ground, about)
-
-    def refusals(self) -> Iterator[tuple[str, str]]:
-        """Return (virtual cluster, code) of each manifest that a rule refuses now."""
-        return self._memory.refusals()
-
     async def reconcile(self, key: WorkKey) -> None:
-        """Make host and status fit one Work."""
+        """Align host and status with one Work."""
         cluster, name = key
         vc = self._virtual_clusters.get(cluster)
         work = self._o.works.get(cluster, name)
@@ -129,7 +124,7 @@ class ExecutionController:
         except (KubeError, RetryError):
             raise
         except Exception as error:
-            await self._tell_of_bug(vc, work, error)
+            await self._report_bug(vc, work, error)
             raise
         finally:
             self._memory.end(key)
@@ -140,7 +135,7 @@ class ExecutionController:
         refusal = self._o.bounds.refusal(known)
         if (
             refusal is not None
-            and not is_suspended(known)
+            and not _is_suspended(vc, known)
             and not self._o.finalizer.is_due(cluster, known)
         ):
             await self._refuse(vc, known, refusal)
@@ -151,7 +146,7 @@ class ExecutionController:
         if self._o.finalizer.is_due(cluster, work):
             await self._o.finalizer.finalise(vc, work)
             self._memory.forget(key)
-        elif is_suspended(work):
+        elif _is_suspended(vc, work):
             await self._suspend(vc, work)
         elif self._o.clusters.is_ready(cluster):
             await self._sync(vc, work)
@@ -161,11 +156,6 @@ class ExecutionController:
     def _forget(self, key: WorkKey) -> None:
         self._memory.forget(key)
         self._o.finalizer.forget(key)
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone."""
-        self._memory.forget_cluster(cluster)
-        self._o.finalizer.forget_cluster(cluster)
 
     # --- apply --------------------------------------------------------------------------
 
@@ -185,25 +175,23 @@ class ExecutionController:
                 is_new=is_new,
             ),
         ]
-        self._tell_dispatching(work, conditions[0])
+        self._report_dispatching(work, conditions[0])
         if outcome.was_recreated and not is_new:
-            self._tell_recreation(vc, outcome)
+            self._report_recreation(vc, outcome)
         elif is_new or outcome.errors or before is None or before["status"] != "True":
-            self._tell(vc, work, outcome)
+            self._write_events(vc, work, outcome)
         await self._write_status(work, conditions, outcome.entries)
         depends_on = outcome.depends_on if outcome.is_refused else ()
-        is_outdated = self._memory.note(
-            work, outcome.codes, depends_on, is_refused=outcome.is_refused
-        )
+        is_outdated = self._memory.note(work, outcome.codes, depends_on)
         if is_outdated:
-            raise RetryError("what it was refused for changed while it was synced")
+            raise RetryError("a cause of its refusal changed during the sync")
         if outcome.errors and not outcome.is_refused:
             raise outcome.retry(work_conditions.aggregate(outcome.errors))
         if outcome.unreadable and not outcome.is_refused:
             raise outcome.retry(outcome.unreadable)
 
-    def _tell(self, vc: VirtualCluster, work: Object, outcome: WorkOutcome) -> None:
-        """Say how the Work and each of its manifests fared, also those that succeeded."""
+    def _write_events(self, vc: VirtualCluster, work: Object, outcome: WorkOutcome) -> None:
+        """Write the events of the Work and each of its manifests, also of success."""
         for manifest, result in outcome.results:
             if isinstance(result, Applied):
                 for notice in result.notices:
@@ -219,37 +207,37 @@ class ExecutionController:
         else:
             self._o.events.synced(work, vc.name)
 
-    def _tell_recreation(self, vc: VirtualCluster, outcome: WorkOutcome) -> None:
-        """Tell the templates alone, as Karmada does: the Work did not change."""
+    def _report_recreation(self, vc: VirtualCluster, outcome: WorkOutcome) -> None:
+        """Write events on the templates only, as Karmada does: the Work did not change."""
         for manifest, result in outcome.results:
             if is_recreation(result):
                 error = result.text if isinstance(result, Failure) else None
                 self._o.events.recreated(manifest, vc.name, error)
 
-    def _tell_dispatching(self, work: Object, condition: Condition) -> None:
+    def _report_dispatching(self, work: Object, condition: Condition) -> None:
         before = dispatching_of(work.get("status"))
         if before is None or before["status"] != condition["status"]:
             self._o.events.dispatching(work, condition["message"])
 
-    async def _tell_of_bug(self, vc: VirtualCluster, work: Object, error: Exception) -> None:
-        """Say that a Work is not carried out: the hub must not go on saying that it is."""
+    async def _report_bug(self, vc: VirtualCluster, work: Object, error: Exception) -> None:
+        """Report that a Work is not applied: its old status must not stay on the hub."""
         text = self._bugs.note(id_of_work(work), error)
         try:
             self._o.events.sync_failed(work, vc.name, text)
-            if not self._o.finalizer.is_due(vc.name, work) and not is_suspended(work):
+            if not self._o.finalizer.is_due(vc.name, work) and not _is_suspended(vc, work):
                 whole = await self._whole(work)
                 condition = work_conditions.applied(len(manifests_of(whole or work)), [text])
                 if whole is not None:
                     await self._write_status(whole, [condition], [])
-        except Exception:  # noqa: BLE001 - the first fault is the one to tell
-            _log.debug("Failing to tell", exc_info=True, extra={"work": id_of_work(work)})
+        except Exception:  # noqa: BLE001 - the first bug is the one to report
+            _log.debug("Failing to report a bug", exc_info=True, extra={"work": id_of_work(work)})
 
     # --- bounds -------------------------------------------------------------------------
 
     async def _whole(self, work: Object) -> Object | None:
-        """Return a Work with all that is in it; None where it is gone or another one by now.
+        """Return a Work in full; None if it is gone or replaced.
 
-        A copy, for what is stored may be trimmed meanwhile.
+        A copy, since the stored one may be trimmed meanwhile.
         """
         if not is_trimmed(work):
             return dict(work)
@@ -262,7 +250,7 @@ class ExecutionController:
         return whole
 
     def _keep(self, work: Object, put: Callable[[Store[Object], Object], None]) -> None:
-        """Store what the hub answered of a Work, within the bounds; not of one gone by now."""
+        """Store the hub's answer to a write of a Work, within the bounds; not if it is gone."""
         namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
         store = self._o.works.store_of_namespace(namespace)
         if store is None:
@@ -276,7 +264,7 @@ class ExecutionController:
             self._o.bounds.note(stored)
 
     async def _refuse(self, vc: VirtualCluster, work: Object, refusal: Refusal) -> None:
-        """Say of a Work that is over a bound that it is not carried out; what it made stays."""
+        """Report that a Work over a bound is not applied; what it created stays."""
         text = refusal.text(vc.name, "Work", "", work["metadata"]["name"])
         condition = work_conditions.applied(1, [text])
         before = applied_of(work.get("status"))
@@ -287,19 +275,19 @@ class ExecutionController:
             if self._o.bounds.refusal(whole) is None:
                 raise ConflictError(409, "Conflict", "the Work became smaller meanwhile")
             conditions = [work_conditions.dispatching(suspended=False), condition]
-            self._tell_dispatching(whole, conditions[0])
+            self._report_dispatching(whole, conditions[0])
             self._o.events.refused(whole, refusal.code, text)
             await self._write_status(whole, conditions, [])
-        self._memory.note(work, (str(refusal.code),), is_refused=True)
+        self._memory.note(work, (str(refusal.code),))
 
     # --- suspend ------------------------------------------------------------------------
 
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
-        """Write nothing to the host, but go on reporting what is there (contract 5.3, 6.2)."""
+        """Write nothing to the host, but keep reporting its state (contract 5.3, 6.2)."""
         self._memory.forget_predecessor(work)
         outcome = await self._applier.observe(vc, work)
         condition = work_conditions.dispatching(suspended=True)
-        self._tell_dispatching(work, condition)
+        self._report_dispatching(work, condition)
         await self._write_status(work, [condition], outcome.entries)
         if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
@@ -311,30 +299,29 @@ class ExecutionController:
     ) -> None:
         """PUT conditions and entries if anything differs."""
         namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
-        is_seen = True
-        for _ in range(ATTEMPTS):
-            live = work.get("status")
+
+        async def write(current: Object | None) -> None:
+            if current is None or not _is_same(current, work):
+                return  # the watch will report another Work, or a deletion
+            live = current.get("status")
             status = compose_work_status(
-                live, conditions, entries, manifests_of(work), self._o.now()
+                live, conditions, entries, manifests_of(current), self._o.now()
             )
             if status == (live or {}):
                 return
-            try:
-                answer = await put_status(self._o.hub, work, status)
-            except NotFoundError:
-                return  # the Work is gone; the watch is about to say so
-            except ConflictError:
-                # Somebody changed the Work meanwhile: the status still says what was done.
-                fresh = await self._reread(namespace, name)
-                if fresh is None or not _is_same(fresh, work):
-                    return  # the watch is about to show another Work, or that this one goes
-                work, is_seen = fresh, False
-                continue
-            if is_seen:
-                # Not after a conflict: the change that was met is still to come by the watch.
-                self._observe(answer)
-            return
-        raise RetryError(f"work {namespace}/{name} changes faster than its status is written")
+            with suppress(NotFoundError):  # the Work is gone; the watch will report it
+                answer = await put_status(self._o.hub, current, status)
+                if current is work:
+                    # Not after a conflict: the change is still to arrive by the watch.
+                    self._observe(answer)
+
+        # After a conflict the status still describes what was applied.
+        reread = partial(self._reread, namespace, name)
+        try:
+            await retry_on_conflict(work, write, reread, ConflictError)
+        except ConflictError:
+            text = f"work {namespace}/{name} changes faster than its status is written"
+            raise RetryError(text) from None
 
     async def _reread(self, namespace: str, name: str) -> Object | None:
         try:
@@ -348,7 +335,71 @@ class ExecutionController:
         self._keep(work, Store.observe)
 
 
+def _is_suspended(vc: VirtualCluster, work: Object) -> bool:
+    """Whether nothing of a Work may be written to the host now."""
+    return vc.paused or is_suspended(work)
+
+
 def _is_same(fresh: Object, work: Object) -> bool:
-    """Whether what was done for a Work is to be said of what it is now: the same, still wanted."""
+    """Whether a result for a Work also applies to its current version: same uid, still wanted."""
     marks = [bool(each["metadata"].get("deletionTimestamp")) for each in (fresh, work)]
     return uid_of(fresh) == uid_of(work) and marks[0] == marks[1]
+
+
+def setup(parts: Parts) -> ControllerSpec[WorkKey]:
+    """Declare the controller; no workload comes before what keeps its pods in place."""
+    common, works = parts.common, parts.works
+    controller = ExecutionController(
+        common.virtual_clusters,
+        Collaborators(
+            hub=common.clients.hub,
+            clusters=common.stores.clusters,
+            works=works.watches.works,
+            manifests=works.manifests,
+            finalizer=works.finalizer,
+            work_status=works.work_status,
+            events=works.events,
+            now=common.clock.now,
+            held_changes=common.held_changes,
+            measure=common.metrics.work_synced,
+            bounds=works.bounds,
+            memory=works.memory,
+        ),
+    )
+    return ControllerSpec(
+        "execution",
+        works.queue,
+        controller.reconcile,
+        common.config.concurrent_work_syncs,
+        switch=EXECUTION,
+        sources=(*_of_each_work(parts), *_of_other_works(parts), *retries(parts)),
+        resync_keys=works.affected.of_clusters,
+        ready=parts.placement.wait_settled,
+    )
+
+
+def _of_each_work(parts: Parts) -> tuple[Source[WorkKey], ...]:
+    """Return what brings up a Work: itself, its objects, its Cluster."""
+    signals, affected = parts.common.signals, parts.works.affected
+    return (
+        Enqueues(signals.work_due.subscribe, itself),
+        Enqueues(signals.work_affected.subscribe, affected.by_id),
+        Enqueues(parts.common.stores.clusters.store.add_handler, affected.by_cluster),
+    )
+
+
+def _of_other_works(parts: Parts) -> tuple[Source[WorkKey], ...]:
+    """Return what brings up Works for something that they depend on."""
+    signals, stores, affected = parts.common.signals, parts.common.stores, parts.works.affected
+    by_meaning = partial(affected.by_meaning, parts.common.virtual_clusters)
+    return (
+        Enqueues(signals.work.subscribe, affected.by_work),
+        Enqueues(signals.meaning.subscribe, by_meaning),
+        Enqueues(stores.namespaces.add_handler, affected.by_namespace),
+        Enqueues(stores.membership.changed.subscribe, affected.by_nodes),
+        Enqueues(signals.node_group.subscribe, affected.by_node_group),
+        Enqueues(signals.served.subscribe, affected.by_served_kinds),
+        Heals(signals.served.subscribe, healed_by_kinds),
+        Heals(signals.own_object.subscribe, healed_by_object),
+        Heals(signals.hook_answers.subscribe, causes.answering),
+    )

@@ -1,19 +1,23 @@
-"""Keeps the claimed host namespaces right, and makes `default` (rewriting-rules 1)."""
+"""Corrects the claimed host namespaces, and creates `default` (rewriting-rules 1)."""
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 
 from karmada_vc_agent.apply.default_objects import RESOURCES
 from karmada_vc_agent.apply.namespace_writer import NamespaceWriter, Pair
-from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.controller import ControllerSpec, RetryError
+from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
+from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.parts.queues import FEW_WORKERS, first
 from karmada_vc_agent.translation.refusal import RefusedError
 from karmada_vc_agent.views.claims import Claims, claims_in
 from karmada_vc_agent.views.hub_clusters import HubClusters
 
 DEFAULT_NAMESPACE = VirtualNamespace("default")
-"""Karmada never sends a Work for it (contract 10.1), so the agent makes it itself."""
+"""Karmada never sends a Work for it (contract 10.1), so the agent creates it itself."""
 
 
 def keys_of_cluster(
@@ -32,7 +36,7 @@ def keys_of_cluster(
 def keys_of_namespace(
     virtual_clusters: Container[str], old: Object | None, new: Object | None
 ) -> Iterator[Pair]:
-    """Yield the virtual namespaces that a host namespace is, or was."""
+    """Yield the virtual namespaces that a host namespace is, or was, claimed for."""
     for claim in claims_in(old, new):
         if claim.cluster in virtual_clusters:
             yield claim.cluster, claim.namespace
@@ -41,7 +45,7 @@ def keys_of_namespace(
 def keys_of_object(
     virtual_clusters: Container[str], old: Object | None, new: Object | None
 ) -> Iterator[Pair]:
-    """Yield the virtual namespace of one of its defaults that changed."""
+    """Yield the virtual namespace of a default object that changed."""
     obj = new or old or {}
     labels = labels_of(obj)
     cluster = labels.get(CLUSTER_LABEL, "")
@@ -50,9 +54,9 @@ def keys_of_object(
 
 
 class NamespaceController:
-    """Has the writer put namespaces right that are claimed, and claim `default`.
+    """Lets the writer correct claimed namespaces, and claim `default`.
 
-    is_registered: whether the Cluster of a virtual cluster is on the hub, and is to stay.
+    is_registered: whether the Cluster of a virtual cluster is on the hub and not being deleted.
     """
 
     def __init__(
@@ -68,7 +72,7 @@ class NamespaceController:
         self._is_registered = is_registered
 
     async def reconcile(self, pair: Pair) -> None:
-        """Keep one claimed namespace right, and make `default` of a registered one exist."""
+        """Correct one claimed namespace, and create `default` of a registered virtual cluster."""
         cluster, namespace = pair
         vc = self._virtual_clusters.get(cluster)
         if vc is None:
@@ -83,3 +87,36 @@ class NamespaceController:
                 await self._writer.claim(vc, namespace)
             except RefusedError as error:
                 raise RetryError(error.refusal.detail) from error
+
+
+def setup(parts: Parts) -> ControllerSpec[Pair]:
+    """Declare the controller; its keys are virtual clusters with a virtual namespace."""
+    common, stores = parts.common, parts.common.stores
+    clusters, claims, vcs = stores.clusters, stores.claims, common.virtual_clusters
+    controller = NamespaceController(
+        parts.works.namespace_writer,
+        claims,
+        vcs,
+        lambda name: clusters.ours(name) is not None and not clusters.is_deleting(name),
+    )
+    objects = common.signals.own_object.subscribe
+
+    def all_keys(names: Iterable[str]) -> Iterator[Pair]:
+        return (
+            (name, namespace)
+            for name in names
+            for namespace in (DEFAULT_NAMESPACE, *claims.of(name))
+        )
+
+    return ControllerSpec(
+        "namespaces",
+        common.queues.by_cluster(first),
+        controller.reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(clusters.store.add_handler, partial(keys_of_cluster, clusters, vcs)),
+            Enqueues(stores.namespaces.add_handler, partial(keys_of_namespace, vcs)),
+            Enqueues(objects, partial(keys_of_object, vcs)),
+        ),
+        resync_keys=all_keys,
+    )

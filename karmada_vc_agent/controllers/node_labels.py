@@ -1,15 +1,21 @@
-"""Keeps the membership label on nodes of virtual clusters chosen by expressions or names."""
+"""Maintains the membership label of nodes selected by expressions or names."""
 
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.parts.keys import itself
+from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.parts.queues import FEW_WORKERS
 from karmada_vc_agent.views.hub_clusters import agent_of
 from karmada_vc_agent.views.membership import Membership
 
@@ -26,7 +32,7 @@ def keys_of_node(old: Node | None, new: Node | None) -> Iterator[str]:
 def keys_of_cluster(
     virtual_clusters: Container[str], nodes: Iterable[Node], old: Object | None, new: Object | None
 ) -> Iterator[str]:
-    """Yield all nodes where another agent begins or ends to serve a virtual cluster of ours."""
+    """Yield all nodes if another agent starts or stops serving a virtual cluster of ours."""
     cluster = new or old
     if cluster is None or cluster["metadata"]["name"] not in virtual_clusters:
         return
@@ -35,7 +41,7 @@ def keys_of_cluster(
             yield node.metadata.name
 
 
-class MembershipController:
+class NodeLabelsController:
     """Writes one label, on Nodes; pods can select by equality only (rewriting-rules 3.1).
 
     is_anothers: whether another agent serves a virtual cluster; then the label is that one's.
@@ -56,7 +62,7 @@ class MembershipController:
         self._is_anothers = is_anothers
 
     async def reconcile(self, node_name: str) -> None:
-        """Set the label of one node, or take it away where it belongs to nobody who needs it."""
+        """Set the label of one node, or remove it if no virtual cluster needs it."""
         node = self._nodes.get("", node_name)
         if node is None:
             return
@@ -69,12 +75,41 @@ class MembershipController:
             return  # another agent's
         if any(name and self._is_anothers(name) for name in (wanted, found)):
             return
-        _log.info(
-            "Labelling node", extra={"node": node_name, "label": MEMBERSHIP_LABEL, "value": wanted}
-        )
         try:
             await self._host.merge_patch(
                 f"/api/v1/nodes/{node_name}", {"metadata": {"labels": {MEMBERSHIP_LABEL: wanted}}}
             )
         except NotFoundError:
             return
+        extra = {"node": node_name, "label": MEMBERSHIP_LABEL}
+        if wanted is None:
+            _log.info("Removed label of node", extra=extra)
+        else:
+            _log.info("Labelled node", extra={**extra, "value": wanted})
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; its keys are nodes."""
+    common, stores = parts.common, parts.common.stores
+    vcs = common.virtual_clusters
+    controller = NodeLabelsController(
+        common.clients.host,
+        stores.nodes,
+        stores.membership,
+        vcs,
+        lambda name: stores.clusters.other_agent(name) is not None,
+    )
+    clusters = stores.clusters.store.add_handler
+    return ControllerSpec(
+        "node-labels",
+        common.queues.by_name(),
+        controller.reconcile,
+        FEW_WORKERS,
+        by_cluster=False,
+        sources=(
+            Enqueues(stores.nodes.add_handler, keys_of_node),
+            Enqueues(clusters, partial(keys_of_cluster, vcs, stores.nodes)),
+            Enqueues(parts.works.registered.disputed.subscribe, itself),
+        ),
+        resync_keys=lambda _: (node.metadata.name for node in stores.nodes),
+    )

@@ -1,16 +1,20 @@
 """Counts host objects that no Work stands behind any more; removes none of them.
 
-They are for a person to judge: `karmada-vc-agent leave --prune` lists and removes them.
+They are for a person to judge: `karmada-vc-agent leave --prune` lists and removes them. Only an
+empty role that the agent made for a moment, and could not remove then, goes (apply/bound_roles.py).
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime, timedelta
 
+from karmada_vc_agent.apply.bound_roles import BOUND, remove_stand_in
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import Requeue
-from karmada_vc_agent.kube.discovery import Discovery
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.objects import Object, labels_of, namespaced_name
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, STAND_IN_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, namespaced_name
+from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.planning.orphaned import work_of
 from karmada_vc_agent.views.claims import Claims
 from karmada_vc_agent.views.labelled_objects import labelled_objects
@@ -18,11 +22,15 @@ from karmada_vc_agent.views.works import Works
 
 _log = logging.getLogger(__name__)
 
+ALL = "all virtual clusters"
+"""The only key."""
 EVERY = Requeue(600.0)
 """One look costs a list of metadata for each kind of the host, so it is taken seldom."""
 INITIAL_DELAY_S = 30.0
 """The first one waits until what a restart has to apply is applied."""
 NAMED = 3
+STAND_IN_LASTS = timedelta(seconds=60.0)
+"""A younger one may be in use; clocks that differ by more cost a binding another try."""
 
 
 class OrphansController:
@@ -37,38 +45,51 @@ class OrphansController:
         discovery: Discovery,
         claims: Claims,
         works: Works,
-        clusters: Iterable[str],
+        clusters: Collection[str],
         on_counted: Callable[[str, int], None],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._host = host
         self._discovery = discovery
         self._claims = claims
         self._works = works
-        self._clusters = tuple(clusters)
+        self._clusters = clusters
         self._on_counted = on_counted
+        self._now = now
         self._told: dict[str, int] = {}
 
     async def reconcile(self, _: str) -> Requeue:
         """Count once; a virtual cluster whose Works are not all known yet is left out."""
+        known = {name: self._works.store(name) for name in self._clusters}
         found: dict[str, list[str]] = {
-            name: [] for name in self._clusters if self._knows_works(name)
+            name: [] for name, store in known.items() if store is not None and store.is_synced
         }
         served = await self._discovery.refresh(EVERY.after_s)
         homes = [name for cluster in found for name in self._claims.of(cluster).values()]
         async for resource, live in labelled_objects(self._host, served, CLUSTER_LABEL, homes):
             cluster = labels_of(live)[CLUSTER_LABEL]
-            if cluster in found and self._is_orphan(cluster, live):
+            if cluster not in found or await self._has_removed(resource, live):
+                continue
+            if self._is_orphan(cluster, live):
                 metadata = live["metadata"]
                 name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
                 found[cluster].append(f"{resource.gvk.kind} {name}")
         for cluster, names in found.items():
+            if cluster not in self._clusters or self._works.store(cluster) is not known[cluster]:
+                continue  # it left meanwhile, or its Works are listed again
             self._on_counted(cluster, len(names))
             self._report(cluster, names)
         return EVERY
 
-    def _knows_works(self, cluster: str) -> bool:
-        store = self._works.store(cluster)
-        return store is not None and store.is_synced
+    async def _has_removed(self, resource: Resource, live: Object) -> bool:
+        """Remove a stand-in that nobody can be using any more; return whether it was one."""
+        if resource.gvk.group_kind not in BOUND or STAND_IN_ANNOTATION not in annotations_of(live):
+            return False
+        metadata = live["metadata"]
+        if datetime.fromisoformat(metadata["creationTimestamp"]) <= self._now() - STAND_IN_LASTS:
+            path = resource.path(metadata.get("namespace") or "", metadata["name"])
+            await remove_stand_in(self._host, path, live)
+        return True
 
     def _is_orphan(self, cluster: str, live: Object) -> bool:
         work = work_of(live)
@@ -95,3 +116,24 @@ class OrphansController:
                 "first": ", ".join(names[:NAMED]),
             },
         )
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; it has one key."""
+    common = parts.common
+    controller = OrphansController(
+        common.clients.host,
+        common.discoveries.host,
+        common.stores.claims,
+        parts.works.watches.works,
+        common.virtual_clusters,
+        on_counted=parts.collector.orphans_found,
+    )
+    return ControllerSpec(
+        "orphans",
+        common.queues.by_name(),
+        controller.reconcile,
+        by_cluster=False,
+        initial_keys=lambda: (ALL,),
+        initial_delay_s=INITIAL_DELAY_S,
+    )

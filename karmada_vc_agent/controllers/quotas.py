@@ -1,23 +1,28 @@
 """The quota of a virtual cluster, divided among its namespaces (ADR 14).
 
-One reconcile looks at all its ResourceQuotas and takes one step: it lowers what is too much, and
-raises what the server has confirmed to be free. The server's confirmation, a change of the quota's
-status, brings the next one.
+One reconcile reads all its ResourceQuotas and takes one step: it lowers what is too much, and
+raises what the server has confirmed to be free. That confirmation, a change of a quota's status,
+enqueues the next step.
 """
 
 import logging
 from collections.abc import Callable, Container, Iterator, Mapping
+from functools import partial
 
 from karmada_vc_agent.apply.default_objects import QUOTAS
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import Requeue, RetryError
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.kinds import plural
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.parts.keys import same
+from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.parts.queues import FEW_WORKERS
 from karmada_vc_agent.planning.quota_shares import (
     POD_COUNTS,
     Pending,
@@ -30,11 +35,9 @@ from karmada_vc_agent.planning.quota_shares import (
     share_of,
     wanted_by,
 )
-from karmada_vc_agent.status.conditions import Condition, find_condition
-from karmada_vc_agent.status.quota_divided import QUOTA_DIVIDED, no_quota, quota_divided
-from karmada_vc_agent.telemetry.collector import HOST_OBJECT_INDEX
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
 from karmada_vc_agent.views.claims import Claims, claims_in
+from karmada_vc_agent.views.cluster_index import CLUSTER_INDEX
 from karmada_vc_agent.views.divisions import STALLED_AFTER_S, Divisions
 from karmada_vc_agent.views.membership import Membership
 
@@ -45,10 +48,10 @@ WORKLOADS = tuple(
     Resource(GroupVersionKind(kind.group, "v1", kind.kind), plural(kind), True, _WATCHED)
     for kind in POD_COUNTS
 )
-"""What says beforehand how many pods it will have."""
+"""Kinds that declare their number of pods."""
 _KINDS = frozenset((QUOTAS.gvk, *(resource.gvk for resource in WORKLOADS)))
 SETTLES_S = 0.05
-"""Changes of quotas and workloads come in groups, but pods wait for what comes of them."""
+"""Changes of quotas and workloads come in bursts, but pods wait for the result."""
 
 
 _ByNamespace = dict[str, dict[str, int]]
@@ -57,7 +60,7 @@ _ByNamespace = dict[str, dict[str, int]]
 def keys_of_object(
     virtual_clusters: Mapping[str, VirtualCluster], old: Object | None, new: Object | None
 ) -> Iterator[str]:
-    """Yield the virtual cluster of a quota or workload that changed, if it has a quota."""
+    """Yield the virtual cluster of a changed quota or workload, if it has a quota."""
     obj = new or old or {}
     cluster = labels_of(obj).get(CLUSTER_LABEL, "")
     vc = virtual_clusters.get(cluster)
@@ -68,7 +71,7 @@ def keys_of_object(
 def keys_of_namespace(
     virtual_clusters: Container[str], old: Object | None, new: Object | None
 ) -> Iterator[str]:
-    """Yield the virtual clusters one of whose namespaces changed."""
+    """Yield the virtual clusters of a changed namespace."""
     for claim in claims_in(old, new):
         if claim.cluster in virtual_clusters:
             yield claim.cluster
@@ -97,9 +100,11 @@ class QuotaController:
         self._stalled: dict[str, Pending] = {}
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Take the next step towards a good division. Raises KubeError, RetryError."""
+        """Take the next step towards the wanted division. Raises KubeError, RetryError."""
         vc = self._virtual_clusters.get(name)
         if vc is None or not vc.quota:
+            self._divisions.forget(name)
+            self._stalled.pop(name, None)
             return None
         try:
             waits_for = await self._step(name, vc)
@@ -113,7 +118,7 @@ class QuotaController:
         return Requeue(STALLED_AFTER_S) if waits_for is not None else None
 
     def _note(self, name: str, waits_for: Pending | None) -> None:
-        """Note what the division waits for; say once that it stands still, and that it ended."""
+        """Record what the division waits for; log once that it stalls, and that it continues."""
         self._divisions.note(name, waits_for)
         stalled = self._divisions.stalled(name)
         before = self._stalled.pop(name, None)
@@ -134,27 +139,12 @@ class QuotaController:
             _log.info("Dividing the quota again", extra=extra)
         self._on_change(name)
 
-    def condition(self, vc: VirtualCluster, live: Object) -> list[Condition]:
-        """Return the condition QuotaDivided where there is a quota, or was."""
-        if not vc.quota:
-            has_had = find_condition(live.get("conditions"), QUOTA_DIVIDED) is not None
-            return [no_quota()] if has_had else []
-        if not self._divisions.is_known(vc.name):
-            return []
-        stalled = self._divisions.stalled(vc.name)
-        if stalled is None:
-            return [quota_divided(None)]
-        virtual = {host: name for name, host in self._claims.of(vc.name).items()}
-        names = (str(virtual.get(HostNamespace(host), host)) for host in stalled.namespaces)
-        message = " ".join((stalled.problem, ", ".join(names))).strip()
-        return [quota_divided(stalled.reason, message)]
-
     async def _step(self, name: str, vc: VirtualCluster) -> Pending | None:
-        """Write what is next; return what the division then waits for."""
+        """Write the next step; return what the division then waits for."""
         quotas = {
             quota["metadata"]["namespace"]: quota
             for quota in self._labelled(name, QUOTAS)
-            if quota["metadata"]["name"] == QUOTA_NAME  # there may be others beside it
+            if quota["metadata"]["name"] == QUOTA_NAME  # there may be others in addition
         }
         wanted, rolling = self._wanted(vc)
         shares = {
@@ -171,7 +161,7 @@ class QuotaController:
         return pending(total, shares, targets, step, missing)
 
     def _namespaces(self, cluster: str) -> set[str]:
-        """Return the claimed host namespaces that are to stay."""
+        """Return the claimed host namespaces that are not being deleted."""
         found = (self._claims.store.get("", host) for host in self._claims.of(cluster).values())
         metadata = (namespace["metadata"] for namespace in found if namespace is not None)
         return {own["name"] for own in metadata if not own.get("deletionTimestamp")}
@@ -187,14 +177,14 @@ class QuotaController:
                 QUOTAS.path(namespace, QUOTA_NAME), {**quota, "spec": spec}
             )
         except NotFoundError:
-            return  # the namespaces controller makes it anew
+            return  # the namespaces controller recreates it
         answer["metadata"].pop("managedFields", None)
         store = self._store_of(QUOTAS)
         if store is not None:
             store.observe(answer)
 
     def _wanted(self, vc: VirtualCluster) -> tuple[_ByNamespace, _ByNamespace]:
-        """Return what the workloads of each host namespace use, and use while they roll."""
+        """Return the requests of the workloads in each host namespace, normally and in rollouts."""
         nodes = len(self._membership.nodes_of(vc.name))
         sums: tuple[_ByNamespace, _ByNamespace] = ({}, {})
         for workload in self._labelled(vc.name, *WORKLOADS):
@@ -212,11 +202,37 @@ class QuotaController:
         stores = [(resource, self._store_of(resource)) for resource in resources]
         for resource, store in stores:
             if store is None or not store.is_synced:
-                raise RetryError(f"{resource.plural} of the host are not known yet")
-        found = (store.by_index(HOST_OBJECT_INDEX, cluster) for _, store in stores if store)
+                raise RetryError(f"{resource.plural} of the host are not listed yet")
+        found = (store.by_index(CLUSTER_INDEX, cluster) for _, store in stores if store)
         return [obj for objects in found for obj in objects]
 
 
 def _raises(hard: Mapping[str, int], share: Share) -> bool:
     """Whether a write raises anything; those that only lower come first."""
     return any(amount > share.hard.get(name, 0) for name, amount in hard.items())
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller."""
+    common, vcs = parts.common, parts.common.virtual_clusters
+    controller = QuotaController(
+        common.clients.host,
+        parts.works.store_of,
+        common.stores.claims,
+        common.stores.membership,
+        vcs,
+        common.divisions,
+        on_change=common.signals.status_due.emit,
+    )
+    objects, namespaces = common.signals.own_object.subscribe, common.stores.namespaces.add_handler
+    return ControllerSpec(
+        "quotas",
+        common.queues.by_name(),
+        controller.reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(objects, partial(keys_of_object, vcs), SETTLES_S),
+            Enqueues(namespaces, partial(keys_of_namespace, vcs), SETTLES_S),
+        ),
+        resync_keys=same,
+    )

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from karmada_vc_agent.interpretation.errors import HookError, OverrunError
+from karmada_vc_agent.interpretation.hook_errors import HookError, OverrunError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
@@ -18,7 +18,7 @@ from karmada_vc_agent.interpretation.operations import (
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
 
 RunScript = Callable[[Hashable, str, Operation, Sequence[Object]], Awaitable[Any]]
-"""(whose turn it is, script, operation, objects) -> what the script answers."""
+"""(virtual cluster, script, operation, objects) -> the result of the script."""
 
 # The others (replicas, dependencies, …) run in the control plane.
 _FIELDS: dict[Operation, str] = {
@@ -30,7 +30,7 @@ _FIELDS: dict[Operation, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script and the customization it is from."""
+    """A script and the name of its customization."""
 
     customization: str
     text: str
@@ -40,7 +40,7 @@ Scripts = dict[tuple[GroupVersionKind, Operation], Script]
 
 
 def index_scripts(customizations: Iterable[Object]) -> Scripts:
-    """Return the script of each kind and operation: by name, the first that is not empty."""
+    """Return the script of each kind and operation: the first non-empty one, sorted by name."""
     scripts: Scripts = {}
     for customization in sorted(customizations, key=lambda obj: str(obj["metadata"]["name"])):
         kind = gvk_of(dig(customization, "spec", "target"))
@@ -53,7 +53,7 @@ def index_scripts(customizations: Iterable[Object]) -> Scripts:
 
 
 def changed_kinds(before: Scripts, after: Scripts) -> frozenset[GroupVersionKind]:
-    """Return the kinds for which any script is another one now."""
+    """Return the kinds whose scripts differ."""
     keys = before.keys() | after.keys()
     return frozenset(key[0] for key in keys if _text(before, key) != _text(after, key))
 
@@ -64,7 +64,7 @@ def _text(scripts: Scripts, key: tuple[GroupVersionKind, Operation]) -> str | No
 
 
 class DeclarativeLevel:
-    """Answers by script; `scripts` is what holds now."""
+    """Interprets objects with scripts; `scripts` are the current ones."""
 
     name = "declarative"
 

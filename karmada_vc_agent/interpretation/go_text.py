@@ -1,4 +1,4 @@
-"""Numbers, formats and dates as Go writes them: Karmada's Lua runs on Go and shows it.
+"""Numbers, formats and dates as Go writes them, since Karmada's Lua runs on Go.
 
 Source: contract 7.7; the behaviour of gopher-lua 1.1.1 (`tostring`, `string.format`) and of
 Karmada's `os.date`.
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 LuaValue = float | str | bool | None
-"""What a script hands over; a table or a function comes as the text Lua prints for it."""
+"""A value from a script; tables and functions arrive as the text that Lua prints for them."""
 
 MAX_LENGTH = 16 * 2**20
 _MAX_WIDTH = 1_000_000
@@ -31,7 +31,7 @@ class TextTooLongError(ValueError):
 
 
 def number_text(number: float) -> str:
-    """Return a number as `tostring` has it: 3, 0.1, 1e-07, +Inf."""
+    """Return a number as `tostring` prints it: 3, 0.1, 1e-07, +Inf."""
     if number == number and abs(number) < _INT64 and number == int(number):  # noqa: PLR0124 - NaN
         return str(int(number))
     if number != number:  # noqa: PLR0124 - NaN
@@ -42,7 +42,7 @@ def number_text(number: float) -> str:
 
 
 def format_text(template: str, values: Sequence[LuaValue]) -> str:
-    """Return what `string.format` makes of its arguments."""
+    """Return the result of `string.format` for these arguments."""
     parts: list[str] = []
     length = position = used = 0
     for match in _DIRECTIVE.finditer(template):
@@ -57,19 +57,19 @@ def format_text(template: str, values: Sequence[LuaValue]) -> str:
             used += 1
         length += len(parts[-1]) + len(parts[-2])
         if length > MAX_LENGTH:
-            raise TextTooLongError(f"string.format would make more than {MAX_LENGTH} characters")
+            raise TextTooLongError(f"string.format would create more than {MAX_LENGTH} characters")
     return "".join((*parts, template[position:]))
 
 
 def date_text(template: str, moment: datetime) -> str:
-    """Return what `os.date` makes of a format; directives that Go does not know stay."""
+    """Return the result of `os.date` for a format; directives unknown to Go are kept."""
 
     def one(match: re.Match[str]) -> str:
         directive = match[1]
         if directive == "%":
             return "%"
         if directive == "a":
-            return "mon"  # the slip of Karmada's table: not a layout of Go, so the text itself
+            return "mon"  # a slip in Karmada's table: not a Go layout, so the text itself
         if directive == "P":
             return "pm" if moment.hour >= 12 else "am"
         if directive == "x":
@@ -151,7 +151,7 @@ def _format_string(value: str | bool | None, verb: str, precision: int | None) -
 
 
 def _shortest(number: float, largest_exponent: int) -> str:
-    """Return the fewest digits that give the number back; `e` from 1e-05 and below."""
+    """Return the shortest digits that round-trip; `e` notation from 1e-05 down."""
     mantissa, _, exponent_text = f"{number!r}e0".partition("e")
     exponent = int(exponent_text.removesuffix("e0") or 0)
     digits = mantissa.lstrip("-").replace(".", "")

@@ -1,9 +1,10 @@
-"""What levels of the user's own have in common: a hook that is asked, and one that must rest."""
+"""What scripts and webhooks have in common: hooks, and circuit breakers for them."""
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from cachetools import LRUCache
 
 from karmada_vc_agent.interpretation.operations import Operation
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
@@ -11,7 +12,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object
 FAILURES_BEFORE_REST = 3
 REST_S = 10.0
 REMEMBERED = 4096
-"""Hooks of which failures are remembered; the oldest is forgotten first."""
+"""Hooks of which failures are remembered; which was not asked for longest is forgotten first."""
 
 Ask = Callable[[str, Sequence[Object]], Awaitable[Any]]
 """(virtual cluster, objects) -> object, status or health; raises HookError."""
@@ -21,8 +22,8 @@ Ask = Callable[[str, Sequence[Object]], Awaitable[Any]]
 class Hook:
     """A script or a webhook for one kind and operation.
 
-    key: what tells it from others, and from what it was before a change. objects of `ask`:
-    desired and live for Retain, else live. is_remote: whether it may answer again by itself.
+    key: identifies the hook in its current version. objects of `ask`: desired and live for Retain,
+    otherwise live. is_remote: whether it may recover by itself.
     """
 
     key: Hashable
@@ -31,7 +32,7 @@ class Hook:
 
 
 class HookLevel(Protocol):
-    """A level that asks somebody else."""
+    """An interpreter level with hooks of users."""
 
     @property
     def name(self) -> str: ...
@@ -41,10 +42,9 @@ class HookLevel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A hook that rests for a virtual cluster.
+    """A hook whose circuit is open for a virtual cluster.
 
-    ask_again: the last question that it did not answer. is_current: whether it still is what
-    would be asked.
+    ask_again: repeats the last call that failed. is_current: whether the hook is still configured.
     """
 
     cluster: str
@@ -62,20 +62,19 @@ class _Breaker:
 
 
 class Breakers:
-    """Hooks that were not there several times in a row are not asked for a while.
+    """Circuit breakers: hooks that failed several times in a row are not called for a while.
 
-    Each overrun costs a worker its whole time; a hook that never ends would take all workers
-    of its virtual cluster again and again. After its rest one question tries it, and the
-    others go on without it until that one is answered. now: seconds of a clock that does not
-    jump.
+    Each overrun blocks a worker for the whole deadline; a hook that always overruns would block all
+    workers of its virtual cluster again and again. After the pause one call tries the hook; other
+    calls fail fast until it succeeds. now: monotonic clock, in seconds.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._breakers: OrderedDict[Hashable, _Breaker] = OrderedDict()
+        self._breakers: LRUCache[Hashable, _Breaker] = LRUCache(REMEMBERED)
 
     def problem(self, key: Hashable) -> str:
-        """Return why a hook must not be asked now; where it may be, `ended` or `failed` follow."""
+        """Return why a hook must not be called now; if it may, `ended` or `failed` must follow."""
         breaker = self._breakers.get(key)
         if breaker is None or breaker.failures < FAILURES_BEFORE_REST:
             return ""
@@ -85,24 +84,22 @@ class Breakers:
         return ""
 
     def failed(self, key: Hashable, problem: str) -> bool:
-        """Count a failure; after a rest a single one is enough. Return whether it rests now."""
+        """Count a failure; after a pause one suffices. Return whether the circuit opened."""
         breaker = self._breakers.setdefault(key, _Breaker())
         breaker.failures += 1
         breaker.problem = problem
         breaker.is_tried = False
-        if len(self._breakers) > REMEMBERED:
-            self._breakers.popitem(last=False)
         if breaker.failures < FAILURES_BEFORE_REST:
             return False
         breaker.until = self._now() + REST_S
         return True
 
     def ended(self, key: Hashable) -> None:
-        """Forget what was: the hook answered."""
+        """Reset: the hook answered."""
         self._breakers.pop(key, None)
 
     def abandoned(self, key: Hashable) -> None:
-        """Let another question try a hook: this one was given up before its end."""
+        """Let another call try a hook: this one was cancelled."""
         breaker = self._breakers.get(key)
         if breaker is not None:
             breaker.is_tried = False

@@ -1,8 +1,8 @@
-"""Ask the interpreter levels what a live object means, in Karmada's order.
+"""Runs the interpreter levels on live objects, in Karmada's order.
 
-The first level with a hook for the exact kind answers; its error ends the search (contract
-7.1). Levels 1 and 2 are of the user's own, scripts and webhooks: `Interpreter` asks them. The
-levels below are rules of ours: `LEVELS` is their order, the functions of this module ask them.
+The first level with a hook for the exact kind answers; its error ends the search (contract 7.1).
+Levels 1 and 2 are scripts and webhooks of users: `Interpreter` calls them. The levels below are
+built-in rules: `LEVELS` has their order, the functions of this module call them.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from karmada_vc_agent.interpretation import native_health, reflect, third_party
 from karmada_vc_agent.interpretation import retain as retention
-from karmada_vc_agent.interpretation.errors import (
+from karmada_vc_agent.interpretation.hook_errors import (
     HookError,
     InterpretationError,
     UnavailableError,
@@ -48,7 +48,7 @@ LEVELS = (
     Level("native", retention.RULES, reflect.RULES, native_health.RULES),
 )
 
-# What a rule meets in an object of unexpected shape, e.g. a manifest whose spec is a text.
+# What a rule raises for an object of unexpected shape, such as a manifest whose spec is a text.
 _SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)
 
 
@@ -68,9 +68,9 @@ def retain(desired: Object, live: Object) -> Object:
 
 
 def reflect_status(live: Object) -> Object | None:
-    """Return the status to report, None where there is none (contract 7.3).
+    """Return the status to report, None if there is none (contract 7.3).
 
-    live: the restored object. The answer may share parts with it. Raises InterpretationError.
+    live: the restored object. The result may share parts with it. Raises InterpretationError.
     """
     kind = gvk_of(live)
     for level in LEVELS:
@@ -83,7 +83,7 @@ def reflect_status(live: Object) -> Object | None:
 
 
 def interprets_health(kind: GroupVersionKind) -> bool:
-    """Whether a level has a hook for the health of a kind; without one it is healthy unasked."""
+    """Whether a level has a health hook for a kind; otherwise it counts as healthy."""
     return any(kind in level.health for level in LEVELS)
 
 
@@ -105,9 +105,9 @@ def interpret_health(live: Object) -> Health:
 class Interpreter:
     """All levels in their order.
 
-    levels: those of the user's own. now: seconds of a clock that does not jump. on_rest: told of
-    a remote hook that does not answer and is not asked any more. Where no hook is for a kind,
-    nothing is waited for: the rules answer at once.
+    levels: those with hooks of users. now: monotonic clock, in seconds. on_rest: called with a
+    remote hook whose circuit opened. For kinds without hooks nothing is awaited: the rules answer
+    immediately.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Interpreter:
         self._on_rest = on_rest
 
     def answers_again(self, cluster: str, hook: Hashable) -> None:
-        """Ask a hook of a virtual cluster again: somebody saw that it answers."""
+        """Call a hook of a virtual cluster again: it was seen to recover."""
         self._breakers.ended((cluster, hook))
 
     async def retain(self, cluster: str, desired: Object, live: Object) -> Object:
@@ -151,14 +151,14 @@ class Interpreter:
         return "Healthy" if answer.value else "Unhealthy"
 
     def interprets_health(self, kind: GroupVersionKind) -> bool:
-        """Whether some level has a hook for the health of a kind. See `interprets_health`."""
+        """Whether some level has a health hook for a kind. See `interprets_health`."""
         own = any(level.hook(kind, INTERPRET_HEALTH) for level in self._levels)
         return own or interprets_health(kind)
 
     async def _ask(
         self, cluster: str, operation: Operation, objects: Sequence[Object]
     ) -> "_Answer | None":
-        """Ask the first level with a hook; None where none has one."""
+        """Call the first level with a hook; None if none has one."""
         kind = gvk_of(objects[0])
         for level in self._levels:
             hook = level.hook(kind, operation)
@@ -213,4 +213,4 @@ class _Answer:
 
 
 BUILT_IN = Interpreter((), lambda: 0.0)
-"""Our own rules alone; it asks nobody and so needs no clock."""
+"""The built-in rules alone; it calls no hook and so needs no clock."""

@@ -16,7 +16,7 @@ _COUNTED_NAMES = ("cpu", "pods", *_BINARY_NAMES)
 _HUGE_PAGES = "hugepages-"
 _ATTACHABLE_VOLUMES = "attachable-volumes-"
 
-# Where a pod names ConfigMaps and Secrets: key of the volume source or of the reference.
+# Where pods refer to ConfigMaps and Secrets: key of the volume source or of the reference.
 _VOLUME_SECRETS = (
     ("secret", "secretName"),
     ("azureFile", "secretName"),
@@ -33,7 +33,7 @@ _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def resource_add(quantities: list[str | None]) -> str:
-    """Add quantities up, nil counts nothing. Raises ValueError."""
+    """Add quantities; nil counts as zero. Raises ValueError."""
     total = Quantity(0)
     for text in quantities:
         if text is not None:
@@ -42,7 +42,7 @@ def resource_add(quantities: list[str | None]) -> str:
 
 
 def resource_quantity(text: str | None) -> float:
-    """Return a quantity as a number. Raises ValueError where it is negative or not finite."""
+    """Return a quantity as a number. Raises ValueError if it is negative or not finite."""
     if text is None:
         return 0.0
     number = quantity.approximate(text)
@@ -52,7 +52,7 @@ def resource_quantity(text: str | None) -> float:
 
 
 def pod_requirements(template: Object) -> Object | None:
-    """Return {nodeClaim?, resourceRequest?} of a pod template, None where it asks nothing."""
+    """Return {nodeClaim?, resourceRequest?} of a pod template, None if it requests nothing."""
     spec = _spec_of(template)
     parts = {"nodeClaim": _node_claim(spec), "resourceRequest": _requests(spec)}
     return {name: part for name, part in parts.items() if part} or None
@@ -61,7 +61,7 @@ def pod_requirements(template: Object) -> Object | None:
 def pod_dependencies(template: Object, namespace: str) -> list[Object]:
     """Return what a pod template refers to, each {apiVersion, kind, namespace, name}.
 
-    Karmada gives each kind in an order of chance; we sort by name.
+    Karmada returns each kind in random order; here it is sorted by name.
     """
     spec = _spec_of(template)
     account = spec.get("serviceAccountName")
@@ -116,7 +116,7 @@ def _requests(spec: Object) -> dict[str, str]:
 
 
 def _effective_requests(container: Object) -> dict[str, int]:
-    """Return requests by name; a limit without a request counts as one."""
+    """Return requests by name; a limit without a request counts as a request."""
     limits = dig(container, "resources", "limits") or {}
     requests = dig(container, "resources", "requests") or {}
     return _counted({**limits, **requests})

@@ -1,20 +1,23 @@
 """One script of a ResourceInterpreterCustomization: sandbox and conversions.
 
 Runs inside the helper process (script_runner), never in the agent's own. Each run has a fresh
-virtual machine: no script sees what another left, and its memory ends with it. Source:
-contract 7.7; karmada pkg/resourceinterpreter/customized/declarative/luavm.
+virtual machine: no script sees what another left, and its memory ends with it. Only what was
+compiled is kept, which no script can change. Source: contract 7.7;
+karmada pkg/resourceinterpreter/customized/declarative/luavm.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, NoReturn
 
 import orjson
+from cachetools import LRUCache, cached
 from lupa import lua51
 
 from karmada_vc_agent.interpretation import go_text, kube_library
-from karmada_vc_agent.interpretation.errors import HookError
+from karmada_vc_agent.interpretation.hook_errors import HookError
 from karmada_vc_agent.interpretation.lua_environment import ENVIRONMENT
 from karmada_vc_agent.interpretation.lua_values import Path, empties
 from karmada_vc_agent.interpretation.operations import (
@@ -26,11 +29,14 @@ from karmada_vc_agent.interpretation.operations import (
 from karmada_vc_agent.model.objects import Object
 
 MEMORY_BYTES = 64 * 2**20
-"""What the tables of one run may take; an object of the API server's 1.5 MB takes about 15."""
+"""Limit for the tables of one run; an object of 1.5 MB, the API server's limit, takes 15 MB."""
+
+COMPILED_BYTES = 4 * 2**20
+"""Of compiled scripts, about 3 times their text, that are kept; a larger one is compiled anew."""
 
 
 class OutOfMemoryError(HookError):
-    """A script used up its memory; the process that ran it should not go on."""
+    """A script exceeded its memory limit; the process that ran it must not continue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +55,10 @@ _HOOKS: dict[Operation, _Hook] = {
 def run_script(
     script: str, operation: Operation, objects: list[Object], now: Callable[[], datetime]
 ) -> Any:
-    """Run one script and return the object, the status or the health it answers.
+    """Run one script; return the object, the status or the health it computes.
 
-    operation: `Retain` (objects: desired, live), `InterpretStatus` or `InterpretHealth`
-    (objects: live). now: the local time, with its zone. Raises HookError.
+    operation: `Retain` (objects: desired, live), `InterpretStatus` or `InterpretHealth` (objects:
+    live). now: the local time, with its zone. Raises HookError.
     """
     hook = _HOOKS[operation]
     code = script.encode()
@@ -60,10 +66,12 @@ def run_script(
         raise HookError("the script is compiled code, not text")
     try:
         machine = _new_machine()
-        prepare: Any = machine.compile(ENVIRONMENT)
+        prepare: Any = machine.compile(_environment())
         run: Any = prepare(machine.table_from(_functions(now)))
         arguments = [machine.table_from(_to_lua(obj), recursive=True) for obj in objects]
-        done, result = run(code, hook.function.encode(), hook.wanted.encode(), *arguments)
+        done, result = run(
+            _compiled(code), hook.function.encode(), hook.wanted.encode(), *arguments
+        )
     except lua51.LuaMemoryError as error:
         raise OutOfMemoryError(f"more than {MEMORY_BYTES >> 20} MiB of memory") from error
     except (lua51.LuaError, RecursionError) as error:
@@ -76,9 +84,29 @@ def run_script(
     return _converted(operation, orjson.loads(_text(result)), objects)
 
 
+@cache
+def _environment() -> bytes:
+    return _compile(ENVIRONMENT, b"<python>")
+
+
+@cached(LRUCache(COMPILED_BYTES, getsizeof=len))
+def _compiled(script: bytes) -> bytes:
+    return _compile(script, b"=<string>")
+
+
+def _compile(program: bytes, name: bytes) -> bytes:
+    """Return a program in the form that machines load fastest; as it is if it does not compile."""
+    dump = b"local main = loadstring(...) return main and string.dump(main)"
+    try:
+        compiled: bytes | None = _new_machine().execute(dump, program, name)
+    except lua51.LuaError:
+        return program  # it fails where it is run, and says why
+    return compiled or program
+
+
 def _new_machine() -> Any:
     return lua51.LuaRuntime(
-        encoding=None,  # bytes: a script may make texts that are not UTF-8
+        encoding=None,  # bytes: a script may create texts that are not UTF-8
         register_eval=False,
         register_builtins=False,
         unpack_returned_tuples=True,
@@ -88,11 +116,11 @@ def _new_machine() -> Any:
 
 
 def _refuse_attribute(_obj: object, _name: object, _is_setting: object) -> NoReturn:
-    raise AttributeError("objects of Python have nothing for a script")
+    raise AttributeError("Python objects are not available to scripts")
 
 
 def _to_lua(value: Any) -> Any:
-    """Return JSON data as Lua has it: bytes, floats, no nulls."""
+    """Convert JSON data to what Lua uses: bytes, floats, no nulls."""
     if isinstance(value, dict):
         return {key.encode(): _to_lua(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -106,11 +134,11 @@ def _text(value: bytes) -> str:
     return value.decode(errors="replace")
 
 
-# --- what scripts ask of Python --------------------------------------------------------------
+# --- Python functions for scripts ------------------------------------------------------------
 
 
 def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
-    """Return the functions behind the environment; none of them holds on to the machine."""
+    """Return the functions behind the environment; none of them refers to the machine."""
 
     def date(template: bytes, moment: float | None) -> Any:
         local = now()
@@ -143,15 +171,15 @@ def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
 
 
 def _never_raising(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with `true` before what it returns, or `false` and what is wrong.
+    """Wrap a function: return `true` and its result, or `false` and an error text.
 
-    An exception that reached a script would be an object of Python in its hands.
+    An exception that reached a script would give it a Python object.
     """
 
     def call(*arguments: Any) -> Any:
         try:
             result = function(*arguments)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the script gets a text
+        except Exception as error:  # noqa: BLE001 - the script gets any error as a text
             return False, (str(error) or type(error).__name__).encode()
         return (True, *result) if isinstance(result, tuple) else (True, result)
 
@@ -169,12 +197,12 @@ def _plain(value: Any) -> go_text.LuaValue:
 
 
 def _time_of(fields: Iterable[float], now: datetime) -> float:
-    """Return the time of a date whose parts may be out of range, as Go carries them over."""
+    """Return the time of a date whose fields may be out of range; Go normalises them."""
     year, month, day, hour, minute, second = (int(field) for field in fields)
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     if not 1 <= year <= 9999:
-        # Absent parts are -1: the day of year -1 that Go makes of them is before Python's first.
-        # 400 years have the same days; whole cycles are taken out and put back.
+        # Absent fields are -1: the day of year -1 that Go computes is before Python's first.
+        # The calendar repeats every 400 years; whole cycles are subtracted and added back.
         cycles = (year - 2000) // 400
         shifted = _time_of((year - 400 * cycles, month, day, hour, minute, second), now)
         return shifted + cycles * 146097 * 86400.0
@@ -208,7 +236,7 @@ def _without_empties(json: bytes) -> Object:
 
 
 def _literal(value: Any) -> bytes:
-    """Return the Lua program that returns JSON data."""
+    """Return a Lua expression that evaluates to JSON data."""
     return b"return " + _expression(value).encode("latin-1")
 
 
@@ -227,11 +255,11 @@ def _expression(value: Any) -> str:
     return repr(float(value))
 
 
-# --- what scripts return ---------------------------------------------------------------------
+# --- results of scripts ----------------------------------------------------------------------
 
 
 def _converted(operation: Operation, result: Any, objects: list[Object]) -> Any:
-    """Return a result with its empty tables told apart: maps, lists, or nothing at all."""
+    """Convert a result; decide for each empty table whether it is a map, a list, or omitted."""
     if result == []:
         result = {}
     else:
@@ -245,7 +273,7 @@ def _converted(operation: Operation, result: Any, objects: list[Object]) -> Any:
 
 
 def _settle(value: Any, path: Path, lists: set[Path], maps: set[Path]) -> Any:
-    """Return the value with each empty list inside it as its path says, dropped where none does."""
+    """Return the value with each empty list inside it as its path requires, else omitted."""
     items = value.items() if isinstance(value, dict) else ((None, item) for item in value)
     settled: list[tuple[Any, Any]] = []
     for key, item in items:

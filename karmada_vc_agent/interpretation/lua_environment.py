@@ -1,13 +1,12 @@
-"""What a Lua script finds: the program that prepares a fresh virtual machine for one script.
+"""The Lua program that prepares a fresh virtual machine for one script.
 
-It keeps the functions it needs for itself in locals, leaves a script what contract 7.7 names,
-and takes away everything else, above all `python`, `io`, `debug` and whatever loads code. A
-script never gets a value of Python: functions of Python are called by functions of Lua only,
-take and return texts, numbers and booleans, and never raise.
+It keeps the functions it needs in locals, leaves the script what contract 7.7 lists, and removes
+everything else, above all `python`, `io`, `debug` and whatever loads code. A script never gets a
+Python value: only Lua functions call Python functions, which take and return strings, numbers and
+booleans, and never raise.
 
-ENVIRONMENT is called with the functions of Python, by name, and returns two functions:
-`run(script, function name, type of the result, arguments…)` -> true, result (a table as JSON)
-or false, reason.
+ENVIRONMENT is called with the Python functions, by name, and returns two functions: `run(script,
+function name, type of the result, arguments…)` -> true, result (a table as JSON) or false, reason.
 """
 
 ALLOWED_INPUT_LENGTH = 1_000_000

@@ -1,9 +1,9 @@
-"""Objects as Karmada's Lua scripts see them, for rules that answer as a script does.
+"""Objects as Karmada's Lua scripts see them, for rules that answer as a script would.
 
-A script gets tables: a null is absent, in a list too; {} and [] are the same empty table; a
-number is a float. What does not fit is an error at the place where the script trips over it.
-What it returns becomes JSON again, where an empty table has to be guessed (contract 7.7).
-Here a table is a dict, or a list that is not empty.
+A script gets tables: a null is absent, in a list too; {} and [] are the same empty table; a number
+is a float. Invalid accesses fail where the script would fail. Its result becomes JSON again, where
+the kind of an empty table has to be guessed (contract 7.7). Here a table is a dict, or a list that
+is not empty.
 """
 
 import re
@@ -21,7 +21,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _HEXADECIMAL = re.compile(r"0[xX][+-]?[0-9A-Fa-f]+", re.ASCII)
 _FRACTION = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 _INT64 = range(-(2**63), 2**63)
-_PATH_SIGNS = frozenset("|#@*?")  # mean something else to the library that takes fields away
+_PATH_SIGNS = frozenset("|#@*?")  # have a special meaning for the library that removes fields
 _LEFT_OUT = object()
 
 
@@ -41,7 +41,7 @@ def to_table(value: Any) -> Any:
 
 
 def _number(value: float) -> float:
-    """Return what is left of a number that was a float on its way; whole ones as int."""
+    """Return a number after its conversion to a float; whole ones as int."""
     try:
         number = float(value)
     except OverflowError:
@@ -52,10 +52,10 @@ def _number(value: float) -> float:
 
 
 def read(value: Any, *path: str) -> Any:
-    """Return a field by its path, None where the last one is absent.
+    """Return a field by its path, None if the last one is absent.
 
-    Raises LuaError where a field on the way is absent or has no fields; a text has them, none
-    of which is ever set.
+    Raises LuaError if a field on the way is absent or cannot have fields; a string can, but none is
+    ever set.
     """
     for depth, key in enumerate(path):
         if isinstance(value, dict):
@@ -69,7 +69,7 @@ def read(value: Any, *path: str) -> Any:
 
 
 def assign(table: Any, value: Any, *path: str) -> None:
-    """Set a field by its path. Raises LuaError where that has no place for it."""
+    """Set a field by its path. Raises LuaError if a parent cannot have it."""
     *parents, last = path
     parent = read(table, *parents)
     if not isinstance(parent, dict):
@@ -88,14 +88,14 @@ def describe(value: Any) -> str:
 
 
 def is_equal(left: Any, right: Any) -> bool:
-    """Tell whether a script finds two values equal; two tables never are."""
+    """Whether a script finds two values equal; two tables never are."""
     if isinstance(left, dict | list):
         return False
     return type(left) is type(right) and bool(left == right)
 
 
 def is_less(left: Any, right: Any) -> bool:
-    """Compare two numbers or two texts. Raises LuaError for anything else."""
+    """Compare two numbers or two strings. Raises LuaError for anything else."""
     numbers = type(left) in (int, float) and type(right) in (int, float)
     if not numbers and not (isinstance(left, str) and isinstance(right, str)):
         raise LuaError(f"cannot compare {describe(left)} with {describe(right)}")
@@ -103,24 +103,24 @@ def is_less(left: Any, right: Any) -> bool:
 
 
 def either(value: Any, default: Any) -> Any:
-    """Return the default for what counts as false: only nothing and false do."""
+    """Return the default if the value is false in Lua: only nil and false are."""
     return default if value is None or value is False else value
 
 
 def elements(value: Any) -> list[Any]:
-    """Return the elements of a list; an object has none. Raises LuaError for no table."""
+    """Return the elements of a list; an object has none. Raises LuaError if it is not a table."""
     if not isinstance(value, dict | list):
-        raise LuaError(f"cannot go through {describe(value)}, it is not a list")
+        raise LuaError(f"cannot iterate over {describe(value)}, it is not a list")
     return value if isinstance(value, list) else []
 
 
 def counted(value: Any) -> list[Any]:
-    """Return the elements of what a script counts first: an empty text has none either."""
+    """Return the elements of what a script applies `#` to: an empty string has none either."""
     return [] if value == "" else elements(value)
 
 
 def to_number(value: Any) -> float | None:
-    """Return what `tonumber` makes of a value, None where it is not numeric."""
+    """Return the result of `tonumber`, None if the value is not numeric."""
     if not isinstance(value, str):
         return value if type(value) in (int, float) else None
     text = value.strip(" \n\t")
@@ -139,10 +139,10 @@ def to_number(value: Any) -> float | None:
 def to_json(result: Object, *references: Object) -> Object:
     """Return a result as JSON.
 
-    references: the objects that the script was given. An empty table is {} where one of them
-    had an empty object at that path, [] where one had an empty list, and left out else; the
-    result as a whole is {} then. Absent fields are left out.
-    Raises LuaError where a field to leave out has a name that Karmada cannot take away.
+    references: the objects that the script was given. An empty table is {} if one of them had an
+    empty object at that path, [] if one had an empty list, and omitted otherwise; the result as a
+    whole is {} then. Absent fields are omitted.
+    Raises LuaError if a field to omit has a name that Karmada cannot remove.
     Source: karmada pkg/resourceinterpreter/customized/declarative/luavm/lua_convert.go.
     """
     table = to_table(result)
@@ -151,7 +151,7 @@ def to_json(result: Object, *references: Object) -> Object:
 
 
 class _Encoder:
-    """Makes JSON of tables; guesses what an empty one is by what was empty before."""
+    """Converts tables to JSON; guesses what an empty one is from the references."""
 
     def __init__(self, references: Iterable[Object]) -> None:
         self._objects, self._lists = empties(references)
@@ -174,14 +174,14 @@ class _Encoder:
         if path in self._lists:
             return []
         if _PATH_SIGNS.intersection("".join(path)):
-            raise LuaError(f"cannot leave out the empty {'.'.join(path)}: a sign in its name")
+            raise LuaError(f"cannot omit the empty {'.'.join(path)}: special character in its name")
         return _LEFT_OUT
 
 
 def empties(references: Iterable[Object]) -> tuple[set[Path], set[Path]]:
-    """Return the paths at which an object has an empty object, and those with an empty list.
+    """Return the paths of empty objects and those of empty lists in the references.
 
-    A place in a list is no part of a path.
+    Indices of lists are not part of a path.
     """
     objects, lists = set[Path](), set[Path]()
     for reference in references:

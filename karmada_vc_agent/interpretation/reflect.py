@@ -1,4 +1,4 @@
-"""Native rules of InterpretStatus: what of a live object's status Karmada gets to see.
+"""Native rules of InterpretStatus: which part of a live object's status Karmada gets.
 
 Source: contract 7.3; karmada pkg/resourceinterpreter/default/native/reflectstatus.go.
 """
@@ -17,7 +17,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 def _counters(*always: str, filled: tuple[str, ...] = ()) -> ReflectRule:
     """Make a rule for a workload kind: both generations and these counters.
 
-    always: counters also sent when zero. filled: counters left out when zero.
+    always: counters also sent if zero. filled: counters omitted if zero.
     """
 
     def reflect(live: Object) -> Object | None:
@@ -52,7 +52,7 @@ def _template_generation(live: Object) -> int:
 
 
 def _reflect_service(live: Object) -> Object | None:
-    """Show `loadBalancer.ingress` of a LoadBalancer, nothing of others."""
+    """Show `loadBalancer.ingress` of a LoadBalancer, nothing of other types."""
     status = _status_of(live)
     if status is None or dig(live, "spec", "type") != "LoadBalancer":
         return None
@@ -88,7 +88,7 @@ def _reflect_autoscaler(live: Object) -> Object | None:
         return None
     reflected: Object = {
         "desiredReplicas": status.get("desiredReplicas") or 0,
-        "currentMetrics": None,  # Karmada sends the null, its type has no omitempty there
+        "currentMetrics": None,  # Karmada sends null, its type has no omitempty there
     }
     if status.get("currentReplicas"):
         reflected["currentReplicas"] = status["currentReplicas"]
@@ -98,7 +98,7 @@ def _reflect_autoscaler(live: Object) -> Object | None:
 def reflect_whole_status(live: Object) -> Object | None:
     """Show the whole status.
 
-    So it is with every kind that is not in the table; None where there is no status.
+    For every kind that is not in the table; None if there is no status.
     """
     return _status_of(live)
 
@@ -139,4 +139,4 @@ RULES: Mapping[GroupVersionKind, ReflectRule] = {
     GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _reflect_disruption_budget,
     GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): _reflect_autoscaler,
 }
-"""Of every other kind the whole status is shown (contract 7.3)."""
+"""For every other kind the whole status is shown (contract 7.3)."""

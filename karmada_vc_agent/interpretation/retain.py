@@ -1,7 +1,7 @@
-"""Native rules of Retain: what the host decides about an object it was given.
+"""Native rules of Retain: which fields of an object the host owns.
 
-Each rule gets the merged manifest and the live object and returns the manifest with the live
-values in it. Source: contract 7.2; karmada pkg/resourceinterpreter/default/native/retain.go.
+Each rule gets the merged manifest and the live object and returns the manifest with the live values
+in it. Source: contract 7.2; karmada pkg/resourceinterpreter/default/native/retain.go.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ RetainRule = Callable[[Object, Object], Object]
 
 
 def _retain_deployment(desired: Object, live: Object) -> Object:
-    """Keep the live `spec.replicas`, where the label `retain-replicas` asks for it."""
+    """Keep the live `spec.replicas`, if the label `retain-replicas` requests it."""
     if labels_of(desired).get(karmada.RETAIN_REPLICAS_LABEL) != "true":
         return desired
     replicas = dig(live, "spec", "replicas")
@@ -34,7 +34,7 @@ def _retain_deployment(desired: Object, live: Object) -> Object:
 
 def _retain_pod(desired: Object, live: Object) -> Object:
     """Keep the live node, ServiceAccount, volumes, and mounts of each container."""
-    # Karmada decodes into its own Pod type, which loses fields newer than that type; we do not.
+    # Karmada decodes into its own Pod type, which drops newer fields; here they are kept.
     for field in ("nodeName", "serviceAccountName", "volumes"):
         desired = _copy_or_drop(desired, live, field)
     for field in ("containers", "initContainers"):
@@ -75,7 +75,7 @@ def _retain_service(desired: Object, live: Object) -> Object:
 
 
 def _retain_service_account(desired: Object, live: Object) -> Object:
-    """Keep live Secrets beside those of the manifest."""
+    """Keep live Secrets in addition to those of the manifest."""
     for field in ("secrets", "imagePullSecrets"):
         references = desired.get(field) or []
         names = {dig(reference, "name") for reference in references}
@@ -126,4 +126,4 @@ RULES: Mapping[GroupVersionKind, RetainRule] = {
     GroupVersionKind("batch", "v1", "Job"): _retain_job,
     GroupVersionKind("", "v1", "Secret"): _retain_secret,
 }
-"""Every other kind is taken from the manifest as it is (contract 7.2)."""
+"""Other kinds are taken from the manifest unchanged (contract 7.2)."""

@@ -1,8 +1,8 @@
-"""What Karmada's scripts for well-known custom kinds say, as rules of our own.
+"""Karmada's scripts for well-known custom kinds, as built-in rules.
 
-Three answers look odd and are Karmada's: a HelmChart never shows its observedGeneration, a
-SidecarSet retains nothing and yet is made JSON anew, a BroadcastJob that does not count failed
-pods is unhealthy.
+Three results look odd and are Karmada's: a HelmChart never shows its observedGeneration, a
+SidecarSet retains nothing and yet is converted to JSON and back, a BroadcastJob that does not count
+failed pods is unhealthy.
 Source: contract 7.5; karmada pkg/resourceinterpreter/default/thirdparty.
 """
 
@@ -19,9 +19,9 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one kind, on tables; None where Karmada ships no script.
+    """The rules of one kind, on tables; None if Karmada ships no script.
 
-    reflect: asked only where the live object has a status.
+    reflect: called only if the live object has a status.
     """
 
     retain: rules.Retain | None = None
@@ -36,7 +36,7 @@ _POLICY = Rules(
     health=rules.is_policy_ready,
 )
 
-# Contract 7.5; AdvancedCronJob is not here, its scripts are for the control plane alone.
+# Contract 7.5; AdvancedCronJob is omitted, its scripts are for the control plane only.
 _KINDS: dict[GroupVersionKind, Rules] = {
     GroupVersionKind(_KRUISE, "v1alpha1", "BroadcastJob"): Rules(
         retain=rules.retain_template_labels,
@@ -128,7 +128,7 @@ _KINDS: dict[GroupVersionKind, Rules] = {
     ),
     GroupVersionKind(_FLUX_SOURCE, "v1beta2", "HelmChart"): Rules(
         retain=rules.retain_suspend,
-        reflect=rules.fields_and_generations(  # observedGeneration is not among them
+        reflect=rules.fields_and_generations(  # without observedGeneration
             *("conditions", "artifact", "observedChartName"),
             *("observedSourceArtifactRevision", "url"),
         ),

@@ -1,7 +1,7 @@
-"""Rules of Karmada's scripts for well-known custom kinds, on tables (`lua_values`).
+"""The rules of Karmada's scripts for well-known custom kinds, on tables (`lua_values`).
 
-They fail where the script fails, and tell apart what it tells apart. Which kind has which rule
-is in `third_party`.
+They fail where the script fails, and distinguish what it distinguishes. `third_party` maps kinds to
+rules.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,9 @@ from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object
 
 Retain = Callable[[Object, Object], None]
-"""Changes the manifest (first) by the live object."""
+"""Changes the manifest (first) according to the live object."""
 Reflect = Callable[[Object], Object]
-"""Absent values are left out of the answer."""
+"""Absent values are omitted from the result."""
 Health = Callable[[Object], bool]
 
 
@@ -33,7 +33,7 @@ Health = Callable[[Object], bool]
 
 
 def retain_nothing(desired: Object, live: Object) -> None:
-    """Keep nothing: Karmada has a script here that does nothing."""
+    """Keep nothing: Karmada's script for this kind does nothing."""
 
 
 def retain_suspend(desired: Object, live: Object) -> None:
@@ -72,7 +72,7 @@ def fields(*names: str) -> Reflect:
 
 
 def fields_and_generations(*names: str) -> Reflect:
-    """Make a rule that shows these fields, and both generations where they are known."""
+    """Make a rule that shows these fields, and both generations if they are known."""
     show = fields(*names)
 
     def reflect(live: Object) -> Object:

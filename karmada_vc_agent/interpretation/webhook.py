@@ -1,6 +1,6 @@
-"""Level 2, webhook: which hook is called, what it is asked, what its answer means.
+"""Level 2, webhooks: which one is called, the request, and the meaning of the response.
 
-The protocol only: who carries the bytes is handed in. Source: contract 7.8; karmada
+Protocol only: the transport is passed in. Source: contract 7.8; karmada
 pkg/resourceinterpreter/customized/webhook.
 """
 
@@ -12,7 +12,11 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.interpretation.errors import AwayError, HookError, OverrunError
+from karmada_vc_agent.interpretation.hook_errors import (
+    HookError,
+    OverrunError,
+    UnreachableHookError,
+)
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
@@ -24,17 +28,17 @@ from karmada_vc_agent.model.json_patch import JsonPatchError, apply_json_patch
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
 
 LONGEST_TIMEOUT_S = 30
-"""What a hook without a time of its own may take, too; Karmada waits for that without end."""
+"""Timeout of a hook that sets none; Karmada then waits forever."""
 DEFAULT_PORT = 443
 _CONTEXT = ("config.karmada.io/v1alpha1", "ResourceInterpreterContext")
-"""apiVersion and kind of what is asked and answered."""
+"""apiVersion and kind of requests and responses."""
 _CONTEXT_VERSION = "v1alpha1"
 _ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceReference:
-    """A Service of the hub that a hook names instead of a URL."""
+    """A Service of the hub that a hook refers to instead of a URL."""
 
     namespace: str
     name: str
@@ -43,7 +47,7 @@ class ServiceReference:
 
     @property
     def host(self) -> str:
-        """Return the name its certificate is for."""
+        """Return the host name in its certificate."""
         return f"{self.name}.{self.namespace}.svc"
 
 
@@ -63,7 +67,7 @@ class Webhook:
     versions: tuple[str, ...]
 
     def is_for(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Whether any of its rules names this kind and operation."""
+        """Whether any of its rules matches this kind and operation."""
         wanted = (operation, kind.group, kind.version, kind.kind)
         return any(
             all(
@@ -74,16 +78,16 @@ class Webhook:
         )
 
     def concerns(self, kind: GroupVersionKind) -> bool:
-        """Whether it is asked anything about a kind."""
+        """Whether any of its rules matches the kind."""
         return any(self.is_for(kind, operation) for operation in _READERS)
 
 
 Call = Callable[[Webhook, bytes], Awaitable[bytes]]
-"""(hook, request body) -> answer body of a 2xx; raises HookError, OverrunError, AwayError."""
+"""(hook, request body) -> body of a 2xx response; raises HookError and its subclasses."""
 
 
 def webhooks_of(configurations: Iterable[Object]) -> list[Webhook]:
-    """Return all hooks in the order in which they are looked at: by `<configuration>/<hook>`."""
+    """Return all hooks in the order of precedence: by `<configuration>/<hook>`."""
     hooks = [
         _webhook(configuration["metadata"]["name"], hook)
         for configuration in configurations
@@ -93,12 +97,12 @@ def webhooks_of(configurations: Iterable[Object]) -> list[Webhook]:
 
 
 def changed(before: Sequence[Webhook], after: Sequence[Webhook]) -> list[Webhook]:
-    """Return the hooks that are new, gone or different, old and new ones."""
+    """Return the hooks that are new, gone or different, in their old and new versions."""
     return [*set(before).symmetric_difference(after)]
 
 
 def service_url(reference: ServiceReference, service: Object | None) -> str:
-    """Return where the Service of a hook is: its address, or its name where it is not known.
+    """Return the URL of a hook's Service: by cluster IP, or by name if that is unknown.
 
     service: the Service of the hub. Raises HookError.
     """
@@ -147,30 +151,32 @@ def request_body(uid: str, operation: Operation, objects: Sequence[Object]) -> b
 
 
 def read_answer(uid: str, operation: Operation, objects: Sequence[Object], content: bytes) -> Any:
-    """Return the object, the status or the health an answer stands for. Raises HookError."""
+    """Return the object, the status or the health in a response. Raises HookError."""
     try:
         context = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise HookError("its answer is no JSON") from error
+        raise HookError("the response is not JSON") from error
     kind = (dig(context, "apiVersion"), dig(context, "kind"))
     if kind != _CONTEXT:
-        raise HookError(f"its answer is a {kind[1]} of {kind[0]}, not what was asked for")
+        raise HookError(
+            f"the response is a {kind[1]} of {kind[0]}, not a ResourceInterpreterContext"
+        )
     response = dig(context, "response")
     if not isinstance(response, dict):
-        raise HookError("its answer has no response")
+        raise HookError("the response has no field response")
     if response.get("uid") != uid:
-        raise HookError(f'its answer is for "{response.get("uid")}", not for "{uid}"')
+        raise HookError(f'the response has uid "{response.get("uid")}", not "{uid}"')
     if response.get("successful") is not True:
         status = response.get("status")
         if not isinstance(status, dict):
-            raise HookError("its answer is not successful and has no status")
+            raise HookError("the response is not successful and has no status")
         code, message = status.get("code") or 0, status.get("message") or ""
-        raise HookError(f"it was not successful, code {code}: {message}")
+        raise HookError(f"the response is not successful, code {code}: {message}")
     return _READERS[operation](response, objects[0])
 
 
 class WebhookLevel:
-    """Asks webhooks; `webhooks` are those that hold now, in their order."""
+    """Calls webhooks; `webhooks` are the current ones, in order of precedence."""
 
     name = "webhook"
 
@@ -180,10 +186,10 @@ class WebhookLevel:
         self.webhooks: list[Webhook] = []
 
     def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None:
-        """Return the first hook for a kind and operation, if there is one."""
+        """Return the first hook for a kind and operation, or None."""
         for webhook in self.webhooks:
             if webhook.is_for(kind, operation):
-                # By all that it is: one that was changed is not the one that did not answer.
+                # The whole hook is the key: a changed one starts with a clean record.
                 return Hook(webhook, self._asking(webhook, operation), is_remote=True)
         return None
 
@@ -193,14 +199,14 @@ class WebhookLevel:
         async def ask(_cluster: str, objects: Sequence[Object]) -> Any:
             try:
                 if _CONTEXT_VERSION not in webhook.versions:
-                    raise HookError(f"it takes no context of version {_CONTEXT_VERSION}")  # noqa: TRY301
+                    raise HookError(f"it does not support context version {_CONTEXT_VERSION}")  # noqa: TRY301
                 uid = self._new_uid()
                 content = await self._call(webhook, request_body(uid, operation, objects))
                 return read_answer(uid, operation, objects, content)
             except OverrunError as error:
                 raise OverrunError(f'webhook "{webhook.uid}": {error}') from error
-            except AwayError as error:
-                raise AwayError(f'webhook "{webhook.uid}": {error}') from error
+            except UnreachableHookError as error:
+                raise UnreachableHookError(f'webhook "{webhook.uid}": {error}') from error
             except HookError as error:
                 raise HookError(f'webhook "{webhook.uid}": {error}') from error
 
@@ -236,7 +242,7 @@ def _webhook(configuration: str, hook: Object) -> Webhook:
 
 
 def _ca_bundle(text: str) -> bytes:
-    """Return certificates in PEM; what is no base64 is none, as the one who calls will say."""
+    """Return certificates in PEM; invalid base64 counts as none, and the caller reports it."""
     try:
         return base64.b64decode(text)
     except ValueError:
@@ -252,32 +258,32 @@ def _retained(response: Object, desired: Object) -> Object:
     if not patch and patch_type is None:
         return desired
     if patch_type is None or not patch:
-        raise HookError("its answer has a patch without patchType, or the other way round")
+        raise HookError("the response has a patch without patchType, or a patchType without patch")
     if patch_type != "JSONPatch":
-        raise HookError(f'its answer has a patch of type "{patch_type}", known is JSONPatch')
+        raise HookError(f'the response has patchType "{patch_type}", must be JSONPatch')
     try:
         operations = orjson.loads(base64.b64decode(patch, validate=True))
         patched = apply_json_patch(desired, operations)
     except (binascii.Error, orjson.JSONDecodeError, TypeError) as error:
-        raise HookError("its patch is not JSON in base64") from error
+        raise HookError("the patch is not base64-encoded JSON") from error
     except JsonPatchError as error:
-        raise HookError(f"its patch does not fit: {error}") from error
+        raise HookError(f"the patch cannot be applied: {error}") from error
     if not isinstance(patched, dict) or not patched.get("kind"):
-        raise HookError("its patch leaves no object")
+        raise HookError("the patch results in no object")
     return patched
 
 
 def _status(response: Object, _live: Object) -> Object:
     status = response.get("rawStatus")
     if not isinstance(status, dict):
-        raise HookError("its answer has no rawStatus, or one that is no object")
+        raise HookError("the response has no rawStatus, or one that is not an object")
     return status
 
 
 def _health(response: Object, _live: Object) -> bool:
     healthy = response.get("healthy")
     if not isinstance(healthy, bool):
-        raise HookError("its answer does not say whether the object is healthy")
+        raise HookError("the response does not say whether the object is healthy")
     return healthy
 
 

@@ -1,4 +1,4 @@
-"""Ask an API server what we, or somebody we may act as, may do there."""
+"""Asks an API server whether we, or a user we may impersonate, may do something."""
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
@@ -8,7 +8,7 @@ REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 async def may(client: ApiClient, need: Need, as_user: str = "") -> bool:
-    """Ask the server whether our own user, or one we may act as, may do something."""
+    """Ask the server whether our own user, or one we may impersonate, may do something."""
     resource, _, subresource = need.resource.partition("/")
     attributes = {
         "verb": need.verb,

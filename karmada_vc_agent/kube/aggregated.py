@@ -1,7 +1,7 @@
-"""Which kinds another server has behind the API server, by aggregation (APIService).
+"""Which kinds an aggregated API server (APIService) serves behind the API server.
 
-Built-in kinds and those of CustomResourceDefinitions lie in the etcd of the API server itself.
-A server behind it has an etcd of its own, or only its memory: it counts its versions by itself.
+Built-in kinds and those of CustomResourceDefinitions are stored in the etcd of the API server
+itself. An aggregated server has a storage and resourceVersions of its own.
 """
 
 from karmada_vc_agent.kube.built_in_groups import is_built_in
@@ -14,9 +14,9 @@ _METADATA_OF_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1
 
 
 async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
-    """Whether a kind is of a server behind the API server; asked anew each time it matters.
+    """Whether a kind is served by an aggregated API server; asks each time.
 
-    Raises KubeError where that cannot be told.
+    Raises KubeError if that cannot be determined.
     """
     group = resource.gvk.group
     if is_built_in(group):
@@ -30,5 +30,5 @@ async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
 
 
 async def never() -> bool:
-    """Say so of a kind that is known to be of the API server itself."""
+    """Return False, for kinds known to be served by the API server itself."""
     return False

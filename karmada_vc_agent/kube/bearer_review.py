@@ -1,12 +1,13 @@
-"""Who may read an endpoint of ours: the API server says who they are, and whether they may."""
+"""Authentication and authorization of clients of our endpoints, by the API server."""
 
 import asyncio
 import hashlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from cachetools import TTLCache
 
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError
 from karmada_vc_agent.model.objects import Object, dig
@@ -15,52 +16,48 @@ TOKEN_REVIEWS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105
 ACCESS_REVIEWS_PATH = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 ALLOWED_FOR_S, REFUSED_FOR_S = 60.0, 10.0
 OUTAGE_S = 600.0
-"""Whoever was allowed so short ago still is while the API server is away."""
+"""A client that was allowed within this time still is while the API server does not answer."""
 REVIEW_S = 8.0
 """Prometheus waits for 10 s."""
 KEPT = 128
 AT_ONCE = 16
-"""Answers kept of each sort, and questions under way: who guesses tokens costs no more."""
+"""Limit of cached answers of each sort, and of requests in progress, against guessed tokens."""
 
 _log = logging.getLogger(__name__)
 
 Ask = Callable[[str, Any], Awaitable[Object]]
 Refusal = tuple[int, str]
-"""Status and text of the answer."""
-
-
-class _Answer(NamedTuple):
-    at: float
-    refusal: Refusal | None
+"""Status and text of the rejection."""
 
 
 class BearerReview:
     """Asks an API server about bearer tokens, by TokenReview and SubjectAccessReview.
 
-    ask: creates an object at a path. path: of the endpoint, which they must be allowed to get.
+    ask: creates an object at a path. path: of our endpoint; clients must be allowed to get it.
     """
 
     def __init__(self, ask: Ask, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
         self._path = path
-        self._clock = clock
-        self._allowed: OrderedDict[bytes, _Answer] = OrderedDict()
-        self._refused: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._allowed: TTLCache[bytes, None] = TTLCache(KEPT, ALLOWED_FOR_S, timer=clock)
+        self._refused: TTLCache[bytes, Refusal] = TTLCache(KEPT, REFUSED_FOR_S, timer=clock)
+        self._allowed_last: TTLCache[bytes, None] = TTLCache(KEPT, OUTAGE_S, timer=clock)
         self._under_way = 0
         self._said = ""
 
     async def refusal(self, authorization: str) -> Refusal | None:
-        """Return why the bearer of this header may not read the endpoint; None: they may."""
+        """Return why the bearer of this header may not read the endpoint, None if allowed."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             return 401, f"{self._path} needs a bearer token of the host"
         key = hashlib.sha256(token.encode(errors="replace")).digest()
-        known = self._known(key)
-        if known is not None:
-            return known.refusal
+        if key in self._allowed:
+            return None
+        if (known := self._refused.get(key)) is not None:
+            return known
         if self._under_way >= AT_ONCE:
-            return 503, f"too many ask for {self._path} at once; try again"
+            return 503, f"too many clients of {self._path} at once; try again"
         self._under_way += 1
         try:
             refusal = await self._review(token)
@@ -72,26 +69,18 @@ class BearerReview:
         self._keep(key, refusal)
         return refusal
 
-    def _known(self, key: bytes) -> _Answer | None:
-        for answers, lasts_s in ((self._allowed, ALLOWED_FOR_S), (self._refused, REFUSED_FOR_S)):
-            answer = answers.get(key)
-            if answer is not None and self._clock() - answer.at < lasts_s:
-                return answer
-        return None
-
     def _keep(self, key: bytes, refusal: Refusal | None) -> None:
-        self._allowed.pop(key, None)
-        self._refused.pop(key, None)
-        answers = self._allowed if refusal is None else self._refused
-        answers[key] = _Answer(self._clock(), refusal)
-        if len(answers) > KEPT:
-            answers.popitem(last=False)
+        for answers in (self._allowed, self._allowed_last, self._refused):
+            answers.pop(key, None)
+        if refusal is None:
+            self._allowed[key] = self._allowed_last[key] = None
+        else:
+            self._refused[key] = refusal
 
     def _unanswered(self, key: bytes, error: Exception) -> Refusal | None:
-        """Decide by what was said last, for a while, if the server is away; else refuse."""
-        last = self._allowed.get(key)
+        """Use the last answer, for a while, if the server does not answer; otherwise reject."""
         is_away = isinstance(error, (UnreachableError, TimeoutError))
-        if is_away and last is not None and self._clock() - last.at < OUTAGE_S:
+        if is_away and key in self._allowed_last:
             return None
         reason = str(error) or "no answer in time"
         if reason != self._said:
@@ -99,7 +88,7 @@ class BearerReview:
             _log.warning(
                 "Cannot ask the host who may read", extra={"path": self._path, "reason": reason}
             )
-        return 503, "the host's API server could not be asked who you are; try again"
+        return 503, "the API server of the host does not answer; try again"
 
     async def _review(self, token: str) -> Refusal | None:
         async with asyncio.timeout(REVIEW_S):
@@ -113,7 +102,7 @@ class BearerReview:
             return None
         name = dig(user, "username")
         needs = f"nonResourceURLs [{self._path}], verbs [get]"
-        return 403, f'user "{name}" may not get {self._path}; needs a ClusterRole with {needs}'
+        return 403, (f'user "{name}" may not get {self._path}; it needs a ClusterRole with {needs}')
 
 
 def _token_review(token: str) -> Object:
@@ -125,7 +114,7 @@ def _token_review(token: str) -> Object:
 
 
 def _access_review(user: Object, path: str) -> Object:
-    """Ask for whom the TokenReview named, with all that it said of them."""
+    """Return the review for the user that the TokenReview returned, with all its attributes."""
     who = {"user": user.get("username", "")}
     who |= {name: user[name] for name in ("uid", "groups", "extra") if user.get(name)}
     return {

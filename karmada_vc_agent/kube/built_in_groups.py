@@ -1,4 +1,4 @@
-"""The API groups that Kubernetes itself serves; others are of CRDs or of servers behind it."""
+"""The API groups that Kubernetes itself serves; others are of CRDs or aggregated servers."""
 
 from karmada_vc_agent.model.well_known import RBAC_GROUP
 
@@ -28,5 +28,5 @@ _BUILT_IN = frozenset(
 
 
 def is_built_in(group: str) -> bool:
-    """Whether a group is served by the API server itself, without a CRD."""
+    """Whether the API server serves a group itself, without a CRD."""
     return group in _BUILT_IN

@@ -1,4 +1,4 @@
-"""Client certificates: how long they live, and requests for new ones."""
+"""Client certificates: their lifetime, and requests for new ones."""
 
 import base64
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from karmada_vc_agent.model.objects import Object, dig
 REQUESTS_PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 SIGNER = "kubernetes.io/kube-apiserver-client"
 SHORTEST_S = 600
-"""The API server refuses requests for less."""
+"""The API server rejects shorter ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate as far as it matters for its renewal; the times are those of the chain."""
+    """What matters of a certificate for its renewal; the times are those of the chain."""
 
     subject: x509.Name
     not_before: datetime
@@ -26,11 +26,11 @@ class Certificate:
 
     @property
     def lifetime_s(self) -> float:
-        """Return how long it lives in all, in seconds."""
+        """Return its total lifetime in seconds."""
         return (self.not_after - self.not_before).total_seconds()
 
     def remaining(self, now: datetime) -> float:
-        """Return which part of its life is left: 1 at the beginning, 0 or less after its end."""
+        """Return the remaining fraction of its lifetime: 1 at the start, 0 or less at the end."""
         return (self.not_after - now) / (self.not_after - self.not_before)
 
 
@@ -59,7 +59,7 @@ def new_request(subject: x509.Name) -> tuple[bytes, bytes]:
 def signing_request(name: str, request: bytes, lifetime_s: float) -> Object:
     """Return the CertificateSigningRequest object.
 
-    request: PEM. lifetime_s: how long the certificate is to live, at least SHORTEST_S.
+    request: PEM. lifetime_s: wanted lifetime of the certificate, at least SHORTEST_S.
     Source: contract 1.7, 1.8.
     """
     return {
@@ -76,7 +76,7 @@ def signing_request(name: str, request: bytes, lifetime_s: float) -> Object:
 
 
 def refusal(request: Object) -> str:
-    """Return why a CertificateSigningRequest was denied or failed, or nothing."""
+    """Return why a CertificateSigningRequest was denied or failed, or ""."""
     for condition in dig(request, "status", "conditions") or ():
         if condition["type"] in ("Denied", "Failed"):
             return f"{condition['type']}: {condition.get('message') or condition.get('reason')}"

@@ -1,8 +1,8 @@
-"""HTTP to one API server in one place.
+"""The HTTP client of one API server.
 
-Requests share a pool of a few connections and one rate limit; pages of lists, which may flow
-for minutes, have a pool of their own, and watches a connection each. Answers are bytes or
-decoded JSON; every failure, of the libraries below too, is a class of errors.py.
+Requests share a small connection pool and a rate limit. Pages of lists, which may take minutes,
+have a pool of their own, and each watch has a connection. Responses are bytes or decoded JSON;
+every failure, also of the libraries below, is a class of errors.py.
 """
 
 import asyncio
@@ -46,13 +46,14 @@ T = TypeVar("T")
 LIST_CONNECTIONS = 4
 MANY_WATCHES = 1_000_000
 PATIENCE = 3
-"""How often one request waits for a server that answers 429 with a time."""
+"""How often a request waits for a server that answers 429 with Retry-After."""
 
 MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
 JSON = "application/json"
 _ACTS_AS = "Impersonate-User"
 _ODD_PATH = re.compile(r"[?#\s]|/\.\.?(/|$)")
-"""What would end a path, or climb out of it."""
+"""Characters and segments that would end a path, or climb out of it."""
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -61,7 +62,7 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Request(Generic[T]):
-    """What is sent, in which lane, and how its answer is read."""
+    """What to send, in which lane, and how to read the response."""
 
     method: str
     path: str
@@ -121,7 +122,7 @@ class ApiClient:
 
     @property
     def credentials(self) -> Credentials:
-        """The API server and who we are to it."""
+        """The API server and our identity there."""
         return self._credentials
 
     @credentials.setter
@@ -132,7 +133,7 @@ class ApiClient:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether the last request was answered at all."""
+        """Whether the last request got an answer."""
         return not self._is_away
 
     def on_recovery(self, listener: Callable[[], None]) -> None:
@@ -140,7 +141,7 @@ class ApiClient:
         self._recovery_listeners.append(listener)
 
     def on_unknown(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever the server does not know the credential (401)."""
+        """Call `listener` whenever the server rejects the credential (401)."""
         self._unknown_listeners.append(listener)
 
     async def __aenter__(self) -> Self:
@@ -166,9 +167,13 @@ class ApiClient:
             "POST", path, query=query, body=obj, as_user=as_user, decode=answers.json_object
         )
 
-    async def replace(self, path: str, obj: Any, as_user: str = "") -> Object:
+    async def replace(
+        self, path: str, obj: Any, as_user: str = "", query: Query | None = None
+    ) -> Object:
         """PUT and decode; as_user: see request()."""
-        return await self._ask("PUT", path, body=obj, as_user=as_user, decode=answers.json_object)
+        return await self._ask(
+            "PUT", path, query=query, body=obj, as_user=as_user, decode=answers.json_object
+        )
 
     async def merge_patch(
         self, path: str, patch: Any, as_user: str = "", query: Query | None = None
@@ -184,17 +189,36 @@ class ApiClient:
             decode=answers.json_object,
         )
 
+    async def server_side_apply(
+        self, path: str, obj: Any, manager: str, *, is_dry: bool = False, is_forced: bool = False
+    ) -> Object:
+        """PATCH by server-side apply and decode; creates what does not exist.
+
+        is_forced: take over fields that other managers own; otherwise ConflictError names them.
+        """
+        query = {"fieldManager": manager, "force": "true" if is_forced else "false"}
+        if is_dry:
+            query["dryRun"] = "All"
+        return await self._ask(
+            "PATCH",
+            path,
+            query=query,
+            body=obj,
+            content_type=APPLY_PATCH,
+            decode=answers.json_object,
+        )
+
     async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:
-        """DELETE; options as DeleteOptions, for example preconditions; as_user: see request()."""
+        """DELETE; options: DeleteOptions, such as preconditions; as_user: see request()."""
         await self.request("DELETE", path, body=options, as_user=as_user)
 
     async def delete_same(
         self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
     ) -> None:
-        """DELETE an object in the background if it is still this one, by its uid.
+        """DELETE an object in the background if its uid is unchanged.
 
-        is_unchanged: and only if nobody wrote to it since, by its resourceVersion. Raises
-        NotFoundError where it is gone, ConflictError where another has its name.
+        is_unchanged: and only if its resourceVersion is unchanged, too. Raises NotFoundError if it
+        is gone, ConflictError if another one has its name.
         """
         marks = ("uid", "resourceVersion") if is_unchanged else ("uid",)
         options = {
@@ -216,11 +240,11 @@ class ApiClient:
         accept: str = JSON,
         as_user: str = "",
     ) -> bytes:
-        """Send one request and return the body of a 2xx answer.
+        """Send one request and return the body of a 2xx response.
 
-        body: encoded as JSON where it is not bytes. Waits out a server that answers 429.
-        as_user: with whose rights; the server adds the groups of a ServiceAccount itself, so
-        that the right to impersonate this one name is enough. Raises ApiError, UnreachableError.
+        body: encoded as JSON unless it is bytes. Waits while the server answers 429. as_user: the
+        user to impersonate; the server adds the groups of a ServiceAccount itself, so the right to
+        impersonate this one name is enough. Raises ApiError, UnreachableError.
         """
         return await self._ask(
             method,
@@ -234,9 +258,9 @@ class ApiClient:
         )
 
     async def read_page(self, path: str, query: Query, accept: str = JSON) -> bytes:
-        """GET one page of a list, which may flow for long and holds up no other request.
+        """GET one page of a list; it may take long and delays no other request.
 
-        Raises ApiError, UnreachableError; of those CutOffError where fewer items may help.
+        Raises ApiError, UnreachableError; after a CutOffError a smaller page may succeed.
         """
         return await self._ask(
             "GET", path, query=query, accept=accept, decode=answers.text, lane=self._lists
@@ -266,7 +290,7 @@ class ApiClient:
         as_user: str = "",
         lane: Lane | None = None,
     ) -> T:
-        """Send a request, and again while the server asks for patience; see request()."""
+        """Send a request, and repeat it while the server answers 429; see request()."""
         _check(path)
         headers = {"Content-Type": content_type, "Accept": accept}
         if as_user:
@@ -287,9 +311,9 @@ class ApiClient:
     async def _send(self, request: _Request[T]) -> T:
         await self._limit.wait()
         async with request.lane.slots:
-            # Asked after all waiting: the lead may have been lost meanwhile.
+            # Checked after all waiting: leadership may have been lost meanwhile.
             if request.method != "GET" and not self._may_write():
-                raise UnreachableError(f"{self.name}: not leading, nothing is written")
+                raise UnreachableError(f"{self.name}: not the leader, write refused")
             return await self._exchange(request)
 
     async def _exchange(self, request: _Request[T]) -> T:
@@ -311,12 +335,14 @@ class ApiClient:
             self.instrument.answered(request.method, code, time.monotonic() - started)
         self._answered()
         if answer.status >= 400:
-            # What another user may not do is no right that we lack.
+            # A right that an impersonated user lacks is not one that we lack.
             is_own = _ACTS_AS not in request.headers
             raise self._explained(
                 error_from_answer(answer.status, answer.content, answer.retry_after),
                 need_of(request.method, request.path) if is_own else None,
             )
+        if _ACTS_AS not in request.headers:
+            self.denials.granted(request.method, request.path)
         return request.decode(answer)
 
     def _is_list(self, request: _Request[Any]) -> bool:
@@ -359,16 +385,17 @@ class ApiClient:
                 return
             if code == "<error>":
                 self.instrument.answered("GET", code, time.monotonic() - started)
-            # Proxies cut streams: one that broke off says nothing about the server.
+            # Proxies cut streams: a broken one says nothing about the server.
             raise self._lost(error, started, is_begun=has_begun, may_break=True) from error
 
     async def _accept_watch(self, response: aiohttp.ClientResponse, path: str) -> None:
-        """Raise what the server has against a watch."""
+        """Raise the error in the response to a watch, if any."""
         if response.status == 200:
+            self.denials.granted("GET", path, watches=True)
             return
         answer = await answers.read(response)
         if answer.status < 400:
-            raise UnreadableError(f"it answered {answer.status} to a watch")
+            raise UnreadableError(f"unexpected status {answer.status} of a watch")
         self._answered()
         raise self._explained(
             error_from_answer(answer.status, answer.content, answer.retry_after),
@@ -376,19 +403,19 @@ class ApiClient:
         )
 
     def _url(self, path: str) -> URL:
-        # As it is: nothing in a path may be folded or decoded on the way.
+        # Verbatim: nothing in a path may be normalised or decoded.
         return URL(self.credentials.server + path, encoded=True)
 
     def _options(self, query: Query | None, headers: Mapping[str, str]) -> dict[str, Any]:
         return {
             "params": query,
             "headers": self._authorized(headers),
-            # With each request, not with the pool: after a change of `credentials` the next
-            # request opens a connection of its own, and the old ones end by themselves.
+            # On each request, not on the pool: after a change of `credentials` the next
+            # request opens a new connection, and the old ones expire.
             "ssl": self.credentials.ssl_context or True,
             "server_hostname": self.credentials.server_hostname,
             "proxy": self.credentials.proxy,
-            # API servers send nobody elsewhere, and our token is for them alone.
+            # API servers send no redirects, and our token is for them alone.
             "allow_redirects": False,
         }
 
@@ -404,12 +431,12 @@ class ApiClient:
     def _lost(
         self, error: Exception, started: float, *, is_begun: bool, may_break: bool
     ) -> UnreachableError:
-        """Return what to raise, and note an outage unless something speaks against one.
+        """Return the error to raise, and note an outage unless there is evidence against one.
 
-        may_break: whether an answer that broke off says nothing about the server.
+        may_break: whether a broken response says nothing about the server.
         """
         cause = cause_of(error)
-        # Another request was answered while this one waited: it is this one that has a problem.
+        # Another request was answered meanwhile: the problem is in this request.
         is_answering = self.answered_at is not None and self.answered_at > started
         if not is_answering and not (is_begun and may_break):
             self.lost_at = time.monotonic()
@@ -418,7 +445,7 @@ class ApiClient:
         return kind_of(error, is_begun=is_begun)(f"{self.name} {self.credentials.server}: {cause}")
 
     def _explained(self, error: ApiError, need: Need | None) -> ApiError:
-        """Say of a missing permission which rule it takes, and remember it for a while."""
+        """Add the missing RBAC rule to a 403, and remember it for a while."""
         if isinstance(error, UnauthorizedError):
             error.asked = f"{self.name} {self.credentials.server}, with {self.credentials.source}"
             for listener in self._unknown_listeners:
@@ -426,6 +453,7 @@ class ApiClient:
         if not isinstance(error, ForbiddenError):
             return error
         explained = error.missing(need)
+        explained.server = self.name
         if explained.need is not None:
             self.denials.note(explained.need)
         return explained
@@ -440,7 +468,7 @@ class ApiClient:
 
 
 def kind_of(error: Exception, *, is_begun: bool) -> type[UnreachableError]:
-    """Return what the failure of an exchange means: no answer, half an answer, a strange one."""
+    """Return the error class for a failed exchange: no response, half a response, a strange one."""
     if isinstance(error, UnreachableError):
         return type(error)
     is_silent = isinstance(error, TimeoutError) and not isinstance(
@@ -450,10 +478,9 @@ def kind_of(error: Exception, *, is_begun: bool) -> type[UnreachableError]:
 
 
 def _check(path: str) -> None:
-    """Raise UnwritableError for what is no path.
+    """Raise UnwritableError for an invalid path.
 
-    Names are quoted where a path is made of them; one that was forgotten costs its own request
-    alone.
+    Names are quoted where a path is built; a forgotten one fails its own request only.
     """
     if _ODD_PATH.search(path):
-        raise UnwritableError(f"{path!r} is not a path")
+        raise UnwritableError(f"{path!r} is not a valid path")

@@ -1,6 +1,6 @@
-"""How lists and watch events become objects: raw dicts, or structs with few fields.
+"""Decodes lists and watch events into objects: raw dicts, or structs with few fields.
 
-Each object is read by itself: one that cannot be read costs none of its neighbours.
+Each object is decoded by itself: an unreadable one does not affect its neighbours.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ from karmada_vc_agent.model.objects import Object, dig, is_map_of_texts
 T = TypeVar("T")
 Key = tuple[str, str]
 
-_CUT = f"nested deeper than {salvage.LEVELS} levels; what lies deeper is read as null"
+_CUT = f"nested deeper than {salvage.LEVELS} levels; deeper values are read as null"
 _STRUCT_FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
@@ -41,12 +41,12 @@ _METADATA: tuple[tuple[str, Callable[[Any], bool]], ...] = (
     ("finalizers", _is_list_of(str)),
     ("ownerReferences", _is_list_of(dict)),
 )
-"""What the code takes for granted of metadata; an API server does so, too."""
+"""What the code takes for granted of metadata; API servers guarantee it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object that could not be read, or not whole; key: None where it has no legible name."""
+    """An object that could not be read, or only in part; key: None without a legible name."""
 
     key: Key | None
     reason: str
@@ -56,9 +56,9 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list; continue_token is empty on the last one.
+    """One page of a list; continue_token is "" on the last one.
 
-    unreadable: also of items, where these were read in part.
+    unreadable: also of items that were read in part.
     """
 
     items: list[T]
@@ -71,7 +71,7 @@ class Page(Generic[T]):
 class WatchEvent(Generic[T]):
     """ADDED, MODIFIED, DELETED with an object; BOOKMARK with a version; ERROR with a Status.
 
-    unreadable: what of the object could not be read; obj is None then, or what could be.
+    unreadable: why the object could not be read; obj is None then, or the readable part.
     """
 
     type: str
@@ -82,13 +82,13 @@ class WatchEvent(Generic[T]):
 
 
 class Codec(Protocol[T]):
-    """What a reflector needs to know of a kind of object."""
+    """What a reflector needs to know of a type of objects."""
 
     def page(self, content: bytes) -> Page[T]:
-        """Decode one page; raises ValueError where it cannot be read as a whole."""
+        """Decode one page. Raises ValueError if it cannot be read as a whole."""
 
     def page_by_items(self, content: bytes) -> Page[T]:
-        """Decode it item by item, which takes long; raises UnreadableError."""
+        """Decode one page item by item, which is slow. Raises UnreadableError."""
 
     def event(self, line: bytes) -> WatchEvent[T]: ...
 
@@ -99,25 +99,26 @@ class Codec(Protocol[T]):
     def uid(self, obj: T) -> str: ...
 
 
-_ILLEGIBLE = "it is no valid JSON"
+_ILLEGIBLE = "it is not valid JSON"
 
 
 class RawCodec:
-    """Objects as dicts, without managedFields, with apiVersion and kind also from lists.
+    """Objects as dicts, without managedFields, with apiVersion and kind even from lists.
 
-    shape: a Struct of what is taken for granted of them; what does not fit cannot be read.
+    shape: a Struct of the fields that are taken for granted; objects that do not fit are
+    unreadable.
     """
 
     def __init__(self, shape: type[msgspec.Struct] | None = None) -> None:
         self._shape = shape
 
     def page(self, content: bytes) -> Page[Object]:
-        """Decode one page; raises ValueError where it cannot be read as a whole."""
+        """Decode one page. Raises ValueError if it cannot be read as a whole."""
         answer = _loads_sound(content)
         return self._page(answer, [(item, "") for item in _items_of(answer)])
 
     def page_by_items(self, content: bytes) -> Page[Object]:
-        """Decode it item by item. Raises UnreadableError where it is no list."""
+        """Decode one page item by item. Raises UnreadableError if it is not a list."""
         frame, raw_items = salvage.split_list(content)
         return self._page(_frame(frame), [_read(item) for item in raw_items])
 
@@ -126,12 +127,12 @@ class RawCodec:
         items: list[Object] = []
         unreadable: list[Unreadable] = []
         for item, cause in parts:
-            reason = self._oddness(item)
+            reason = self._malformed(item)
             if reason or cause:
                 unreadable.append(_unreadable(item, cause or reason or ""))
             if reason or cause == _ILLEGIBLE:
                 continue
-            # Built-in kinds leave both out inside a list.
+            # Built-in kinds omit both inside a list.
             item.setdefault("apiVersion", answer.get("apiVersion"))
             item.setdefault("kind", kind)
             self._trim(item)
@@ -139,21 +140,21 @@ class RawCodec:
         return Page(items, *_place_in_list(answer), unreadable)
 
     def event(self, line: bytes) -> WatchEvent[Object]:
-        """Decode one line of a watch. Raises UnreadableError where it is no event at all."""
+        """Decode one line of a watch. Raises UnreadableError if it is not an event."""
         try:
             event, cause = _loads_sound(line), ""
         except ValueError:
             event, cause = _read(line)
         kind, obj = dig(event, "type"), dig(event, "object")
         if not isinstance(kind, str):
-            raise UnreadableError("a line of a watch is no event")
+            raise UnreadableError("a line of a watch is not an event")
         if kind == "ERROR":
             error = b"" if salvage.is_too_deep(obj, line) else orjson.dumps(obj)
             return WatchEvent(kind, None, error=error)
         version = _text(dig(obj, "metadata", "resourceVersion"))
         if kind == "BOOKMARK":
             return WatchEvent(kind, None, version)
-        reason = self._oddness(obj)
+        reason = self._malformed(obj)
         unreadable = _unreadable(obj, cause or reason or "") if reason or cause else None
         if reason or cause == _ILLEGIBLE:
             return WatchEvent(kind, None, version, unreadable=unreadable)
@@ -161,13 +162,13 @@ class RawCodec:
         return WatchEvent(kind, obj, version, unreadable=unreadable)
 
     def trim(self, obj: Object) -> Object:
-        """Make an object that was read elsewhere equal to what a watch would have stored."""
+        """Trim an object from elsewhere to what a watch would have stored."""
         self._trim(obj)
         return obj
 
-    def _oddness(self, obj: Any) -> str | None:
-        """Say why something cannot be kept as an object, or None."""
-        reason = odd_metadata(obj)
+    def _malformed(self, obj: Any) -> str | None:
+        """Return why something cannot be stored as an object, or None."""
+        reason = malformed_metadata(obj)
         if reason is not None or self._shape is None:
             return reason
         try:
@@ -234,7 +235,7 @@ class StructCodec(Generic[S]):
         self._bookmark = msgspec.json.Decoder(_Bookmark)
 
     def page(self, content: bytes) -> Page[S]:
-        """Decode one page; raises ValueError where it cannot be read as a whole."""
+        """Decode one page. Raises ValueError if it cannot be read as a whole."""
         try:
             answer = self._page.decode(content)
         except _STRUCT_FAULTS as error:
@@ -242,7 +243,7 @@ class StructCodec(Generic[S]):
         return Page(answer.items, answer.metadata.resource_version, answer.metadata.continue_)
 
     def page_by_items(self, content: bytes) -> Page[S]:
-        """Decode it item by item. Raises UnreadableError where it is no list."""
+        """Decode one page item by item. Raises UnreadableError if it is not a list."""
         frame, raw_items = salvage.split_list(content)
         items: list[S] = []
         unreadable: list[Unreadable] = []
@@ -254,7 +255,7 @@ class StructCodec(Generic[S]):
         return Page(items, *_place_in_list(_frame(frame)), unreadable)
 
     def event(self, line: bytes) -> WatchEvent[S]:
-        """Decode one line of a watch. Raises UnreadableError where it is no event at all."""
+        """Decode one line of a watch. Raises UnreadableError if it is not an event."""
         try:
             head = self._head.decode(line)
             if head.type == "ERROR":
@@ -267,7 +268,7 @@ class StructCodec(Generic[S]):
             event = salvage.head_of(line)
             kind, raw = dig(event, "type"), dig(event, "object")
             if kind not in ("ADDED", "MODIFIED", "DELETED"):
-                raise UnreadableError(f"a line of a watch is no event: {error}") from error
+                raise UnreadableError(f"a line of a watch is not an event: {error}") from error
             found = _unreadable(raw, str(error))
             return WatchEvent(kind, None, found.resource_version, unreadable=found)
         return WatchEvent(head.type, obj, obj.metadata.resource_version)
@@ -285,27 +286,27 @@ class StructCodec(Generic[S]):
         return obj.metadata.uid
 
 
-def odd_metadata(obj: Any) -> str | None:
-    """Say why something cannot be kept as an object, or None; no API server stores the like."""
+def malformed_metadata(obj: Any) -> str | None:
+    """Return why something cannot be stored as an object, or None; API servers never send it."""
     if not isinstance(obj, dict):
-        return "it is no object"
+        return "it is not an object"
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
-        return "metadata is no map"
+        return "metadata is not a map"
     if not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        return "metadata.name is no text"
+        return "metadata.name is not a string"
     for name in ("apiVersion", "kind"):
         if not isinstance(obj.get(name, ""), str):
-            return f"{name} is no text"
+            return f"{name} is not a string"
     for name, is_right in _METADATA:
         value = metadata.get(name)
         if value is not None and not is_right(value):
-            return f"metadata.{name} is of a wrong type"
+            return f"metadata.{name} has a wrong type"
     return None
 
 
 def _loads_sound(content: bytes) -> Any:
-    """Decode what can be written again too. Raises ValueError."""
+    """Decode JSON that can be encoded again. Raises ValueError."""
     value = orjson.loads(content)
     if salvage.is_too_deep(value, content):
         raise ValueError(_CUT)
@@ -313,7 +314,7 @@ def _loads_sound(content: bytes) -> Any:
 
 
 def _read(content: bytes) -> tuple[Any, str]:
-    """Return an object, as far as it can be read, and why that is not all; "" where it is."""
+    """Return the readable part of an object, and why it is not all; "" = all of it."""
     try:
         value, is_cut = salvage.loads(content)
     except ValueError:
@@ -324,7 +325,7 @@ def _read(content: bytes) -> tuple[Any, str]:
 def _items_of(answer: Any) -> list[Any]:
     items = dig(answer, "items") or []
     if not isinstance(answer, dict) or not isinstance(items, list):
-        raise UnreadableError("the answer is no list")
+        raise UnreadableError("the response is not a list")
     return items
 
 
@@ -332,13 +333,13 @@ def _frame(content: bytes) -> Object:
     try:
         answer = orjson.loads(content)
     except ValueError as error:
-        raise UnreadableError(f"the answer is no list: {error}") from error
+        raise UnreadableError(f"the response is not a list: {error}") from error
     _items_of(answer)
     return dict(answer)
 
 
 def _place_in_list(answer: Object) -> tuple[str, str]:
-    """Return version and continue token of a list."""
+    """Return resourceVersion and continue token of a list."""
     version, token = (dig(answer, "metadata", name) for name in ("resourceVersion", "continue"))
     return _text(version), _text(token)
 

@@ -1,10 +1,10 @@
-"""Workers of one queue: take a key, reconcile it, and deal with how that ended."""
+"""Workers of one queue: take a key, reconcile it, and handle the result."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -19,21 +19,21 @@ _log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 
 RELIEVED_AFTER_S = 1.0
-"""A worker that is at one key for longer is slow for this key; another one takes its place."""
+"""A worker that processes one key for longer is slow; another one takes its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Reconcile the same key again after a while."""
+    """Reconcile the same key again after a delay."""
 
     after_s: float
 
 
 class RetryError(Exception):
-    """Something is not as it must be yet; the key backs off. `str()` says what.
+    """Something is not as required yet; the key backs off. `str()` says what.
 
-    causes: what others may fail for as well; all keys of a cause share one back-off. is_own:
-    whether there is something else, too, for which the key backs off by itself.
+    causes: shared with other keys; all keys of a cause share one back-off. is_own: whether there is
+    also a reason specific to this key, with a back-off of its own.
     """
 
     def __init__(
@@ -45,17 +45,29 @@ class RetryError(Exception):
 
 
 class NotReadyError(RetryError):
-    """The server behind the key is not ready; said once for all keys, not for each."""
+    """The server behind the key is not ready; logged once for all keys."""
 
 
 @dataclass(slots=True)
 class _Turn:
-    """What a worker is at; is_relieved: another worker has taken its place meanwhile."""
+    """What a worker is at.
 
+    task: it runs in. is_relieved: another worker has taken its place meanwhile.
+    """
+
+    task: asyncio.Task[None] | None
     is_relieved: bool = False
 
 
+async def _at_once() -> None:
+    return
+
+
 def _none() -> tuple[()]:
+    return ()
+
+
+def _nothing_of(_groups: Iterable[str]) -> tuple[()]:
     return ()
 
 
@@ -68,8 +80,11 @@ class ControllerSpec(Generic[K]):
     count among the workers: so not even slow keys of several groups keep the others from being
     worked on. switch: the name by which it is switched off; None = it always runs. by_cluster:
     whether the group of a key is a virtual cluster. initial_keys: what no change brings up, asked
-    for when the controller is started. initial_delay_s: how long these wait. sources: what brings
-    up keys while it runs. resync_keys: all there is, for when nothing known counts any more.
+    for when the controller is started. initial_delay_s: how long these wait. settles_s: how long
+    keys wait that no change brought up, for what is under way. sources: what brings up keys while
+    it runs. resync_keys: all there is of some groups, for when nothing known of
+    them counts any more; what belongs to no group is for all. ready: what its workers wait for
+    before they start. runs: what else runs for it, from before they start; name -> coroutine.
     """
 
     name: str
@@ -80,8 +95,11 @@ class ControllerSpec(Generic[K]):
     by_cluster: bool = True
     initial_keys: Callable[[], Iterable[K]] = _none
     initial_delay_s: float = 0.0
+    settles_s: float = 0.0
     sources: tuple[Source[K], ...] = ()
-    resync_keys: Callable[[], Iterable[K]] = _none
+    resync_keys: Callable[[Iterable[str]], Iterable[K]] = _nothing_of
+    ready: Callable[[], Awaitable[None]] = _at_once
+    runs: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
 
 
 class Controller(Generic[K]):
@@ -98,22 +116,23 @@ class Controller(Generic[K]):
         self._complaints: dict[K, str] = {}
 
     def connect(self) -> None:
-        """Enqueue what changes bring up, from now on."""
+        """Enqueue for changes from now on."""
         for source in self.spec.sources:
             source.connect(self.queue)
 
     def enqueue_initial(self) -> None:
-        """Enqueue what no change brings up."""
+        """Enqueue the initial keys."""
         for key in self.spec.initial_keys():
-            self.queue.add_after(key, self.spec.initial_delay_s)
+            self.queue.add_after(key, self.spec.initial_delay_s or self.spec.settles_s)
 
-    def resync(self) -> None:
-        """Enqueue all there is."""
-        for key in self.spec.resync_keys():
-            self.queue.add(key)
+    def resync(self, groups: Iterable[str]) -> None:
+        """Enqueue all there is of some groups."""
+        for key in self.spec.resync_keys(groups):
+            self.queue.add_after(key, self.spec.settles_s)
 
     async def run(self) -> None:
         """Work until cancelled, or until the queue is closed and its last keys are done."""
+        await self.spec.ready()
         async with asyncio.TaskGroup() as group:
             for number in range(self.workers):
                 work = partial(self._work, group)
@@ -121,7 +140,7 @@ class Controller(Generic[K]):
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
-        turn = _Turn()
+        turn = _Turn(asyncio.current_task())
         while not turn.is_relieved:
             try:
                 key = await self.queue.take()
@@ -136,31 +155,35 @@ class Controller(Generic[K]):
                 relief.cancel()
                 self.queue.done(key)
                 self.instrument.ended(result, time.monotonic() - started)
-            # A reconcile that had nothing to wait for must not keep the loop from others.
+            # A reconcile that never awaited anything must not block the event loop.
             await asyncio.sleep(0)
 
     def _relieve(self, group: asyncio.TaskGroup, turn: _Turn) -> None:
-        """Let another worker take the place of one that is at a slow key."""
-        if self.queue.at_once and not self.queue.is_closed:
+        """Let another worker take the place of one that is at a slow key.
+
+        None comes while the controller is being cancelled, however long the keys take to end.
+        """
+        is_ending = turn.task is not None and turn.task.cancelling()
+        if self.queue.at_once and not self.queue.is_closed and not is_ending:
             turn.is_relieved = True
             work = partial(self._work, group)
             self.supervisor.start(group, "worker", work, f"{self.name}-relief")
 
     async def _once(self, key: K) -> str:
-        """Reconcile once; return how that ended (ControllerInstrument)."""
+        """Reconcile once; return the result for ControllerInstrument."""
         try:
             outcome = await self._reconcile(key)
         except (ConflictError, NotReadyError, UnreachableError) as error:
-            # A lost race is nothing to tell; an outage is one message, not one for each key.
+            # Conflicts are not logged; an outage is logged once, not for each key.
             _log.debug("Backing off", extra=self._about(key, str(error)))
             self._back_off(key, error)
             return "error"
         except (KubeError, RetryError) as error:
-            self._complain(key, str(error))
+            self._log_once(key, str(error))
             self._back_off(key, error)
             return "error"
         except Exception as error:  # noqa: BLE001 - one key must not stop the others
-            self._complain_of_a_bug(key, error)
+            self._log_bug(key, error)
             self._back_off(key, error)
             return "panic"
         self._complaints.pop(key, None)
@@ -171,7 +194,7 @@ class Controller(Generic[K]):
         return "requeue_after"
 
     def _back_off(self, key: K, error: Exception) -> None:
-        """Bring a key again later: by itself, or as one of all that fail for the same cause."""
+        """Enqueue a key with back-off: its own, or the one of a cause that it shares."""
         if isinstance(error, RetryError) and error.causes:
             self.queue.blame(key, error.causes)
         else:
@@ -179,14 +202,14 @@ class Controller(Generic[K]):
         if not isinstance(error, RetryError) or error.is_own:
             self.queue.add_rate_limited(key)
 
-    def _complain(self, key: K, reason: str) -> None:
+    def _log_once(self, key: K, reason: str) -> None:
         """Log why a key backs off, once for as long as the reason stays."""
         if self._complaints.get(key) != reason:
             self._complaints[key] = reason
             _log.info("Backing off", extra=self._about(key, reason))
 
-    def _complain_of_a_bug(self, key: K, error: Exception) -> None:
-        """Log the traceback of a fault of ours, once for as long as it stays."""
+    def _log_bug(self, key: K, error: Exception) -> None:
+        """Log the traceback of a bug, once for as long as it stays."""
         if self._complaints.get(key) != repr(error):
             self._complaints[key] = repr(error)
             about = self._about(key, "a bug")

@@ -1,4 +1,4 @@
-"""How to reach one API server: address, trust, and who we are."""
+"""How to reach one API server: address, trust, and identity."""
 
 import base64
 import os
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOKEN_REREAD_S = 60.0
-"""Kubelets renew a mounted token long before it ends; a minute late is early enough."""
+"""Kubelets renew a mounted token long before it expires; a minute's delay is fine."""
 TOKEN_RETRY_S = 1.0
 _TOKEN = re.compile(rb"[ -~]+")
-"""What may stand in a header."""
+"""Characters allowed in a header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """An API server and the identity to use; made by kubeconfig.py.
+    """An API server and the identity to use; created by kubeconfig.py.
 
     server: URL without a trailing slash. token: returns the bearer token, or None.
-    source: where this came from, for messages. kubeconfig, context: the file and the context
-    in it where it came from one, so that it can be read again. suspect: told when the server
-    does not know us.
+    source: where this came from, for messages. kubeconfig, context: the file and its context, to
+    read them again. suspect: called when the server rejects the credential. certificate: the
+    client certificate with its chain, in PEM.
     """
 
     server: str
@@ -37,10 +37,11 @@ class Credentials:
     kubeconfig: Path | None = None
     context: str = ""
     suspect: Callable[[], None] = lambda: None
+    certificate: bytes | None = None
 
 
 class TokenFile:
-    """A bearer token on disk that somebody else renews."""
+    """A bearer token in a file that is renewed by somebody else."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -49,9 +50,9 @@ class TokenFile:
         self._read_after = float("-inf")
 
     def __call__(self) -> str:
-        """Return the token, read again once a minute; the last good one if there is none now.
+        """Return the token, read again once a minute; the last valid one if there is none now.
 
-        Raises OSError where none was ever read.
+        Raises OSError if none was ever read.
         """
         now = self._clock()
         if now >= self._read_after:
@@ -65,14 +66,14 @@ class TokenFile:
         return self._token
 
     def suspect(self) -> None:
-        """Read the token again soon: the server does not know it any more."""
+        """Read the token again soon: the server rejected it."""
         self._read_after = min(self._read_after, self._clock() + TOKEN_RETRY_S)
 
     def _read(self) -> str:
         content = self._path.read_bytes().strip()
         if not _TOKEN.fullmatch(content):
-            # Being written just now, most of the time.
-            raise OSError(f"{self._path} holds no token")
+            # Most of the time it is just being written.
+            raise OSError(f"{self._path} contains no token")
         return content.decode()
 
 
@@ -81,7 +82,7 @@ def make_ssl_context(
 ) -> ssl.SSLContext:
     """Return a client context; certificate = (chain, key) in PEM.
 
-    Raises ssl.SSLError for material that cannot be used.
+    Raises ssl.SSLError for invalid material.
     """
     context = ssl.create_default_context(cadata=ca_pem)
     if not verify:
@@ -99,5 +100,5 @@ def make_ssl_context(
 
 
 def decode_base64(text: str) -> bytes:
-    """Decode a `*-data` field; ValueError where it is no base64."""
+    """Decode a `*-data` field. Raises ValueError for invalid base64."""
     return base64.b64decode(text, validate=True)

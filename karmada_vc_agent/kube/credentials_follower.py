@@ -1,4 +1,4 @@
-"""A kubeconfig that somebody changes is used without a restart."""
+"""Follows a kubeconfig, so that changes apply without a restart."""
 
 import asyncio
 import hashlib
@@ -12,15 +12,15 @@ from karmada_vc_agent.kube.kubeconfig import KubeconfigError, files_of, read_kub
 _log = logging.getLogger(__name__)
 
 LOOK_S = 10.0
-"""A mounted Secret takes the kubelet a minute or more; ten seconds on top do not matter."""
+"""A mounted Secret takes the kubelet a minute or more; ten more seconds do not matter."""
 SOON_S = 1.0
 
 
 class CredentialsFollower:
-    """Reads the kubeconfig of some clients again whenever it, or a file it names, changes.
+    """Reads the kubeconfig of some clients again when it, or a file it refers to, changes.
 
-    use: told of the new credentials. Compared is the file with what it was when it was last
-    read well, not with what is used: a mounted Secret that is still to catch up changes nothing.
+    use: called with the new credentials. The file is compared with its last valid content, not with
+    what is in use: a mounted Secret that lags behind changes nothing.
     """
 
     def __init__(
@@ -35,29 +35,29 @@ class CredentialsFollower:
         self._unknown = asyncio.Event()
 
     async def run(self) -> None:
-        """Look now and then, and soon after the server did not know us, until cancelled."""
+        """Check periodically, and soon after a 401, until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._unknown.wait()
                 await asyncio.sleep(SOON_S)
             self._unknown.clear()
-            self.look()
+            self.check()
 
     def suspect(self) -> None:
-        """Look again soon: the server does not know the credentials any more."""
+        """Check soon: the server rejected the credential."""
         self._credentials.suspect()
         self._unknown.set()
 
-    def look(self) -> None:
-        """Use what the file says if it changed; one that cannot be used is read again later."""
+    def check(self) -> None:
+        """Use the content of the file if it changed; retry later if it is invalid."""
         found = self._digest()
         if self._path is None or found is None or found == self._seen:
             return
         try:
             credentials = read_kubeconfig(self._path, self._credentials.context)
         except KubeconfigError as error:
-            self._complain(str(error))
+            self._log_once(str(error))
             return
         self._seen, self._complaint = found, ""
         self._credentials = credentials
@@ -66,21 +66,19 @@ class CredentialsFollower:
         )
         self._use(credentials)
 
-    def _complain(self, reason: str) -> None:
+    def _log_once(self, reason: str) -> None:
         if reason != self._complaint:
             self._complaint = reason
             extra = {"server": self._name, "reason": reason}
-            _log.warning(
-                "Keeping the old credentials: the kubeconfig changed for the worse", extra=extra
-            )
+            _log.warning("Keeping the old credentials: the new kubeconfig is invalid", extra=extra)
 
     def _digest(self) -> bytes | None:
-        """Return what tells one content of the files from another; None where one has none now."""
+        """Return a digest of the content of the files; None if one of them has none now."""
         content = hashlib.sha256()
         for path in files_of(self._path) if self._path is not None else ():
             try:
                 content.update(path.read_bytes())
             except OSError as error:
-                self._complain(f"{path}: {error.strerror}")
+                self._log_once(f"{path}: {error.strerror}")
                 return None
         return content.digest()

@@ -1,7 +1,7 @@
-"""Which kinds an API server serves, asked again cheaply by ETag.
+"""Which kinds an API server serves; refreshed cheaply by ETag.
 
-Uses aggregated discovery (two requests); a server without it answers with plain group
-lists, whose versions are then asked one by one.
+Uses aggregated discovery (two requests); for a server without it, reads the group list and then
+each version.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from karmada_vc_agent.kube.errors import ApiError, UnreadableError
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
 
 _SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
-"""What is met in an answer that is no discovery document."""
+"""Errors of reading a response that is not a discovery document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One served kind and where it lives."""
+    """One served kind and its URL path."""
 
     gvk: GroupVersionKind
     plural: str
@@ -59,10 +59,10 @@ UNKNOWN_FOR_S = 5.0
 
 
 class Discovery:
-    """Remembers what one API server serves.
+    """The kinds that one API server serves.
 
-    unknown_for_s: how old an answer may be that does not know a kind. So whoever asks for kinds
-    that are not there, however many and however often, costs a request now and then.
+    unknown_for_s: maximum age of an answer that lacks a kind. So lookups of unknown kinds cost a
+    request now and then, however many and frequent they are.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class Discovery:
         self.served = ServedApis([], is_complete=False)
 
     async def refresh(self, max_age_s: float = 0.0) -> ServedApis:
-        """Ask what is served, unless the last answer is younger than `max_age_s`.
+        """Refresh, unless the last answer is younger than `max_age_s`.
 
-        Raises KubeError where the server does not answer.
+        Raises KubeError if the server does not answer.
         """
         async with self._lock:
             if self._clock() - self._refreshed_at < max_age_s:
@@ -92,7 +92,7 @@ class Discovery:
             try:
                 await self._refresh()
             except _SHAPE_ERRORS as error:
-                # Nothing of it is kept, or the server would say that it holds still.
+                # None of it is kept, or the server would answer 304.
                 self._etags.clear()
                 self._is_outdated = True
                 text = f"cannot read what {self._client.name} serves: {error!r:.200}"
@@ -108,13 +108,13 @@ class Discovery:
             self._is_outdated = False
 
     async def find(self, gvk: GroupVersionKind) -> Resource | None:
-        """Return where a kind lives; asks again for an unknown one where that was long ago."""
+        """Return the resource of a kind; refreshes for an unknown one unless that was recent."""
         if gvk not in self.served.by_kind:
             await self.refresh(self._unknown_for_s)
         return self.served.by_kind.get(gvk)
 
     def expire(self) -> None:
-        """Ask again for the next kind that is unknown: something may be served since."""
+        """Refresh at the next lookup of an unknown kind: it may be served now."""
         self._refreshed_at = float("-inf")
 
     async def _refresh_root(self, root: str) -> None:
@@ -122,7 +122,7 @@ class Discovery:
         if answer is None:
             return
         self._roots[root], self._etags[root] = answer
-        self._is_outdated = True  # also where the other root then fails
+        self._is_outdated = True  # even if the other root fails then
 
     async def _read_roots(self) -> ServedApis:
         lists: list[Object] = []
@@ -179,7 +179,7 @@ def _aggregated(root: Object) -> tuple[list[Object], bool]:
 
 
 def _names(resource: Object) -> Iterator[str]:
-    """Yield the plural of a resource of aggregated discovery, and those of its subresources."""
+    """Yield the plural of a resource of aggregated discovery, and its subresources."""
     yield resource["resource"]
     for sub in resource.get("subresources") or []:
         yield f"{resource['resource']}/{sub['subresource']}"

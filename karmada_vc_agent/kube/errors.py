@@ -18,18 +18,22 @@ KubeError
 
 import math
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from karmada_vc_agent.kube.permissions import Need
 
 _TLS_OF_AIOHTTP = re.compile(r" ssl:(<[^>]*>|\w+)")
+_OF_AIOHTTP = "Cannot connect to host "
+"""Of hub or host: `host` would be taken for the other one."""
 _RBAC_REFUSAL = re.compile(r'User ".*" cannot \w+ resource')
-"""How the authorizer says no; admission (quota, policies) answers 403 in other words."""
+"""A denial by the authorizer; admission (quota, policies) answers 403 in other words."""
 
 
 class KubeError(Exception):
-    """Anything that goes wrong between us and an API server."""
+    """Any failure between us and an API server."""
 
 
 class UnreachableError(KubeError):
@@ -37,19 +41,19 @@ class UnreachableError(KubeError):
 
 
 class UnreadableError(KubeError):
-    """An answer came and could not be read."""
+    """The response cannot be read."""
 
 
 class UnwritableError(KubeError):
-    """What is to be sent cannot be written as JSON, or to such a path."""
+    """The request cannot be encoded as JSON, or has an invalid path."""
 
 
 class CutOffError(UnreachableError):
-    """The question went out, but the answer fell silent, broke off, or was too large to take."""
+    """The request was sent, but the response stalled, broke off, or is too large."""
 
 
 class ApiError(KubeError):
-    """The server's own refusal; `str()` is its message."""
+    """An error of the server; `str()` is its message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -62,11 +66,16 @@ class NotFoundError(ApiError):
 
 
 class AlreadyExistsError(ApiError):
-    """An object of that name exists."""
+    """An object with this name exists."""
 
 
 class ConflictError(ApiError):
-    """The object changed since it was read."""
+    """The object changed since it was read, or others own the fields that are applied.
+
+    causes: (field, message) of each such field.
+    """
+
+    causes: tuple[tuple[str, str], ...] = ()
 
 
 class ExpiredError(ApiError):
@@ -76,13 +85,16 @@ class ExpiredError(ApiError):
 class ForbiddenError(ApiError):
     """The credential is unknown or lacks the permission.
 
-    need: what would have allowed the request, where RBAC refused it; `str()` then says it too.
+    need: the rule that would have allowed the request, if RBAC denied it; `str()` includes it.
+    server: which one refused, for messages to administrators.
     """
+
+    server: str = ""
 
     need: Need | None = None
 
     def missing(self, need: Need | None) -> "ForbiddenError":
-        """Return this error with what is missing, if it is a refusal of RBAC."""
+        """Return this error with the missing rule, if it is a denial of RBAC."""
         if need is None or not _RBAC_REFUSAL.search(str(self)):
             return self
         text = f"{self}; needs rule {need}; karmada-vc-agent join grants what the agent needs"
@@ -92,17 +104,17 @@ class ForbiddenError(ApiError):
 
 
 class UnauthorizedError(ForbiddenError):
-    """The server does not know the credential: it ran out, or was taken back.
+    """The server rejects the credential: it expired, or was revoked.
 
-    asked: the server and where the credential is from, for who gave it; not part of `str()`,
-    which reaches Works.
+    asked: the server and the source of the credential, for messages to administrators; not part of
+    `str()`, which Works show.
     """
 
     asked: str = ""
 
 
 class InvalidError(ApiError):
-    """The object is malformed or breaks a rule of the server."""
+    """The object is malformed or violates a rule of the server."""
 
 
 class TooManyRequestsError(ApiError):
@@ -117,6 +129,7 @@ class _Status(msgspec.Struct):
     message: str = ""
     reason: str = ""
     code: int = 0
+    details: Any = None
 
 
 _CLASSES: dict[int, type[ApiError]] = {
@@ -130,19 +143,20 @@ _CLASSES: dict[int, type[ApiError]] = {
 }
 _DEFAULT_RETRY_AFTER_S = 1.0
 MAX_RETRY_AFTER_S = 30.0
-"""API servers ask for a second or a few; whatever else says more must not park a worker."""
+"""API servers ask for a second or a few; longer values must not block a worker."""
 _WORDS_FOR_PLAIN_ANSWERS = {404: "the server could not find the requested resource"}
-"""What Kubernetes' own clients say of an answer that is no Status, e.g. for an unknown kind."""
+"""What Kubernetes' own clients report if a 404 has no Status, such as for an unknown kind."""
 _BODY_SHOWN = 200
 
 
 def cause_of(error: Exception) -> str:
-    """Say why an exchange failed, without what only a programmer of the client understands."""
-    return _TLS_OF_AIOHTTP.sub("", str(error)) or type(error).__name__
+    """Return why an exchange failed, without details of the HTTP library."""
+    told = _TLS_OF_AIOHTTP.sub("", str(error)).replace(_OF_AIOHTTP, "cannot connect to ")
+    return told or type(error).__name__
 
 
 def error_from_answer(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """Make the error of an answer; a body that is none is cut at 200 characters."""
+    """Return the error of a response; a body that is not a Status is cut at 200 characters."""
     try:
         answer = msgspec.json.decode(body, type=_Status)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -153,11 +167,21 @@ def error_from_answer(status: int, body: bytes, retry_after: str | None = None) 
         return TooManyRequestsError(status, answer.reason, message, _retry_after_s(retry_after))
     if status == 409 and answer.reason == "AlreadyExists":
         return AlreadyExistsError(status, answer.reason, message)
-    return _CLASSES.get(status, ApiError)(status, answer.reason, message)
+    error = _CLASSES.get(status, ApiError)(status, answer.reason, message)
+    if isinstance(error, ConflictError):
+        error.causes = tuple(_causes(answer.details))
+    return error
+
+
+def _causes(details: Any) -> Iterator[tuple[str, str]]:
+    causes = details.get("causes") if isinstance(details, dict) else None
+    for cause in causes if isinstance(causes, list) else ():
+        if isinstance(cause, dict):
+            yield str(cause.get("field", "")), str(cause.get("message", ""))
 
 
 def _retry_after_s(header: str | None) -> float:
-    """Return for how long to wait; what is no number of seconds, a date too, is a second."""
+    """Return how long to wait; a value that is not a number of seconds counts as one second."""
     try:
         asked_s = float(header or _DEFAULT_RETRY_AFTER_S)
     except ValueError:

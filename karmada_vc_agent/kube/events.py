@@ -1,11 +1,12 @@
-"""Events about objects, written in the background and never in anybody's way.
+"""Events about objects, written in the background without blocking anything.
 
-Equal events of one object are counted in one Event; a source may write a burst about one
-object and then one every five minutes, as Kubernetes' own recorder does. Those whose turn it is
-(for us: virtual clusters) share the queue: who has many events waits for the others, and has
-half of it at most. Warnings of one reason are many where many objects fail for one cause: those
-that an object repeats are one a second after a burst, which says how many it stands for. The first
-one of each object is written, now or when it comes again, but for objects that come without end.
+Equal events of one object are counted in one Event; a source may write a burst about one object and
+then one every five minutes, like Kubernetes' own recorder. Turns (here: virtual clusters) share the
+queue fairly, each at most half of it.
+
+Warnings with one reason are many if many objects fail for one cause: repeated ones are limited to
+one a second after a burst, which says how many it stands for. The first one of each object is
+written, now or at its next occurrence, unless objects come without end.
 """
 
 import asyncio
@@ -17,6 +18,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
+
+from cachetools import LRUCache
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError
@@ -32,20 +35,20 @@ BURST_PER_REASON = 500
 QPS_PER_REASON = 1.0
 FIRSTS_PER_REASON = QUEUE_OF_ONE
 QPS_OF_FIRSTS = 10.0
-"""A fifth of what the agent writes at most: objects may come and go faster than anybody reads."""
+"""At most a fifth of what the agent writes: objects may come and go faster than anybody reads."""
 FIRSTS_REMEMBERED = 16384
-"""Works of a virtual cluster may be thousands; of each only a number is kept."""
+"""A virtual cluster may have thousands of Works; only a number is stored for each."""
 REMEMBERED = 4096
 BURST_PER_OBJECT = 25
 QPS_PER_OBJECT = 1 / 300
 MESSAGE_MAX_LENGTH = 1024
 HELD_BACK_S, HELD_BACK_AT_MOST = 0.1, 10
-"""While others are busy, an event waits up to a second: one a second is still told."""
+"""While other writes are pending, an event waits up to a second; one a second gets through."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One event: about whom, and what."""
+    """One event: its object and its content."""
 
     source: str
     involved: tuple[str, str, str, str, str]
@@ -62,7 +65,7 @@ class _Written:
 
 @dataclass(slots=True)
 class _Reason:
-    """Warnings of one reason in one turn; left_out: how many since the last one written."""
+    """Warnings with one reason in one turn; left_out: dropped since the last one written."""
 
     budget: TokenBucket
     firsts: TokenBucket
@@ -70,7 +73,7 @@ class _Reason:
 
 
 class _Turns:
-    """Records waiting to be written, one of each turn after the other."""
+    """Records waiting to be written, one of each turn in rotation."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[Hashable, deque[EventRecord]] = OrderedDict()
@@ -81,7 +84,7 @@ class _Turns:
         return self._length
 
     def try_add(self, turn: Hashable, record: EventRecord) -> bool:
-        """Add a record unless there are too many already, altogether or in this turn."""
+        """Add a record unless there are too many already, in total or in this turn."""
         records = self._waiting.get(turn, ())
         if self._length >= QUEUE_LENGTH or len(records) >= QUEUE_OF_ONE:
             return False
@@ -110,7 +113,7 @@ class _Turns:
 class EventRecorder:
     """Writes core/v1 Events; what does not fit into the queue is dropped and counted.
 
-    is_busy: whether the API server has more urgent things to do for us.
+    is_busy: whether the API server has more urgent requests of ours.
     """
 
     def __init__(
@@ -125,10 +128,10 @@ class EventRecorder:
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._queue = _Turns()
-        self._told: OrderedDict[int, None] = OrderedDict()
-        self._reasons: OrderedDict[tuple[Hashable, ...], _Reason] = OrderedDict()
-        self._written: OrderedDict[EventRecord, _Written] = OrderedDict()
-        self._budgets: OrderedDict[tuple[str, ...], TokenBucket] = OrderedDict()
+        self._told: LRUCache[int, None] = LRUCache(FIRSTS_REMEMBERED)
+        self._reasons: LRUCache[tuple[Hashable, ...], _Reason] = LRUCache(REMEMBERED)
+        self._written: LRUCache[EventRecord, _Written] = LRUCache(REMEMBERED)
+        self._budgets: LRUCache[tuple[str, ...], TokenBucket] = LRUCache(REMEMBERED)
         self._numbers = itertools.count()
         self.dropped = 0
 
@@ -137,8 +140,8 @@ class EventRecorder:
     ) -> None:
         """Queue an event about `obj`: {apiVersion, kind, metadata: {namespace, name, uid}}.
 
-        source: the component. kind: Normal or Warning. turn: whose it is; without one, that of
-        the object's namespace. Cluster-scoped objects get their events in namespace `default`.
+        source: the component. kind: Normal or Warning. turn: default is the namespace of the
+        object. Events of cluster-scoped objects are in namespace `default`.
         """
         metadata = obj["metadata"]
         involved = (
@@ -159,31 +162,21 @@ class EventRecorder:
         if left_out is None:
             self.dropped += 1
             return
-        more = f" (and {left_out} more of this reason, which were left out)" if left_out else ""
+        more = f" (and {left_out} more with this reason, which were dropped)" if left_out else ""
         text = message[: MESSAGE_MAX_LENGTH - len(more)] + more
         if not self._queue.try_add(turn, EventRecord(source, involved, kind, reason, text)):
             self.dropped += 1
         elif kind == WARNING:
-            self._remember(told)
-
-    def _remember(self, told: int) -> None:
-        """Note that an object has told a reason, as one of those that did so last."""
-        self._told[told] = None
-        self._told.move_to_end(told)
-        if len(self._told) > FIRSTS_REMEMBERED:
-            self._told.popitem(last=False)
+            self._told[told] = None
 
     def _left_out(self, key: tuple[Hashable, ...], *, is_first: bool) -> int | None:
-        """Return for how many an event of a reason stands beside itself; None to leave it out."""
-        found = self._reasons.pop(key, None)
+        """Return how many dropped events an event stands for; None to drop it, too."""
+        found = self._reasons.get(key)
         if found is None:
-            found = _Reason(
+            found = self._reasons[key] = _Reason(
                 TokenBucket(QPS_PER_REASON, BURST_PER_REASON, self._monotonic),
                 TokenBucket(QPS_OF_FIRSTS, FIRSTS_PER_REASON, self._monotonic),
             )
-        self._reasons[key] = found
-        if len(self._reasons) > REMEMBERED:
-            self._reasons.popitem(last=False)
         if not (found.firsts if is_first else found.budget).try_take():
             found.left_out += 1
             return None
@@ -192,12 +185,10 @@ class EventRecorder:
 
     def _may_write(self, source: str, involved: tuple[str, ...]) -> bool:
         key = (source, *involved)
-        budget = self._budgets.pop(key, None)
+        budget = self._budgets.get(key)
         if budget is None:
             budget = TokenBucket(QPS_PER_OBJECT, BURST_PER_OBJECT, self._monotonic)
-        self._budgets[key] = budget
-        if len(self._budgets) > REMEMBERED:
-            self._budgets.popitem(last=False)
+            self._budgets[key] = budget
         return budget.try_take()
 
     async def run(self) -> None:
@@ -211,13 +202,13 @@ class EventRecorder:
             await self._try_write(record)
 
     async def drain(self, timeout_s: float) -> None:
-        """Write what is queued, for as long as `timeout_s` allows."""
+        """Write what is queued, within `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 while len(self._queue):
                     await self._try_write(self._queue.pop())
         except TimeoutError:
-            _log.debug("Leaving events unwritten", extra={"count": len(self._queue)})
+            _log.debug("Dropping unwritten events", extra={"count": len(self._queue)})
 
     async def _try_write(self, record: EventRecord) -> None:
         try:
@@ -240,8 +231,6 @@ class EventRecorder:
         if written is None:
             written = await self._create(record, now, stamp)
         self._written[record] = written
-        if len(self._written) > REMEMBERED:
-            self._written.popitem(last=False)
 
     async def _create(self, record: EventRecord, now: float, stamp: str) -> _Written:
         api_version, kind, namespace, name, uid = record.involved

@@ -1,4 +1,4 @@
-"""Is an API server well: one probe, shared by all who ask within a while."""
+"""The health of an API server: one probe, shared by all callers for a while."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ TIMEOUT_S = 10.0
 
 
 class HealthProbe:
-    """Asks /readyz, or /healthz where that is not served."""
+    """Requests /readyz, or /healthz if that is not served."""
 
     def __init__(
         self, client: ApiClient, max_age_s: float, clock: Callable[[], float] = time.monotonic
@@ -24,7 +24,7 @@ class HealthProbe:
         self._status: int | None = None
 
     async def status(self) -> int | None:
-        """Return the HTTP status of the answer, None where none came; at most max_age_s old."""
+        """Return the HTTP status of the answer, None if there is none; at most max_age_s old."""
         async with self._lock:
             if self._clock() - self._asked_at >= self._max_age_s:
                 self._status = await self._ask()

@@ -1,9 +1,9 @@
-"""Whether the time of an API server went back, as after a restore of its etcd from a backup.
+"""Detects an API server that went back in time, as after a restore of etcd from a backup.
 
-A watch from a version that the server does not know any more, or not yet again, is silent for
-ever, and what is known of its objects is of another time. So whoever sees a version that is lower
-than it was says so here. Then everything is listed again at once, and once more after a pause:
-until that second look is over the server is in doubt, and nothing is deleted on its word.
+A watch from a version that the server does not know any more, or not yet again, is silent forever,
+and the known state of its objects is outdated. So whoever sees a version lower than before reports
+it here. Then everything is listed again at once, and once more after a pause: until that second
+list the server is in doubt, and nothing is deleted based on its answers.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from karmada_vc_agent.kube.versions import is_lower
 
 _log = logging.getLogger(__name__)
 
-SECOND_LOOK_S = 10.0
+SECOND_LIST_S = 10.0
 
 
 class History:
-    """The time of one API server, shared by all of its clients and reflectors."""
+    """The history of one API server, shared by all of its clients and reflectors."""
 
     def __init__(self, server: str) -> None:
         self.epoch = 0
@@ -26,28 +26,28 @@ class History:
         self._server = server
         self._looked: dict[object, int] = {}
         self._settled_at_epoch: int | None = None
-        self._second_look: asyncio.TimerHandle | None = None
+        self._second_list: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
         self._back_listeners: list[Callable[[], None]] = []
         self._settled_listeners: list[Callable[[], None]] = []
 
     def on_back(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever time is seen to have gone back, before anything is listed."""
+        """Call `listener` whenever time was seen to go back, before anything is listed."""
         self._back_listeners.append(listener)
 
     def on_settled(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the second look is over."""
+        """Call `listener` after the second list."""
         self._settled_listeners.append(listener)
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether time went back and not everything has been looked at twice since."""
-        return self._second_look is not None or self._settled_at_epoch is not None
+        """Whether time went back and not everything was listed twice since."""
+        return self._second_list is not None or self._settled_at_epoch is not None
 
     def check(self, known: str, found: str, what: str, epoch: int) -> bool:
-        """Compare a version with a later one of the same thing; say so where it is lower.
+        """Compare a version with a later one of the same thing; report it if lower.
 
-        epoch: in which `known` was known; one of an earlier epoch is no evidence any more.
+        epoch: in which `known` was known; earlier epochs are no evidence any more.
         """
         is_back = is_lower(found, known) and epoch == self.epoch
         if is_back:
@@ -55,19 +55,19 @@ class History:
         return is_back
 
     def notice(self, evidence: str) -> None:
-        """Take note that time went back."""
-        is_known = self._second_look is not None
+        """Report that time went back."""
+        is_known = self._second_list is not None
         self.went_back += not is_known
         if not is_known:
             _log.warning(
-                "An API server went back in time, as after a restore from a backup; "
-                "looking at everything again",
+                "An API server went back in time, as after a restore from a backup; listing "
+                "everything again",
                 extra={"server": self._server, "reason": evidence},
             )
-        if self._second_look is not None:
-            self._second_look.cancel()
+        if self._second_list is not None:
+            self._second_list.cancel()
         loop = asyncio.get_running_loop()
-        self._second_look = loop.call_later(SECOND_LOOK_S, self._look_again)
+        self._second_list = loop.call_later(SECOND_LIST_S, self._list_again)
         self._settled_at_epoch = None
         if not is_known:
             for listener in self._back_listeners:
@@ -75,26 +75,26 @@ class History:
             self._move()
 
     def join(self, member: object) -> None:
-        """Count a reflector among those that have to look."""
+        """Count a reflector among those that have to list."""
         self._looked[member] = self.epoch
 
     def leave(self, member: object) -> None:
-        """Count on a reflector no more."""
+        """Stop counting a reflector."""
         self._looked.pop(member, None)
         self._settle()
 
-    def looked(self, member: object, epoch: int) -> None:
-        """Note that a reflector has asked the server for all it has, begun in that epoch."""
+    def listed(self, member: object, epoch: int) -> None:
+        """Record that a reflector has listed everything, starting in that epoch."""
         self._looked[member] = epoch
         self._settle()
 
-    async def moved_on(self, epoch: int) -> None:
-        """Wait until everything is to be looked at again."""
+    async def wait_new_epoch(self, epoch: int) -> None:
+        """Wait until everything has to be listed again."""
         while self.epoch == epoch:
             await self._moved.wait()
 
-    def _look_again(self) -> None:
-        self._second_look = None
+    def _list_again(self) -> None:
+        self._second_list = None
         self._settled_at_epoch = self.epoch + 1
         self._move()
         self._settle()
@@ -109,6 +109,6 @@ class History:
         if wanted is None or any(epoch < wanted for epoch in self._looked.values()):
             return
         self._settled_at_epoch = None
-        _log.info("Looked at everything again", extra={"server": self._server})
+        _log.info("Listed everything again", extra={"server": self._server})
         for listener in self._settled_listeners:
             listener()

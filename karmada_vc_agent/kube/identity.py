@@ -1,4 +1,4 @@
-"""Who we are for an API server, and what it takes to act as somebody else there."""
+"""Our user name at an API server, and the right to impersonate another one."""
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
@@ -9,7 +9,7 @@ SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
 async def user_name(client: ApiClient) -> str:
-    """Return the name by which policies know us. Raises KubeError."""
+    """Return our user name for policies. Raises KubeError."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     answer = await client.create(_SELF_SUBJECT_REVIEWS, review)
     return str(dig(answer, "status", "userInfo", "username") or "")

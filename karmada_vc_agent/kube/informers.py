@@ -1,6 +1,6 @@
-"""Reflectors started on demand, one for each resource somebody asks about.
+"""Reflectors started on demand, one for each requested resource.
 
-Where the set allows it they are ended again: kinds are brought by tenants, and come without end.
+They can be stopped when idle: tenants create kinds without end.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.namespaced_watches import NamespacedWatches, WatchScope
-from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.reflector import FORBIDDEN_S, Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.model.objects import Object
@@ -21,8 +21,10 @@ from karmada_vc_agent.model.objects import Object
 Indexes = Mapping[str, Callable[[Object], Iterable[str]]]
 
 IDLE_S = 600.0
-"""Longer than anybody works with a store once it was asked for, and than Works wait to try again:
-who comes back now and then costs no new list."""
+"""Longer than a store is used after it was requested, and than Works back off, so that an
+
+occasional user needs no new list.
+"""
 _LOOKS = 10
 _WATCHABLE = frozenset(("list", "watch"))
 
@@ -35,7 +37,8 @@ class InformerSet:
     indexes: those of each store. supervisor: keeps their reflectors running. scope: where a
     resource may be watched; None = everywhere. idle_s: after how long a resource is followed no
     more that nobody asked for and that has no objects; 0 = never, for who is to be told of
-    objects that are yet to come. Those of Kubernetes itself are few: they stay.
+    objects that are yet to come. Those of Kubernetes itself are few: they stay. are_ours: whether
+    `query` selects what we made alone, so that where none of it is, nothing is to be watched.
     """
 
     def __init__(
@@ -47,22 +50,25 @@ class InformerSet:
         supervisor: Supervisor = ALONE,
         scope: WatchScope | None = None,
         idle_s: float = 0.0,
+        *,
+        are_ours: bool = False,
     ) -> None:
         self._client = client
-        self._query = query
+        self.query = query
         self._on_change = on_change
         self._indexes = indexes
         self._supervisor = supervisor
         self._stores: dict[str, Store[Object]] = {}
         self._scope = scope
         self._idle_s = idle_s
+        self._are_ours = are_ours
         self._resources: dict[str, Resource] = {}
         self._asked_at: dict[str, float] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._asked_for = asyncio.Event()
 
     def store(self, resource: Resource) -> Store[Object] | None:
-        """Return the store of a resource, not synced at first; None where it cannot be watched."""
+        """Return the store of a resource, not synced at first; None if it cannot be watched."""
         if not resource.verbs >= _WATCHABLE:
             return None
         path = resource.path()
@@ -76,8 +82,12 @@ class InformerSet:
         return self._stores[path]
 
     def stores(self) -> list[Store[Object]]:
-        """Return the stores of all resources that are followed."""
+        """Return the stores of all running reflectors."""
         return list(self._stores.values())
+
+    def followed(self) -> dict[str, Store[Object]]:
+        """Return the same by the path of their collection over all namespaces."""
+        return dict(self._stores)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None:
@@ -87,7 +97,7 @@ class InformerSet:
         self._on_change(old, new)
 
     async def run(self) -> None:
-        """Follow the resources asked for, until cancelled."""
+        """Run the reflectors of requested resources until cancelled."""
         self._running.clear()
         async with asyncio.TaskGroup() as group:
             if self._idle_s:
@@ -106,12 +116,12 @@ class InformerSet:
         while True:
             await asyncio.sleep(self._idle_s / _LOOKS)
             for path in [path for path in self._running if self._is_idle(path)]:
-                # Whoever asks from here on gets a new store, and with it a reflector of its own.
+                # Whoever requests it from here on gets a new store, and a new reflector.
                 self._running.pop(path).cancel()
                 del self._stores[path], self._resources[path], self._asked_at[path]
 
     def _is_idle(self, path: str) -> bool:
-        """Whether nobody asks for a resource, and it is known that none of it is there."""
+        """Whether nobody uses a resource, and it is known to have no objects."""
         store = self._stores[path]
         if is_built_in(self._resources[path].gvk.group):
             return False
@@ -123,8 +133,16 @@ class InformerSet:
         if self._scope is None or await self._scope.is_whole(resource):
             foreign = partial(is_aggregated, self._client, resource)
             path = resource.path()
-            await Reflector(self._client, path, RawCodec(), store, self._query, foreign).run()
+            await Reflector(
+                self._client, path, RawCodec(), store, self.query, foreign, FORBIDDEN_S
+            ).run()
         else:
             await NamespacedWatches(
-                self._client, resource, store, self._query, self._scope, self._supervisor
+                self._client,
+                resource,
+                store,
+                self.query,
+                self._scope,
+                self._supervisor,
+                are_ours=self._are_ours,
             ).run()

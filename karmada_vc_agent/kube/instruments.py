@@ -1,11 +1,11 @@
-"""What queues, controllers, clients and reflectors tell whoever counts; nobody by default."""
+"""Hooks of queues, controllers, clients and reflectors for metrics; no-ops by default."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 
 class QueueInstrument(Protocol):
-    """Hears of the keys of one queue."""
+    """Called for the keys of one queue."""
 
     def added(self) -> None: ...
     def retried(self) -> None: ...
@@ -14,27 +14,27 @@ class QueueInstrument(Protocol):
 
 
 class ControllerInstrument(Protocol):
-    """Hears of the reconciles of one controller; result: success, requeue_after, error, panic."""
+    """Called for the reconciles of one controller; result: success, requeue_after, error, panic."""
 
     def ended(self, result: str, took_s: float) -> None: ...
 
 
 class ClientInstrument(Protocol):
-    """Hears of the requests to one API server; code: HTTP status, `<error>` where none came."""
+    """Called for the requests to one API server; code: HTTP status, or `<error>` without one."""
 
     def answered(self, method: str, code: str, took_s: float) -> None: ...
     def listed(self, path: str) -> None: ...
     def watched(self, path: str) -> None: ...
 
     def failed(self, path: str, part: str) -> None:
-        """Hear of a fault of ours at one object; part: watch, index, handler."""
+        """Handle a bug at one object; part: watch, index, handler."""
 
     def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
-        """Hear which objects of one reflector cannot be read now, and why."""
+        """Handle the objects of one reflector that cannot be read now, and why."""
 
 
 class Nobody:
-    """Listens to nothing."""
+    """Implements all instruments as no-ops."""
 
     def added(self) -> None:
         """Do nothing."""

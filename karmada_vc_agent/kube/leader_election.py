@@ -1,9 +1,9 @@
-"""One of several processes leads, by a Lease on an API server.
+"""Leader election by a Lease on an API server.
 
-Unlike the usual library, losing sight of the server does not end the process: nobody else
-can take the Lease through a server that is away. `is_leading` turns False as soon as the
-Lease could have run out, which fences all writes, and True again once the Lease is seen to
-be still ours. Only a Lease that somebody else holds ends `lead`.
+Unlike in client-go, losing contact to the server does not end the process: nobody else can take the
+Lease while the server does not answer. `is_leading` turns False as soon as the Lease could have
+expired, which fences all writes, and True again once the Lease is seen to be still ours. `lead`
+ends only if another process holds the Lease.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ from karmada_vc_agent.model.objects import Object, dig, uid_of
 _log = logging.getLogger(__name__)
 
 _PASSING = (ConflictError, UnreachableError)
-"""Lost a race (another try follows), or an outage (the client logs it once)."""
+"""A lost race (retried), or an outage (logged once by the client)."""
 
 
 PATIENCE = 0.4
-"""Of the renew deadline, for one answer: after a connection that hangs, another one is in time."""
+"""Fraction of the renew deadline for one response: after a hung connection, time is left."""
 
 _MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionTimes:
-    """Seconds, as in Kubernetes: how long a Lease holds, and how often it is tried."""
+    """In seconds, as in Kubernetes: lease duration, renew deadline and retry period."""
 
     lease_duration_s: float = 15.0
     renew_deadline_s: float = 10.0
@@ -45,7 +45,7 @@ class ElectionTimes:
 
 
 class LeadLostError(Exception):
-    """Somebody else holds the Lease now."""
+    """Another process holds the Lease now."""
 
 
 class LeaderElection:
@@ -73,7 +73,7 @@ class LeaderElection:
         self._listeners: list[Callable[[], None]] = []
 
     def on_regained(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the lead is certain again after it was not."""
+        """Call `listener` when leadership is certain again after it was not."""
         self._listeners.append(listener)
 
     def is_leading(self) -> bool:
@@ -110,7 +110,7 @@ class LeaderElection:
             try:
                 holder = await self._try()
             except KubeError as error:
-                _log.debug("Failed to renew the lead", extra={"reason": str(error)})
+                _log.debug("Failed to renew the leader Lease", extra={"reason": str(error)})
                 continue
             if holder == self._identity and not was_leading:
                 _log.info("Leading again", extra={"lease": f"{self._namespace}/{self._name}"})
@@ -118,10 +118,10 @@ class LeaderElection:
                     listener()
             if holder != self._identity:
                 self._renewed_at = None
-                raise LeadLostError(f"{holder} holds lease {self._namespace}/{self._name} now")
+                raise LeadLostError(f"{holder} now holds lease {self._namespace}/{self._name}")
 
     async def release(self) -> None:
-        """Give the Lease back, so that a standby or a restart need not wait."""
+        """Release the Lease, so that a standby or a restart need not wait."""
         if self._renewed_at is None:
             return
         self._renewed_at = None
@@ -131,10 +131,10 @@ class LeaderElection:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
                 await self._ask(self._client.replace(f"{self._path}/{self._name}", lease))
         except KubeError as error:
-            _log.debug("Leaving the lease to run out", extra={"reason": str(error)})
+            _log.debug("Leaving the leader Lease to expire", extra={"reason": str(error)})
 
     async def _ask(self, request: Awaitable[Object]) -> Object:
-        """Wait for an answer, but not so long that no other request could save the lead."""
+        """Wait for a response, but leave time for another request before the deadline."""
         patience_s = self._times.renew_deadline_s * PATIENCE
         try:
             async with asyncio.timeout(patience_s):
@@ -144,7 +144,7 @@ class LeaderElection:
             raise UnreachableError(text) from error
 
     async def _try(self) -> str:
-        """Take or renew the Lease if possible; return who holds it."""
+        """Take or renew the Lease if possible; return its holder."""
         started = self._clock()
         try:
             lease = await self._ask(self._client.get(f"{self._path}/{self._name}"))
@@ -166,9 +166,9 @@ class LeaderElection:
         return self._identity
 
     def _check_time(self, lease: Object) -> None:
-        """Notice a server that has our Lease as it was before: nobody but us renews it.
+        """Detect a server that has our Lease in an earlier state: only we renew it.
 
-        Its versions grow, so they alone may have passed where they were.
+        Its versions grow, so they may have passed their old values.
         """
         uid, version = _mark(lease)
         written_uid, written, epoch = self._written
@@ -198,7 +198,7 @@ class LeaderElection:
         }
 
     def _has_run_out(self, lease: Object) -> bool:
-        """Whether a foreign Lease stood unrenewed for its duration, by our own clock."""
+        """Whether a foreign Lease was not renewed for its duration, by our own clock."""
         renewed = str(dig(lease, "spec", "renewTime"))
         if self._seen is None or self._seen[0] != renewed:
             self._seen = (renewed, self._clock())
@@ -210,11 +210,11 @@ class LeaderElection:
 
 
 def _transitions(lease: Object) -> int:
-    """Return how often the Lease changed hands; where the server can count no further, from 0."""
+    """Return leaseTransitions; 0 after its maximum."""
     count = dig(lease, "spec", "leaseTransitions")
     return count if isinstance(count, int) and 0 <= count < _MAX_INT32 else 0
 
 
 def _mark(lease: Object) -> tuple[str, str]:
-    """Return uid and version of a Lease."""
+    """Return uid and resourceVersion of a Lease."""
     return uid_of(lease), str(dig(lease, "metadata", "resourceVersion") or "")

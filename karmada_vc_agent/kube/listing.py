@@ -1,4 +1,4 @@
-"""A list that comes in pages: how large they are, and where it goes on after a fault."""
+"""A paginated list: page sizes, and where to continue after a failure."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -9,15 +9,15 @@ T = TypeVar("T")
 
 PAGE_SIZE = 500
 FIRST_PAGE = 50
-"""Before it is known how large objects are: etcd takes up to 1.5 MiB each."""
+"""Before the size of objects is known: etcd stores up to 1.5 MiB for each."""
 PAGE_BYTES = 4 * 2**20
 
 
 class PageSize:
-    """How many objects to ask for at once.
+    """How many objects to request at once.
 
-    As many as fit into PAGE_BYTES, going by those that came last; half as many after an answer
-    that did not come whole, and slowly more again.
+    As many as fit into PAGE_BYTES, judged by the previous pages; half as many after a response that
+    was cut off, then slowly more again.
     """
 
     def __init__(self) -> None:
@@ -26,26 +26,26 @@ class PageSize:
 
     @property
     def limit(self) -> int:
-        """How many objects the next page is to have."""
+        """Return the limit of the next page."""
         if not self._object_bytes:
             return min(FIRST_PAGE, self._most)
         return max(1, min(self._most, int(PAGE_BYTES / self._object_bytes)))
 
-    def came(self, objects: int, size: int) -> None:
-        """Take note of a page of so many objects and bytes."""
+    def received(self, objects: int, size: int) -> None:
+        """Record a page of so many objects and bytes."""
         self._most = min(PAGE_SIZE, self._most + max(1, self._most // 4))
         if objects:
             average = size / objects
             self._object_bytes = max(average, (self._object_bytes + average) / 2)
 
     def was_cut_off(self) -> None:
-        """Take note of a page that fell silent, broke off or was too large."""
+        """Record a page that stalled, broke off or was too large."""
         self._most = max(1, self.limit // 2)
 
 
 @dataclass(slots=True)
 class Listing(Generic[T]):
-    """What came of a list until now; epoch: of the server, as History counts."""
+    """The received part of a list; epoch: of the server, see History."""
 
     epoch: int
     objects: list[T] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Listing(Generic[T]):
     token: str = ""
 
     def add(self, page: Page[T]) -> bool:
-        """Take a page; return whether it was the last one."""
+        """Add a page; return whether it was the last one."""
         self.objects += page.items
         self.unreadable += page.unreadable
         self.token = page.continue_token

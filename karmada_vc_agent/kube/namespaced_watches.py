@@ -1,22 +1,24 @@
 """Watches of one resource in single namespaces, where it may not be watched everywhere.
 
 A Secret of the host is no business of the agent: it may read those of claimed namespaces only, and
-kinds that came after `join` likewise. One watch for each namespace, all into one store.
+kinds that came after `join` likewise. One watch for each namespace, all into one store. Each takes
+a connection: where only objects of our own count, a namespace that has none is not watched.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.aggregated import is_aggregated
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.reflector import FORBIDDEN_S, Reflector
+from karmada_vc_agent.kube.retries import retry_every
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.kube.versions import is_at_most
@@ -26,9 +28,9 @@ ASK_AGAIN_S = 1.0
 
 
 class WatchScope:
-    """Says where resources may be watched; the namespaces may change at any time.
+    """Where resources may be watched; the namespaces may change at any time.
 
-    namespaces: returns those that may be watched at least.
+    namespaces: returns those that may be watched.
     """
 
     def __init__(self, client: ApiClient, namespaces: Callable[[], Iterable[str]]) -> None:
@@ -37,22 +39,18 @@ class WatchScope:
         self._followers: list[asyncio.Event] = []
 
     async def is_whole(self, resource: Resource) -> bool:
-        """Whether a resource may be watched in all namespaces; waits for an answer."""
+        """Whether a resource may be watched in all namespaces; asks the server."""
         if not resource.namespaced:
             return True
-        while True:
-            try:
-                need = Need("watch", resource.gvk.group, resource.plural)
-                return await may(self._client, need)
-            except KubeError:
-                await asyncio.sleep(ASK_AGAIN_S)
+        need = Need("watch", resource.gvk.group, resource.plural)
+        return await retry_every(ASK_AGAIN_S, lambda: may(self._client, need))
 
     def namespaces(self) -> frozenset[str]:
         """Return the namespaces to watch now."""
         return frozenset(self._namespaces())
 
     def changed(self) -> None:
-        """Have all who follow look whether other namespaces are to be watched now."""
+        """Notify all followers that the namespaces may have changed."""
         for follower in self._followers:
             follower.set()
 
@@ -66,14 +64,21 @@ class WatchScope:
         finally:
             self._followers.remove(event)
 
-    @property
-    def follower_count(self) -> int:
-        """How many follow now."""
-        return len(self._followers)
+
+class _Part(NamedTuple):
+    """What is known of one namespace, and who keeps it right."""
+
+    task: asyncio.Task[None]
+    store: Store[Object]
+    reflector: Reflector[Object]
 
 
 class NamespacedWatches:
-    """Keeps `store` equal to what the namespaces of a scope have of one resource."""
+    """Keeps `store` equal to what the namespaces of a scope have of one resource.
+
+    are_ours: whether all objects are our own, which the store has by the answers to our writes
+    before any watch tells of them.
+    """
 
     def __init__(
         self,
@@ -83,6 +88,8 @@ class NamespacedWatches:
         query: Mapping[str, str],
         scope: WatchScope,
         supervisor: Supervisor = ALONE,
+        *,
+        are_ours: bool = False,
     ) -> None:
         self._client = client
         self._resource = resource
@@ -90,10 +97,12 @@ class NamespacedWatches:
         self._query = query
         self._scope = scope
         self._supervisor = supervisor
-        self._running: dict[str, tuple[asyncio.Task[None], Store[Object]]] = {}
+        self._are_ours = are_ours
+        self._running: dict[str, _Part] = {}
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        self._store.on_observed = self._observed
         with self._scope.follower() as changed:
             async with asyncio.TaskGroup() as group:
                 while True:
@@ -102,20 +111,26 @@ class NamespacedWatches:
                     changed.clear()
 
     def _set_right(self, group: asyncio.TaskGroup) -> None:
-        """Begin and end watches."""
+        """Start and stop watches."""
         wanted = self._scope.namespaces()
         for namespace in self._running.keys() - wanted:
-            task, part = self._running.pop(namespace)
-            task.cancel()
-            for obj in part:
+            self._running.pop(namespace).task.cancel()
+            # Not by its part: what only the answer to a write told of is not there.
+            for obj in _in_namespace(self._store, namespace):
                 self._store.remove(obj)
         for name in sorted(wanted - self._running.keys()):
             self._begin(group, name)
-        self._tell_synced()
+        self._update_synced()
 
-    def _tell_synced(self) -> None:
-        """Say whether all is known; one namespace that may not be read hides what is there."""
-        self._store.is_synced = all(part.is_synced for _, part in self._running.values())
+    def _update_synced(self) -> None:
+        """Update whether the store is synced; a forbidden namespace prevents it."""
+        self._store.is_synced = all(part.store.is_synced for part in self._running.values())
+
+    def _observed(self, obj: Object) -> None:
+        """Watch the namespace of an object that was just written."""
+        part = self._running.get(obj["metadata"].get("namespace") or "")
+        if part is not None:
+            part.reflector.check()
 
     def _begin(self, group: asyncio.TaskGroup, namespace: str) -> None:
         part: Store[Object] = Store(RawCodec())
@@ -123,32 +138,37 @@ class NamespacedWatches:
         part.on_replaced = partial(self._replaced, namespace, part)
         path = self._resource.path(namespace)
         foreign = partial(is_aggregated, self._client, self._resource)
-        reflector = Reflector(self._client, path, RawCodec(), part, self._query, foreign)
+        reflector = Reflector(
+            self._client,
+            path,
+            RawCodec(),
+            part,
+            self._query,
+            foreign,
+            FORBIDDEN_S,
+            rests=self._are_ours,
+        )
         name = f"reflector {path}"
         task = self._supervisor.start(group, "reflector", reflector.run, name)
-        self._running[namespace] = (task, part)
+        self._running[namespace] = _Part(task, part, reflector)
 
     def _replaced(self, namespace: str, part: Store[Object], is_back: bool) -> None:  # noqa: FBT001 - as Store calls it
-        """Believe a list also of a server whose time went back."""
-        if namespace not in self._running or self._running[namespace][1] is not part:
+        """Accept a list even if the time of the server went back."""
+        if namespace not in self._running or self._running[namespace].store is not part:
             return
         if is_back:
-            for obj in self._store:
-                metadata = obj["metadata"]
-                is_here = metadata.get("namespace") == namespace
-                if is_here and part.get(namespace, metadata["name"]) is None:
+            for obj in _in_namespace(self._store, namespace):
+                if part.get(namespace, obj["metadata"]["name"]) is None:
                     self._store.remove(obj)
             for obj in part:
                 self._store.put_back(obj)
-        for obj in self._store.untold():
-            metadata = obj["metadata"]
-            is_here = metadata.get("namespace") == namespace
-            if is_here and part.get(namespace, metadata["name"]) is None:
+        for obj in _in_namespace(self._store.unreported(), namespace):
+            if part.get(namespace, obj["metadata"]["name"]) is None:
                 self._forget_if_older(obj, part.listed_version)
-        self._tell_synced()
+        self._update_synced()
 
     def _forget_if_older(self, obj: Object, version: str) -> None:
-        """Forget what was written before a list that does not have it: no watch tells of it."""
+        """Forget what was written before a list without it: no watch reports its deletion."""
         if is_at_most(obj["metadata"].get("resourceVersion") or "", version):
             self._store.remove(obj)
 
@@ -157,3 +177,7 @@ class NamespacedWatches:
             self._store.apply(new)
         elif old is not None:
             self._store.remove(old)
+
+
+def _in_namespace(objects: Iterable[Object], namespace: str) -> list[Object]:
+    return [obj for obj in objects if obj["metadata"].get("namespace") == namespace]

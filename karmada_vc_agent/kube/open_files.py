@@ -1,7 +1,7 @@
-"""How many files the process may have open, and how its connections share them.
+"""The limit of open files, and how connections share it.
 
-Each watch and each pooled connection is an open file. Where there are few, every lane gets
-fewer connections, and watches take turns (watch_turns.py): so what writes always has its own.
+Each watch and each pooled connection is an open file. If there are few, every lane gets fewer
+connections, and watches take turns (watch_turns.py), so that writes always have theirs.
 """
 
 import resource
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 WANTED = 65_536
 RESERVED = 20
-"""For files that are read, the loop, the log, the endpoints and the helper processes."""
+"""For regular files, the event loop, the log, the endpoints and the helper processes."""
 NEEDED, NEEDED_A_CLUSTER = 128, 16
-"""All connections at their most and the watches of any agent; those of a virtual cluster."""
+"""Maximum number of connections, and of watches of any agent; those of a virtual cluster."""
 LEAST_WATCHES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How many connections: requests, lists, urgent for each server, watches for both."""
+    """Numbers of connections: requests, lists, urgent for each server, watches for both."""
 
     requests: int
     lists: int
@@ -28,7 +28,7 @@ class Shares:
 
 
 def allow_most() -> int:
-    """Let the process open as many files as it may, within reason; return how many."""
+    """Raise the limit of open files as far as allowed and sensible; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED)
     if soft == resource.RLIM_INFINITY or soft >= limit:
@@ -40,7 +40,7 @@ def allow_most() -> int:
 
 
 def needed(clusters: int) -> int:
-    """Return how many open files serve so many virtual clusters without taking turns."""
+    """Return how many open files a number of virtual clusters needs without taking turns."""
     return NEEDED + NEEDED_A_CLUSTER * clusters
 
 

@@ -1,4 +1,4 @@
-"""Tells of an outage of an API server once, and once of its end, for all clients of it."""
+"""Logs the start and the end of an outage of an API server, once for all of its clients."""
 
 import logging
 import time
@@ -8,21 +8,21 @@ _log = logging.getLogger(__name__)
 
 
 class Outage:
-    """Whether an API server is away, for its log; shared by its clients."""
+    """Whether an API server is unreachable, for the log; shared by its clients."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since: float | None = None
 
     def begin(self, server: str, url: str, reason: str) -> None:
-        """Say that the server is away, unless that was said."""
+        """Log that the server is unreachable, unless that was logged."""
         if self._since is None:
             self._since = self._clock()
             extra = {"server": server, "url": url, "reason": reason}
             _log.warning("Waiting for API server", extra=extra)
 
     def end(self, server: str) -> None:
-        """Say that the server is back if it was away."""
+        """Log that the server answers again if it was unreachable."""
         if self._since is not None:
             away_s = round(self._clock() - self._since, 1)
             self._since = None

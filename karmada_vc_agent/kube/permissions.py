@@ -1,21 +1,28 @@
-"""From a refused request to the RBAC rule that would have allowed it."""
+"""From a denied request to the RBAC rule that would have allowed it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from cachetools import TTLCache
+
 from karmada_vc_agent.model.rbac_rule import Rule
 
 LASTS_S = 30.0
-"""A refusal that ends sooner is the end of an execution namespace, not a lack of rights."""
-REMEMBERED_S = 60.0
-"""A permission counts as missing for this long after it was last refused."""
+"""Shorter denials come from the end of an execution namespace, not from missing rules."""
+REMEMBERED_S = 330.0
+"""A permission counts as missing for this long after it was last refused, unless it was given.
+
+Longer than the longest pause of a reflector that is forbidden its list.
+"""
+REMEMBERED = 1024
+"""Permissions that are missing at once; a request may name any object, so of more none is kept."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a request needs; namespace empty = cluster-wide."""
+    """What a request needs; namespace "" = cluster-wide."""
 
     verb: str
     group: str
@@ -25,7 +32,7 @@ class Need:
 
     @property
     def rule(self) -> Rule:
-        """The rule to add; it names the object, save where Kubernetes knows no name."""
+        """The rule to add; with the object's name, except where Kubernetes knows no name."""
         names = (self.name,) if self.name else ()
         return Rule((self.group,), (self.resource,), (self.verb,), names)
 
@@ -37,7 +44,7 @@ class Need:
 
 
 def need_of(method: str, path: str, *, watches: bool = False) -> Need | None:
-    """Return what a request to a resource needs; None where it is to no resource.
+    """Return what a request needs; None if its path is not of a resource.
 
     path: as in a URL, `/apis/<group>/<version>/namespaces/<namespace>/<resource>/<name>/<sub>`.
     Source: Kubernetes request verbs and resources (RequestInfo).
@@ -68,22 +75,26 @@ def _verb(method: str, name: str, *, watches: bool) -> str:
 
 
 class Denials:
-    """Remembers which permissions are missing lately."""
+    """The permissions that were missing recently."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._seen: dict[Need, tuple[float, float]] = {}
+        self._seen: TTLCache[Need, tuple[float, float]] = TTLCache(
+            REMEMBERED, REMEMBERED_S, timer=clock
+        )
 
     def note(self, need: Need) -> None:
-        """Take note of a refusal."""
+        """Record a denial."""
         now = self._clock()
         first, _ = self._seen.get(need, (now, now))
-        self._seen[need] = (first, now)
+        if need in self._seen or len(self._seen) < REMEMBERED:
+            self._seen[need] = (first, now)
+
+    def granted(self, method: str, path: str, *, watches: bool = False) -> None:
+        """Take note of a request that was not refused; see need_of()."""
+        if self._seen and (need := need_of(method, path, watches=watches)):
+            self._seen.pop(need, None)
 
     def lasting(self) -> list[Need]:
-        """Return what was refused again and again."""
-        now = self._clock()
-        self._seen = {
-            need: times for need, times in self._seen.items() if now - times[1] <= REMEMBERED_S
-        }
+        """Return what was denied repeatedly over time."""
         return [need for need, (first, last) in self._seen.items() if last - first >= LASTS_S]

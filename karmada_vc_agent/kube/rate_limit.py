@@ -1,11 +1,11 @@
-"""A token bucket: so many requests a second, so many at once."""
+"""A token bucket: a rate of requests, and a burst."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class TokenBucket:
-    """Let callers pass in the order they came; qps <= 0 lets everybody pass."""
+    """Lets callers pass in the order they came; qps <= 0 means no limit."""
 
     def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
         self._qps = qps

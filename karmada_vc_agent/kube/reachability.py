@@ -1,4 +1,4 @@
-"""Whether an API server answers, as all clients of it together have seen it."""
+"""Whether an API server answers, according to all of its clients."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,10 +9,9 @@ NEVER = float("inf")
 
 
 class Reachability:
-    """What the last word of several clients of one API server was.
+    """The latest evidence of several clients of one API server.
 
-    Of several since each lane is used now and then only: an idle one knows of an old outage
-    but not of its end.
+    An idle client knows of an old outage but not of its end, so all of them count.
     """
 
     def __init__(
@@ -26,14 +25,14 @@ class Reachability:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether the last request that ended was answered; True before the first one."""
+        """Whether the last finished request got an answer; True before the first one."""
         lost = [client.lost_at for client in self._lanes if client.lost_at is not None]
         answered = [client.answered_at for client in self._lanes if client.answered_at is not None]
         return not lost or max(answered, default=-NEVER) >= max(lost)
 
     @property
     def since(self) -> float:
-        """Return since when, by the clock, no lane has been cut off; NEVER in an outage."""
+        """Return since when all lanes get answers, by the clock; NEVER in an outage."""
         return self._since if self.is_reachable else NEVER
 
     def _recovered(self) -> None:

@@ -48,12 +48,17 @@ T = TypeVar("T")
 WATCH_S = (300, 600)
 """Each watch ends after a random time in this range, as client-go's do."""
 BACKOFF_S = (0.2, 10.0)
+FORBIDDEN_S = 300.0
+"""The longest pause where an administrator has to give a right first, and others do not wait."""
 
 
 class Reflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path`.
 
     is_aggregated: whether that is of a server behind the API server; may raise KubeError.
+    forbidden_s: the longest pause while the server forbids it. rests: whether no watch is open
+    while there is nothing; then it is listed again as often as a watch would be opened, or by
+    `look`. For objects that nobody else makes.
     """
 
     def __init__(
@@ -64,6 +69,9 @@ class Reflector(Generic[T]):
         store: Store[T],
         query: Mapping[str, str] | None = None,
         is_aggregated: Callable[[], Awaitable[bool]] = aggregated.never,
+        forbidden_s: float = BACKOFF_S[1],
+        *,
+        rests: bool = False,
     ) -> None:
         self.path = path
         self.store = store
@@ -73,6 +81,9 @@ class Reflector(Generic[T]):
         self._synced = asyncio.Event()
         self._answered = asyncio.Event()
         self._is_aggregated = is_aggregated
+        self._forbidden_s = forbidden_s
+        self._rests = rests
+        self._is_looked_for = asyncio.Event()
         self._version: str | None = None
         self._seen = ""
         self._is_back = False
@@ -95,27 +106,54 @@ class Reflector(Generic[T]):
             self._client.instrument.unreadable(self._source, self.path, {})
 
     async def _follow(self) -> None:
-        failures = 0
+        failures, longest_s = 0, BACKOFF_S[1]
         while True:
+            longest_before_s, longest_s = longest_s, BACKOFF_S[1]
             try:
                 if failures and self._version is not None and not self._is_outdated:
                     await self._ask_where_the_server_is()
                 if self._version is None or self._is_outdated:
                     await self._list()
+                if self._rests and not len(self.store) and not self.store.unreadable:
+                    await self._rest()
+                    failures = 0
+                    continue
                 if await self._watch_until_in_doubt():
                     failures = 0
                     continue
             except KubeError as error:
                 await self._refused(error)
+                if _is_forbidden(error):
+                    longest_s = self._forbidden_s
             except Exception as error:  # noqa: BLE001 - a resource must not cost the others
                 self._version = None
                 self._client.instrument.failed(self.path, "watch")
-                self._complain_of_a_bug(error)
-            # A failure, or a watch that ended before it told anything.
+                self._log_bug(error)
+            # A failure, or a watch that ended without any event.
+            if longest_s > longest_before_s:
+                failures = 0  # what failed before, failed for something else
             failures += 1
-            low, high = BACKOFF_S
-            pause_s = min(high, low * 2 ** min(failures - 1, 10))
+            pause_s = min(longest_s, BACKOFF_S[0] * 2 ** min(failures - 1, 20))
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+
+    def check(self) -> None:
+        """List again soon what is not watched, as there was nothing."""
+        self._is_looked_for.set()
+
+    async def _rest(self) -> None:
+        """Wait until it is time to list again."""
+        waits = (
+            asyncio.ensure_future(self._is_looked_for.wait()),
+            asyncio.ensure_future(self._client.history.wait_new_epoch(self._epoch)),
+        )
+        pause_s = random.randint(*WATCH_S)  # noqa: S311 - spread, no secret
+        try:
+            await asyncio.wait(waits, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        self._version = None
 
     @property
     def _is_outdated(self) -> bool:
@@ -123,23 +161,21 @@ class Reflector(Generic[T]):
         return self._epoch != self._client.history.epoch
 
     async def _refused(self, error: KubeError) -> None:
-        """Take note of why the server did not answer as asked."""
+        """Handle an error of the server."""
         history = self._client.history
-        is_forbidden = isinstance(error, ForbiddenError) and not isinstance(
-            error, UnauthorizedError
-        )
+        is_forbidden = _is_forbidden(error)
         is_nothing = isinstance(error, NotFoundError) or (is_forbidden and not len(self.store))
-        if is_nothing or (history.is_in_doubt and await self._tells_of_another_server()):
-            # There is nothing else to see here, at whatever time the server is.
-            history.looked(self, history.epoch)
+        if is_nothing or (history.is_in_doubt and await self._is_of_another_server()):
+            # There is nothing else to see here, whatever the time of the server.
+            history.listed(self, history.epoch)
         if is_forbidden:
             self._answered.set()
         if isinstance(error, (ExpiredError, NotFoundError, UnreadableError)):
             self._version = None  # start over with a list
         if not isinstance(error, ExpiredError):
-            self._complain(error)
+            self._log_once(error)
 
-    async def _tells_of_another_server(self) -> bool:
+    async def _is_of_another_server(self) -> bool:
         try:
             return await self._is_aggregated()
         except KubeError:
@@ -147,7 +183,7 @@ class Reflector(Generic[T]):
 
     @property
     def is_synced(self) -> bool:
-        """Whether the first complete list has come."""
+        """Whether the first list is complete."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
@@ -155,12 +191,12 @@ class Reflector(Generic[T]):
         await self._synced.wait()
 
     async def wait_answered(self) -> bool:
-        """Wait for the first complete list or for a refusal; return whether it is synced."""
+        """Wait for the first complete list or for a denial; return whether it is synced."""
         await self._answered.wait()
         return self._synced.is_set()
 
-    def _complain(self, error: KubeError) -> None:
-        """Log a refusal once; an outage is logged by the client, once for all of its users."""
+    def _log_once(self, error: KubeError) -> None:
+        """Log a denial once; the client logs outages, once for all of its users."""
         if isinstance(error, UnreachableError) or str(error) == self._complaint:
             return
         self._complaint = str(error)
@@ -169,8 +205,8 @@ class Reflector(Generic[T]):
             extra={"server": self._client.name, "path": self.path, "reason": str(error)},
         )
 
-    def _complain_of_a_bug(self, error: Exception) -> None:
-        """Log a fault of our own once, with its traceback."""
+    def _log_bug(self, error: Exception) -> None:
+        """Log a bug once, with its traceback."""
         if repr(error) != self._complaint:
             self._complaint = repr(error)
             _log.error(
@@ -180,7 +216,7 @@ class Reflector(Generic[T]):
             )
 
     async def _ask_where_the_server_is(self) -> None:
-        """Notice a server that is behind of what it told before; costs one small request."""
+        """Detect a server that went back in time; costs one small request."""
         query = {**self._query, "limit": "1"}
         answer = await self._client.read_page(self.path, query, METADATA_ONLY)
         try:
@@ -191,22 +227,23 @@ class Reflector(Generic[T]):
         if is_lower(found, self._version or ""):
             await self._went_back(f"{self.path} was at version {self._version} and is at {found}")
             self._is_back = True
-            self._version = None  # a list says what there is now
+            self._version = None  # a list returns the current state
 
     async def _went_back(self, evidence: str) -> None:
-        """Say that time went back, if it is that of the API server. Raises KubeError."""
+        """Report that time went back, if it is that of the API server. Raises KubeError."""
         try:
             is_its_own = not await self._is_aggregated()
         except UnauthorizedError:
-            raise  # asked again once the credential is known
+            raise  # retried once the credential is valid
         except ForbiddenError:
-            return  # who may not read definitions goes by what is built in
+            return  # without access to definitions, built-in groups decide
         if is_its_own and self._epoch == self._client.history.epoch:
             self._client.history.notice(evidence)
 
     async def _list(self) -> None:
-        """List all there is; after an outage from the page on where it began."""
+        """List everything; after an outage continue from the last page."""
         epoch = self._client.history.epoch
+        self._is_looked_for.clear()
         listing = self._listing
         if listing is None or listing.epoch != epoch:
             self._client.instrument.listed(self.path)
@@ -215,10 +252,10 @@ class Reflector(Generic[T]):
             while not listing.add(page := await self._read_page(listing.token)):
                 pass
         except UnreachableError:
-            raise  # its token is good for minutes
+            raise  # its token is valid for minutes
         except NotFoundError:
             self._listing = None
-            # The resource is not served (any more): nothing exists, ask again later.
+            # The resource is not served (any more): nothing exists, retry later.
             self.store.replace_all([])
             self._synced.set()
             self._answered.set()
@@ -239,7 +276,7 @@ class Reflector(Generic[T]):
             self._page_size.was_cut_off()
             raise
         page = await self._decode(content)
-        self._page_size.came(len(page.items) + len(page.unreadable), len(content))
+        self._page_size.received(len(page.items) + len(page.unreadable), len(content))
         return page
 
     async def _decode(self, content: bytes) -> Page[T]:
@@ -259,10 +296,10 @@ class Reflector(Generic[T]):
             if evidence:
                 await self._went_back(evidence)
                 is_back = True
-                epoch = min(history.epoch, epoch + 1)  # this list is the first look of it
+                epoch = min(history.epoch, epoch + 1)  # this list is its first one after that
         self.store.replace_all(objects, page.resource_version, unreadable, is_back=is_back)
         self._epoch = epoch
-        history.looked(self, epoch)
+        history.listed(self, epoch)
         self._name_unreadable()
         self._is_back = False
         self._version = self._seen = page.resource_version
@@ -271,7 +308,7 @@ class Reflector(Generic[T]):
         self._answered.set()
 
     def _evidence(self, objects: list[T], version: str) -> str:
-        """Say why a list is of an earlier time than what is known; "" where it is not."""
+        """Return the evidence that a list is from before what is known; "" if none."""
         known = self._seen or self.store.listed_version
         if is_lower(version, known):
             return f"{self.path} was at version {known} and is at {version}"
@@ -279,12 +316,12 @@ class Reflector(Generic[T]):
         return f"{self.path} has objects at older versions" if is_ahead else ""
 
     async def _watch_until_in_doubt(self) -> bool:
-        """Follow a watch to its end, or until the server is seen to have gone back in time.
+        """Watch until it ends, or until the server is seen to have gone back in time.
 
-        Return whether it told anything, or all is to be looked at again.
+        Return whether any event arrived, or everything has to be listed again.
         """
         watch = asyncio.ensure_future(self._watch())
-        doubt = asyncio.ensure_future(self._client.history.moved_on(self._epoch))
+        doubt = asyncio.ensure_future(self._client.history.wait_new_epoch(self._epoch))
         try:
             await asyncio.wait((watch, doubt), return_when=asyncio.FIRST_COMPLETED)
             return watch.result() if watch.done() else True
@@ -294,7 +331,7 @@ class Reflector(Generic[T]):
             await asyncio.gather(watch, doubt, return_exceptions=True)
 
     async def _watch(self) -> bool:
-        """Follow one watch to its end; return whether it told anything, were it a bookmark."""
+        """Watch until it ends; return whether any event arrived, bookmarks included."""
         has_told = False
         query = {
             **self._query,
@@ -308,7 +345,7 @@ class Reflector(Generic[T]):
             if event.type == "ERROR":
                 raise _watch_error(event.error)
             if is_lower(event.resource_version, self._version or ""):
-                self._version = None  # no server tells that; a list says where it is
+                self._version = None  # servers do not send that; a list shows the state
                 return False
             self._take(event)
             if event.resource_version:
@@ -316,7 +353,7 @@ class Reflector(Generic[T]):
         return has_told
 
     def _take(self, event: WatchEvent[T]) -> None:
-        """Bring the store up to one change; what cannot be read of it is named."""
+        """Apply one event to the store; report what cannot be read."""
         before = len(self.store.unreadable)
         if event.obj is not None and event.type == "DELETED":
             self.store.remove(event.obj)
@@ -330,7 +367,7 @@ class Reflector(Generic[T]):
             self._name_unreadable()
 
     def _name_unreadable(self) -> None:
-        """Tell which objects cannot be read now; log each once."""
+        """Report which objects cannot be read now; log each once."""
         found = {
             "/".join(part for part in key or () if part) or "without a name": reason
             for key, reason in self.store.unreadable.items()
@@ -346,7 +383,7 @@ class Reflector(Generic[T]):
 
 
 async def wait_all_synced(reflectors: Sequence[Reflector[Any]], timeout_s: float) -> None:
-    """Wait for all first lists; after each `timeout_s` say which are missing, and go on."""
+    """Wait for all first lists; each `timeout_s` log which are missing, and continue."""
     while True:
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -360,6 +397,11 @@ async def wait_all_synced(reflectors: Sequence[Reflector[Any]], timeout_s: float
 def unlisted(reflectors: Iterable[Reflector[Any]]) -> list[str]:
     """Return the paths whose first list has not come yet."""
     return [reflector.path for reflector in reflectors if not reflector.is_synced]
+
+
+def _is_forbidden(error: KubeError) -> bool:
+    """Whether a right is missing, not the credential unknown."""
+    return isinstance(error, ForbiddenError) and not isinstance(error, UnauthorizedError)
 
 
 def _watch_error(status: bytes) -> ApiError:

@@ -1,7 +1,6 @@
-"""The renewTime of Leases: it never goes back, whoever takes over with whatever clock.
+"""The renewTime of Leases: it never goes back, whatever the clock of the new holder.
 
-Who watches a Lease counts a renewal when the time in it grew; how the times of two clocks
-compare tells it nothing.
+Observers of a Lease count a renewal when its time grew; they do not compare it with a clock.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -9,18 +8,18 @@ from datetime import UTC, datetime, timedelta
 from karmada_vc_agent.model.objects import Object, dig
 
 SKEW_S = 5.0
-"""By how much a Lease may be ahead of our clock before that is worth a word."""
+"""Log if a Lease is ahead of our clock by more than this."""
 _STEP = timedelta(milliseconds=1)
 
 
 def renew_time(lease: Object, now: datetime) -> str:
-    """Return the time to renew a Lease with: now, or just after what stands in it."""
+    """Return the time to renew a Lease with: now, or just after the time in it."""
     before = _renewed_at(lease)
     return _text(now if before is None or now >= before else before + _STEP)
 
 
 def seconds_ahead(lease: Object, now: datetime) -> float:
-    """Return by how much a Lease that somebody renewed is ahead of our clock; 0 if it is not."""
+    """Return how far a Lease renewed by another process is ahead of our clock; 0 if it is not."""
     before = _renewed_at(lease)
     return max(0.0, (before - now).total_seconds()) if before is not None else 0.0
 
@@ -28,7 +27,7 @@ def seconds_ahead(lease: Object, now: datetime) -> float:
 def _renewed_at(lease: Object) -> datetime | None:
     try:
         at = datetime.fromisoformat(str(dig(lease, "spec", "renewTime") or ""))
-        # A time at the very end of what can be written leaves no room for another.
+        # A time at the end of the representable range leaves no room for another.
         return at.astimezone(UTC) if at.tzinfo is not None and at.year < 9999 else None
     except (ValueError, OverflowError):
         return None

@@ -1,7 +1,7 @@
-"""Read JSON of which a part is not readable: nested too deep, or broken in one item.
+"""Reads JSON that is partly unreadable: nested too deep, or broken in one item.
 
-The fast way is orjson's. Only what it refuses comes here: brackets and strings are told
-apart by a pattern, so that any depth can be cut off, and a list taken apart into its items.
+The fast path is orjson. Only what it rejects comes here: a pattern finds brackets and strings, so
+that any depth can be cut off, and a list split into its items.
 """
 
 import re
@@ -13,25 +13,25 @@ import orjson
 from karmada_vc_agent.model.depth import WRITABLE_LEVELS, may_be_deeper_than, size_of
 
 LEVELS = 260
-"""What lies deeper is read as null. More than can be written: what was cut is never sent."""
+"""Deeper values are read as null. Deeper than can be encoded: what was cut is never sent."""
 _HEAD_LEVELS = 3
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TO_BRACKET = re.compile(rb'[^][{}"]*+(?:' + _STRING + rb'[^][{}"]*+)*+[][{}]', re.DOTALL)
-"""From anywhere outside of a text to the next bracket, over all texts on the way."""
+"""From outside of a string to the next bracket, skipping strings."""
 _IS_ITEMS = re.compile(rb'"items"\s*:\s*\Z')
 _KEY_LENGTH = 64
-"""Where the key of a list is looked for: nobody writes it with more white space."""
+"""Where to search for the key of a list: nobody writes it with more white space."""
 _LIST = ord("[")
 _OPENING = frozenset(b"[{")
 
 
 def is_too_deep(value: Any, text: bytes) -> bool:
-    """Whether a value is nested deeper than can be written again; text: what it was read from."""
+    """Whether a value is nested deeper than can be encoded again; text: its source."""
     return may_be_deeper_than(WRITABLE_LEVELS, text) and size_of(value) is None
 
 
 def loads(content: bytes) -> tuple[Any, bool]:
-    """Decode, with null for what lies deeper than LEVELS; return also whether anything does.
+    """Decode with null for values deeper than LEVELS; return also whether there are any.
 
     Raises orjson.JSONDecodeError.
     """
@@ -48,7 +48,7 @@ def loads(content: bytes) -> tuple[Any, bool]:
 
 
 def head_of(content: bytes) -> Any:
-    """Decode the first levels of an object whose rest cannot be read; None where there are none."""
+    """Decode the first levels of an object whose rest cannot be read; None if there are none."""
     try:
         text = cut(content, _HEAD_LEVELS).decode(errors="replace")
         return orjson.loads(text.encode())
@@ -96,7 +96,7 @@ def split_list(content: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def _brackets(content: bytes) -> Iterator[int]:
-    """Yield where the brackets outside of texts are; stop where a text has no end."""
+    """Yield the positions of brackets outside of strings; stop at an unterminated string."""
     place = _TO_BRACKET.match(content)
     while place is not None:
         yield place.end() - 1

@@ -1,4 +1,4 @@
-"""A certificate of this process alone, for an endpoint that takes tokens: none in the clear."""
+"""A self-signed certificate of this process, for endpoints that receive tokens."""
 
 import ipaddress
 import ssl
@@ -16,10 +16,12 @@ _SKEW = timedelta(hours=1)
 
 
 def serving_context() -> ssl.SSLContext:
-    """Return what a server needs for TLS, with a new key that is kept nowhere else."""
+    """Return a TLS server context with a new key that is stored nowhere else."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    with tempfile.NamedTemporaryFile(prefix=NAME) as file:  # for its owner alone; ssl needs one
+    with tempfile.NamedTemporaryFile(
+        prefix=NAME
+    ) as file:  # readable by its owner only; ssl needs a file
         file.write(_self_signed())
         file.flush()
         context.load_cert_chain(file.name)

@@ -1,9 +1,9 @@
 """One back-off for all keys that fail for the same cause.
 
-The keys of a cause wait together, and one of them looks whether it still holds: the scout,
-each time another one. What is healed from outside wakes all of them (`healed`). A key that
-fared well says that its causes may be over, not that they are: it may just be gone. So it
-sends two scouts at once, and if these fare well each of them sends two more.
+The keys of a cause wait together, and one of them, the scout, checks whether it still holds; each
+time another one. An external event that ends the cause wakes all of them (`healed`). A key that
+succeeds shows only that its causes may be over: it may just have been deleted. So it sends two
+scouts immediately, and each of these that succeeds sends two more.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -14,12 +14,12 @@ K = TypeVar("K", bound=Hashable)
 
 SENT_AFTER_SUCCESS = 2
 CAUSES_OF_ONE_KEY = 8
-"""A key with more waits for these only; it is looked at again all the same."""
+"""A key with more waits for these only; it is reconciled again anyway."""
 
 
 @dataclass(slots=True)
 class _Cause(Generic[K]):
-    """keys: who waits, in the order in which they are sent. scouts: who was sent."""
+    """keys: the waiting ones, in the order in which they are sent. scouts: those that were sent."""
 
     keys: dict[K, None] = field(default_factory=dict)
     scouts: set[K] = field(default_factory=set)
@@ -27,9 +27,9 @@ class _Cause(Generic[K]):
 
 
 class SharedBackOff(Generic[K]):
-    """Who waits for what.
+    """Which keys wait for which causes.
 
-    send: told to bring up a key again after so many seconds.
+    send: called to enqueue a key after so many seconds.
     """
 
     def __init__(
@@ -42,15 +42,15 @@ class SharedBackOff(Generic[K]):
         self._of_key: dict[K, tuple[Hashable, ...]] = {}
 
     def __len__(self) -> int:
-        """Return how many causes there are."""
+        """Return the number of causes."""
         return len(self._causes)
 
     def waiting(self) -> Iterable[K]:
-        """Return the keys that wait for something."""
+        """Return the keys that wait for any cause."""
         return list(self._of_key)
 
     def blame(self, key: K, causes: Iterable[Hashable]) -> None:
-        """Have a key wait for its causes; those it no longer has may be over."""
+        """Let a key wait for its causes; those it no longer has may be over."""
         now = tuple(dict.fromkeys(causes))[:CAUSES_OF_ONE_KEY]
         for cause in self._of_key.get(key, ()):
             if cause not in now:
@@ -66,23 +66,23 @@ class SharedBackOff(Generic[K]):
                 self._send_next(found, 1, delay_s)
 
     def succeeded(self, key: K) -> None:
-        """Take a key out; others of its causes look whether they fare better, too."""
+        """Remove a key that succeeded; others of its causes check whether they do, too."""
         for cause in self._of_key.pop(key, ()):
             self._leave(key, cause, SENT_AFTER_SUCCESS)
 
     def failed(self, key: K) -> None:
-        """Take out a key that fails for something else now; another one looks in its place."""
+        """Remove a key that now fails for another reason; another one checks in its place."""
         for cause in self._of_key.pop(key, ()):
             self._causes[cause].failures += key in self._causes[cause].scouts
             self._leave(key, cause, 0)
 
     def dropped(self, key: K) -> None:
-        """Take a key out; that says nothing of its causes."""
+        """Remove a key without a conclusion about its causes."""
         for cause in self._of_key.pop(key, ()):
             self._leave(key, cause, 0)
 
     def healed(self, concerns: Callable[[Hashable], bool]) -> list[K]:
-        """Take out and return all keys of the causes that `concerns`."""
+        """Remove and return all keys of the causes that `concerns` matches."""
         over = [cause for cause in self._causes if concerns(cause)]
         keys = dict.fromkeys(key for cause in over for key in self._causes[cause].keys)
         for key in keys:

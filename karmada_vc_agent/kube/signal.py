@@ -1,4 +1,4 @@
-"""Signals: who tells of something need not know who listens."""
+"""Signals: the emitter need not know its subscribers."""
 
 from collections.abc import Callable
 from typing import Generic, ParamSpec
@@ -7,9 +7,9 @@ P = ParamSpec("P")
 
 
 class Signal(Generic[P]):
-    """Calls its handlers in the order of their subscription; one that fails costs no other.
+    """Calls its handlers in the order of subscription; a failing one does not affect the others.
 
-    The first failure goes on to who tells, once all were told: a store counts it, and logs it
+    The first failure is raised to the emitter after all were called: a store counts it, and logs it
     once for each object.
     """
 
@@ -21,7 +21,7 @@ class Signal(Generic[P]):
         self._handlers.append(handler)
 
     def emit(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Tell all handlers."""
+        """Call all handlers."""
         failures: list[Exception] = []
         for handler in self._handlers:
             try:

@@ -1,6 +1,6 @@
-"""What brings up keys of a controller: a store or signal, and a function of its changes.
+"""Event sources of a controller: a store or signal, and a function from changes to keys.
 
-The function is pure: it reads what is known and writes nothing.
+The function reads what is known; it makes no request and enqueues nothing by itself.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -16,21 +16,21 @@ Subscribe = Callable[[Callable[..., None]], object]
 
 
 class Source(Protocol[K]):
-    """Connects changes with a queue."""
+    """Maps changes to a queue."""
 
     def connect(self, queue: WorkQueue[K]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueues(Generic[K]):
-    """keys: what a change enqueues. after_s: how long changes settle."""
+    """keys: maps a change to the keys to enqueue. after_s: delay, to let changes settle."""
 
     subscribe: Subscribe
     keys: Callable[..., Iterable[K]]
     after_s: float = 0.0
 
     def connect(self, queue: WorkQueue[K]) -> None:
-        """Enqueue from now on."""
+        """Start to enqueue."""
 
         def changed(*change: object) -> None:
             for key in self.keys(*change):
@@ -41,13 +41,13 @@ class Enqueues(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Heals(Generic[K]):
-    """causes: what a change is the end of, as a predicate of causes; None = of nothing."""
+    """causes: maps a change to a predicate of the causes that it ends; None = none."""
 
     subscribe: Subscribe
     causes: Callable[..., Callable[[Hashable], bool] | None]
 
     def connect(self, queue: WorkQueue[K]) -> None:
-        """Enqueue the keys that wait for such causes from now on."""
+        """Start to enqueue the keys that wait for such causes."""
 
         def changed(*change: object) -> None:
             concerns = self.causes(*change)
@@ -59,13 +59,13 @@ class Heals(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Retries(Generic[K]):
-    """groups: whose keys that back off a change brings forward, by the group of the queue."""
+    """groups: maps a change to the groups of the queue whose backed-off keys are retried now."""
 
     subscribe: Subscribe
     groups: Callable[..., Iterable[Hashable]]
 
     def connect(self, queue: WorkQueue[K]) -> None:
-        """Bring them forward from now on."""
+        """Start to retry."""
 
         def changed(*change: object) -> None:
             groups = frozenset(self.groups(*change))

@@ -1,6 +1,6 @@
-"""Keeps the parts of the process running: one that fails is started again, alone.
+"""Restarts failed parts of the process, each by itself.
 
-What runs outside of it ends the process when it fails: the lead, and the service as a whole.
+A failure outside of it ends the process: leadership, and the service as a whole.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ _log = logging.getLogger(__name__)
 
 BACKOFF_S = (0.5, 60.0)
 CALM_S = 300.0
-"""A part that ran this long before it failed is started again as if for the first time."""
+"""A part that ran this long before it failed is restarted without back-off."""
 
 
 class Supervisor:
-    """Runs parts; counts and logs each that fails, and starts it again after a pause.
+    """Runs parts; counts and logs failures, and restarts after a pause.
 
-    on_restart: told the kind of the part.
+    on_restart: called with the kind of the part.
     """
 
     def __init__(self, on_restart: Callable[[str], None] = lambda _: None) -> None:
@@ -32,14 +32,14 @@ class Supervisor:
         run: Callable[[], Awaitable[None]],
         name: str = "",
     ) -> asyncio.Task[None]:
-        """Start a task that keeps a part running."""
+        """Start a task that runs a part under supervision."""
         name = name or kind
         return group.create_task(self.keep(kind, run, name), name=name)
 
     async def keep(self, kind: str, run: Callable[[], Awaitable[None]], name: str = "") -> None:
         """Run a part until it ends by itself or is cancelled.
 
-        kind: what is counted, of few values: reflector, worker. name: what is logged.
+        kind: label of the count: reflector, worker. name: for the log.
         """
         failures = 0
         while True:
@@ -54,7 +54,7 @@ class Supervisor:
                 failures += 1
                 self._on_restart(kind)
                 _log.exception(
-                    "Starting a part again that failed",
+                    "Restarting a part that failed",
                     extra={"part": name or kind, "pause_s": pause_s},
                 )
             else:
@@ -63,4 +63,4 @@ class Supervisor:
 
 
 ALONE = Supervisor()
-"""For whoever was handed none: starts again and counts nothing."""
+"""A default without counting."""

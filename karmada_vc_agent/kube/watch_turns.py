@@ -1,7 +1,6 @@
-"""How many watches are open at once; where more are wanted, they take turns.
+"""Limits the number of open watches; beyond it, they take turns.
 
-A watch whose turn is over goes on later from the version it was at, so nothing is missed; what
-it tells comes later.
+A watch whose turn ended resumes later from its last version, so no event is lost, only delayed.
 """
 
 import asyncio
@@ -22,19 +21,19 @@ class Turn:
         self._close: Callable[[], None] = lambda: None
 
     def opened(self, close: Callable[[], None]) -> None:
-        """Say how the watch is closed once its turn is over."""
+        """Set how the watch is closed once its turn is over."""
         self._close = close
         if self.is_over:
             close()
 
     def end(self) -> None:
-        """Close the watch, for others wait."""
+        """Close the watch, since others wait."""
         self.is_over = True
         self._close()
 
 
 class WatchTurns:
-    """At most so many turns at once; where somebody waits for one, those that last long end."""
+    """Limits concurrent turns; ends the oldest ones while others wait."""
 
     def __init__(self, limit: int) -> None:
         self._slots = asyncio.Semaphore(limit)
@@ -65,7 +64,7 @@ class WatchTurns:
             self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._make_room)
 
     def _make_room(self) -> None:
-        """End as many turns as others wait for, the longest first, each after its time."""
+        """End as many turns as others wait for, the oldest first, each after its minimum time."""
         self._timer = None
         loop = asyncio.get_running_loop()
         ending = sum(turn.is_over for turn in self._open)

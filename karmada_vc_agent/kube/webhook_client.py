@@ -1,33 +1,36 @@
-"""HTTPS to webhooks: one POST of JSON, one answer."""
+"""HTTPS client of webhooks: one POST of JSON, one response."""
 
 import asyncio
 import ssl
 from dataclasses import dataclass
 
 import aiohttp
+from cachetools import LRUCache
 from yarl import URL
 
 ANSWER_BYTES = 16 * 2**20
+BUNDLES_KEPT = 256
+"""Trust of webhooks that were asked last, 17 to 830 KB each; bundles rotate without end."""
 
 
 class WebhookError(Exception):
-    """The webhook could not be asked, or said no; `str()` says what happened."""
+    """The webhook could not be called, or failed; `str()` says how."""
 
 
 class WebhookTimeoutError(WebhookError):
-    """No answer came in time."""
+    """No response in time."""
 
 
-class WebhookAwayError(WebhookError):
-    """There was no answer at all: no connection, or one that broke off."""
+class WebhookUnreachableError(WebhookError):
+    """No response: no connection, or a broken one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a webhook is, and who it has to be.
+    """The address of a webhook, and its expected identity.
 
-    host: name of its certificate and of the Host header where that is not the one of the URL.
-    ca_bundle: PEM; empty for the certificates this machine trusts.
+    host: name in its certificate and in the Host header, if it is not the one of the URL.
+    ca_bundle: PEM; "" for the certificates that this machine trusts.
     """
 
     url: str
@@ -36,17 +39,17 @@ class Endpoint:
 
 
 class WebhookClient:
-    """Posts to webhooks; no connection is opened before the first one is called."""
+    """Posts to webhooks; connects on demand."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
-        self._contexts: dict[bytes, ssl.SSLContext] = {}
+        self._contexts: LRUCache[bytes, ssl.SSLContext] = LRUCache(BUNDLES_KEPT)
 
     async def post(self, endpoint: Endpoint, body: bytes, timeout_s: float) -> bytes:
-        """Send a body and return that of a 2xx answer. Raises WebhookError."""
+        """Send a body and return that of a 2xx response. Raises WebhookError."""
         url = URL(endpoint.url)
         if url.scheme != "https":
-            raise WebhookError(f"{endpoint.url} is no https URL")
+            raise WebhookError(f"{endpoint.url} is not an https URL")
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if endpoint.host:
             headers["Host"] = endpoint.host
@@ -66,14 +69,16 @@ class WebhookClient:
                 async for chunk in response.content.iter_any():
                     answer += chunk
                     if len(answer) > ANSWER_BYTES:
-                        raise WebhookError(f"its answer is larger than {ANSWER_BYTES >> 20} MiB")
+                        raise WebhookError(f"the response is larger than {ANSWER_BYTES >> 20} MiB")
                 status = response.status
         except TimeoutError as error:
-            raise WebhookTimeoutError(f"no answer within {timeout_s:g} s") from error
+            raise WebhookTimeoutError(f"no response within {timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise WebhookAwayError(f"{endpoint.url}: {error or type(error).__name__}") from error
+            raise WebhookUnreachableError(
+                f"{endpoint.url}: {error or type(error).__name__}"
+            ) from error
         if not 200 <= status < 300:
-            raise WebhookError(f"{endpoint.url}: it answered {status}")
+            raise WebhookError(f"{endpoint.url}: unexpected status {status}")
         return bytes(answer)
 
     async def close(self) -> None:
@@ -92,12 +97,13 @@ class WebhookClient:
         return self._session
 
     def _context(self, ca_bundle: bytes) -> ssl.SSLContext:
-        if ca_bundle not in self._contexts:
+        context = self._contexts.get(ca_bundle)
+        if context is None:
             try:
                 context = ssl.create_default_context(cadata=ca_bundle.decode() or None)
             except (ssl.SSLError, ValueError) as error:
-                raise WebhookError("its caBundle holds no certificate") from error
-            # Python 3.13 asks of a CA what Go, for which these are made, does not.
+                raise WebhookError("its caBundle contains no certificate") from error
+            # Python 3.13 requires more of a CA certificate than Go, which these are made for.
             context.verify_flags &= ~ssl.VERIFY_X509_STRICT
             self._contexts[ca_bundle] = context
-        return self._contexts[ca_bundle]
+        return context

@@ -1,9 +1,9 @@
 """A queue of keys: each at most once, with delays, back-off and fair turns.
 
-A key that is being worked on and added again waits until its worker is done. Groups (for
-us: virtual clusters) take turns, so that a burst for one does not hold up the others, and a
-group is worked on by so many at once at most, so that slow keys of one do not, either. Keys
-that fail for the same cause share one back-off (shared_back_off.py).
+A key that is added while it is being processed waits until its worker is done. Groups (here:
+virtual clusters) take turns, so that a burst in one does not delay the others, and each has a limit
+of workers, so that slow keys of one do not, either. Keys that fail for the same cause share one
+back-off (shared_back_off.py).
 """
 
 import asyncio
@@ -21,20 +21,20 @@ from karmada_vc_agent.kube.shared_back_off import SharedBackOff
 K = TypeVar("K", bound=Hashable)
 
 CAUSE_MAX_DELAY_S = 10.0
-"""Longest pause of a cause: one key looks for all, so it may look often."""
+"""Maximum pause of a cause: one key checks for all, so it may check often."""
 
 
 class QueueClosedError(Exception):
-    """The queue gives out no more keys."""
+    """The queue is closed."""
 
 
 class WorkQueue(Generic[K]):
     """Keys waiting for a worker.
 
-    group_of: whose turn a key counts as. base_delay_s, max_delay_s: the back-off of
-    add_rate_limited, doubling per failure. new_retries: makes what bounds the retries of the
-    keys of one group. at_once: how many keys of one group are worked on at once; 0 = any number.
-    clock: for what is told of the queue; not the loop's, which stands still within a turn.
+    group_of: the group of a key. base_delay_s, max_delay_s: the back-off of add_rate_limited,
+    doubled by each failure. new_retries: creates the rate limit for retries of one group. at_once:
+    how many keys of one group are processed concurrently; 0 = no limit. clock: for metrics; the
+    clock of the event loop stands still within an iteration.
     """
 
     def __init__(
@@ -73,21 +73,21 @@ class WorkQueue(Generic[K]):
 
     @property
     def is_closed(self) -> bool:
-        """Whether no more keys are given out."""
+        """Whether the queue is closed."""
         return self._closed
 
     def close(self) -> None:
-        """Give out no more keys, so that workers end after the one they are at."""
+        """Close the queue: workers end after their present key."""
         self._closed = True
         while self._takers:
             self._wake_one()
 
     def __len__(self) -> int:
-        """Return how many keys are ready."""
+        """Return the number of ready keys."""
         return sum(len(keys) for keys in self._ready.values())
 
     def waiting(self) -> dict[Hashable, tuple[int, float]]:
-        """Return how many keys of each group are ready, and since how many seconds the first."""
+        """Return, for each group, the number of ready keys and how many seconds the first waits."""
         now = self._clock()
         return {
             group: (len(keys), now - next(iter(keys.values())))
@@ -95,18 +95,18 @@ class WorkQueue(Generic[K]):
         }
 
     def working_s(self) -> list[float]:
-        """Return how many seconds each key that is worked on has been."""
+        """Return for how many seconds each key in progress has been processed."""
         now = self._clock()
         return [now - started for started, _ in self._working.values()]
 
     def add(self, key: K) -> None:
-        """Queue a key now; one that is queued already stays where it is."""
+        """Enqueue a key now; one that is queued already keeps its place."""
         self._due.pop(key, None)
         if key in self._working:
             self._again.add(key)
             return
         if key in self._queued:
-            return  # were its group another one by now, two workers would have it
+            return  # if its group changed meanwhile, two workers would process it
         group = self.group_of(key)
         self._queued.add(key)
         self._ready.setdefault(group, OrderedDict())[key] = self._clock()
@@ -115,7 +115,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def add_after(self, key: K, delay_s: float) -> None:
-        """Queue a key later; of several delays of one key the shortest counts."""
+        """Enqueue a key after a delay; of several delays of one key the shortest counts."""
         if delay_s <= 0:
             self.add(key)
             return
@@ -127,7 +127,7 @@ class WorkQueue(Generic[K]):
         self._set_timer()
 
     def add_rate_limited(self, key: K) -> None:
-        """Queue a key after its back-off, and double that."""
+        """Enqueue a key after its back-off, and double that."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay_s = min(self._max_delay_s, self._base_delay_s * 2 ** min(failures, 60))
@@ -135,25 +135,25 @@ class WorkQueue(Generic[K]):
         self.add_after(key, max(delay_s, self._reserve(key)))
 
     def blame(self, key: K, causes: Iterable[Hashable]) -> None:
-        """Have a key wait for causes that others share; one back-off for all keys of a cause."""
+        """Let a key wait for causes that it shares; all keys of a cause share one back-off."""
         self._causes.blame(key, causes)
 
     def blame_itself(self, key: K) -> None:
-        """Have a key wait for no cause of others: it fails for something else now."""
+        """Remove a key from shared causes: it fails for a reason of its own."""
         self._causes.failed(key)
 
     def healed(self, concerns: Callable[[Hashable], bool]) -> None:
-        """Queue all keys that wait for a cause that `concerns`: it is over."""
+        """Enqueue all keys that wait for a cause that `concerns` matches: it is over."""
         for key in self._causes.healed(concerns):
             self.add(key)
 
     def forget(self, key: K) -> None:
-        """Start the back-off of a key afresh: it fared well."""
+        """Reset the back-off of a key: it succeeded."""
         self._failures.pop(key, None)
         self._causes.succeeded(key)
 
     def retry_now(self, concerns: Callable[[K], bool]) -> None:
-        """Bring forward every delayed key that `concerns`."""
+        """Enqueue every delayed key that `concerns` matches."""
         delayed = dict.fromkeys((*self._due, *self._causes.waiting()))
         for key in [key for key in delayed if concerns(key)]:
             self._failures.pop(key, None)
@@ -161,7 +161,7 @@ class WorkQueue(Generic[K]):
             self.add(key)
 
     def retry_failed(self) -> None:
-        """Bring forward every key that fared badly the last time; what is only due stays so."""
+        """Enqueue every key that failed the last time; scheduled ones stay delayed."""
         failed = {*self._failures, *self._causes.waiting()}
         self.retry_now(failed.__contains__)
 
@@ -170,7 +170,7 @@ class WorkQueue(Generic[K]):
         self.add_after(key, max(delay_s, self._reserve(key)))
 
     def _reserve(self, key: K) -> float:
-        """Take a retry of those of the group; return the seconds to wait for it."""
+        """Take a retry from the limit of the group; return the seconds to wait for it."""
         if self._new_retries is None:
             return 0.0
         group = self.group_of(key)
@@ -190,18 +190,18 @@ class WorkQueue(Generic[K]):
             await self._woken()
 
     async def _woken(self) -> None:
-        """Wait for what one more taker may have; who comes meanwhile may take that, too."""
+        """Wait for what one more worker may take; others may take it meanwhile."""
         taker = asyncio.get_running_loop().create_future()
         self._takers.append(taker)
         try:
             await taker
         except asyncio.CancelledError:
             if taker.done() and not taker.cancelled():
-                self._wake_one()  # in place of the one that was woken and ends
+                self._wake_one()  # in place of the worker that was woken and ends
             raise
 
     def _wake_one(self) -> None:
-        """Wake who waits longest: the others would find nothing, and there are many."""
+        """Wake the worker that waits longest: others would find nothing, and there are many."""
         while self._takers:
             taker = self._takers.popleft()
             if not taker.done():
@@ -209,7 +209,7 @@ class WorkQueue(Generic[K]):
                 return
 
     def _next_group(self) -> Hashable | None:
-        """Return whose turn it is: who waits longest of those that may have another worker."""
+        """Return the group whose turn it is: the longest waiting one below its limit of workers."""
         return next(filter(self._may_have_another, self._ready), None)
 
     def _may_have_another(self, group: Hashable) -> bool:
@@ -230,16 +230,16 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Say that the worker of a key has ended."""
+        """Mark a key as processed."""
         taken = self._working.pop(key, None)
         if taken is not None:
-            started, group = taken  # the key may count as of another group by now
+            started, group = taken  # the key may belong to another group by now
             self.instrument.done(self._clock() - started)
             self._working_of[group] -= 1
             if not self._working_of[group]:
                 del self._working_of[group]
             if group in self._ready:
-                self._wake_one()  # it may have had all the workers it may have
+                self._wake_one()  # it may have had its maximum of workers
         if key in self._again:
             self._again.discard(key)
             self.add(key)

@@ -1,9 +1,9 @@
-"""What the agent must remember beyond its process: a ConfigMap on the host.
+"""What the agent must remember across restarts: a ConfigMap on the host.
 
-For each virtual cluster: the UID of the Cluster it registered and the settings it did so
-with. A Cluster that was deleted on the hub, and finalised here, is not registered again while
-these settings stay (contract trap 5), not by a restart and not by a standby that takes over. One
-that vanished without that was lost, as by a backup of the hub, and is registered again.
+For each virtual cluster: the UID of the Cluster it registered and the settings it used. A Cluster
+that was deleted on the hub, and finalised here, is not registered again while these settings stay
+(contract trap 5), neither after a restart nor by a standby that takes over. One that disappeared
+otherwise was lost, as by a restore of the hub, and is registered again.
 """
 
 import asyncio
@@ -14,7 +14,8 @@ import msgspec
 import orjson
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import AlreadyExistsError, KubeError, NotFoundError
+from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
+from karmada_vc_agent.kube.retries import retry_every
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import one_line
 
@@ -26,15 +27,15 @@ RETRY_S = 1.0
 
 
 class StateError(Exception):
-    """The state says that this agent must not start with these settings."""
+    """The recorded state does not allow the agent to start with these settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """What is remembered of one registration: UID of the Cluster, digest of the settings.
+    """The record of one registration: UID of the Cluster, digest of the settings.
 
-    has_left: `leave` removed it; whatever the settings say, it is not registered again.
-    was_deleted: this agent saw the deletion mark of that Cluster, and finalised it.
+    has_left: `leave` removed it; whatever the settings, it is not registered again. was_deleted:
+    this agent saw the deletionTimestamp of that Cluster, and finalised it.
     """
 
     uid: str
@@ -44,7 +45,7 @@ class ClusterRecord:
 
 
 class AgentState:
-    """The ConfigMap `<agentName>-state` in the agent's namespace; one writer, the leader."""
+    """The ConfigMap `<agentName>-state` in the agent's namespace; its only writer is the leader."""
 
     def __init__(self, client: ApiClient, namespace: str, agent_name: str) -> None:
         self._client = client
@@ -56,7 +57,7 @@ class AgentState:
         self._lock = asyncio.Lock()
 
     async def load(self) -> None:
-        """Read what an earlier process left, and create what is missing. Raises KubeError."""
+        """Load the state of an earlier process, and create what is missing. Raises KubeError."""
         try:
             state = await self._client.get(self._path)
         except NotFoundError:
@@ -67,25 +68,21 @@ class AgentState:
         for key, value in self._values.items():
             if key.startswith(_CLUSTER_PREFIX) and _record(value) is None:
                 _log.warning(
-                    "Going on without a record that cannot be read; it is written anew",
+                    "Ignoring an unreadable record; it is written again",
                     extra={"config_map": f"{self._namespace}/{self._name}", "key": one_line(key)},
                 )
 
     async def follow_time(self) -> None:
-        """Write all that is known whenever the host goes back in time, and this with it."""
+        """Write the whole state whenever the host goes back in time."""
         history = self._client.history
-        epoch, is_written = history.epoch, True
+        epoch = history.epoch
         while True:
-            if is_written:
-                await history.moved_on(epoch)
-            epoch, is_written = history.epoch, False
-            try:
-                await self._write_again()
-                is_written = True
-            except KubeError:
-                await asyncio.sleep(RETRY_S)  # the client tells of an outage
+            await history.wait_new_epoch(epoch)
+            epoch = await retry_every(RETRY_S, self._write_again)
 
-    async def _write_again(self) -> None:
+    async def _write_again(self) -> int:
+        """Return the epoch of the host in which the write began. Raises KubeError."""
+        epoch = self._client.history.epoch
         async with self._lock:
             try:
                 await self._client.merge_patch(self._path, {"data": self._values})
@@ -93,16 +90,17 @@ class AgentState:
                 await self.ensure_namespace()
                 await self._create()
                 await self._client.merge_patch(self._path, {"data": self._values})
+        return epoch
 
     async def check_template(self, template: str) -> None:
-        """Fix the namespace template at its first use. Raises StateError where it changed."""
+        """Record the namespace template at its first use. Raises StateError if it changed."""
         known = self._values.get(_TEMPLATE_KEY)
         if known is None:
             await self._write(_TEMPLATE_KEY, template)
         elif known != template:
             raise StateError(
-                f'TemplateChanged: namespaceTemplate is "{template}", but namespaces were made '
-                f'with "{known}"; set it back (ConfigMap {self._namespace}/{self._name})'
+                f'TemplateChanged: namespaceTemplate is "{template}", but namespaces were '
+                f'created with "{known}"; set it back (ConfigMap {self._namespace}/{self._name})'
             )
 
     def clusters(self) -> dict[str, ClusterRecord]:
@@ -119,14 +117,24 @@ class AgentState:
         return _record(value) if value else None
 
     async def remember(self, name: str, record: ClusterRecord) -> None:
-        """Store a record; no request where it is stored already."""
+        """Store a record; sends no request if it is unchanged."""
         fields = {key: value for key, value in asdict(record).items() if value is not False}
         await self._write(_CLUSTER_PREFIX + name, orjson.dumps(fields).decode())
 
-    async def remember_deleted(self, name: str, uid: str, settings: str) -> ClusterRecord:
-        """Store that this agent saw its Cluster deleted; return the record.
+    async def read_again(self, name: str) -> ClusterRecord | None:
+        """Return the record of one virtual cluster as it is on the host; `leave` writes there, too.
 
-        Read anew for it: `leave`, which has it deleted, has noted before that it left.
+        Raises KubeError.
+        """
+        value = ((await self._client.get(self._path)).get("data") or {}).get(_CLUSTER_PREFIX + name)
+        if isinstance(value, str):
+            self._values[_CLUSTER_PREFIX + name] = value
+        return self.cluster(name)
+
+    async def remember_deleted(self, name: str, uid: str, settings: str) -> ClusterRecord:
+        """Record that this agent saw the deletion of the Cluster; return the record.
+
+        Reads the state first: `leave`, which deletes Clusters, records before that it left.
         """
         if (known := self.cluster(name)) and known.was_deleted and known.uid == uid:
             return known
@@ -138,7 +146,7 @@ class AgentState:
         return record
 
     async def forget(self, name: str) -> None:
-        """Drop the record of a virtual cluster that exists no more."""
+        """Drop the record of a virtual cluster that no longer exists."""
         key = _CLUSTER_PREFIX + name
         async with self._lock:
             await self._client.merge_patch(self._path, {"data": {key: None}})
@@ -152,7 +160,7 @@ class AgentState:
             self._values[key] = value
 
     async def ensure_namespace(self) -> None:
-        """Make the agent's namespace exist."""
+        """Create the agent's namespace if it does not exist."""
         try:
             await self._client.get(f"/api/v1/namespaces/{self._namespace}")
         except NotFoundError:
@@ -176,7 +184,7 @@ class AgentState:
 
 
 def _record(value: str) -> ClusterRecord | None:
-    """Return a record, None where somebody made it unreadable: it then counts as not there."""
+    """Return a record; None if malformed, as if it did not exist."""
     try:
         return msgspec.json.decode(value, type=ClusterRecord)
     except (msgspec.MsgspecError, ValueError, RecursionError):

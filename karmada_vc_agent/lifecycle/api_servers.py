@@ -1,11 +1,11 @@
-"""Whether hub and host are what they are taken for: a Karmada, and another API server."""
+"""Checks that the hub is a Karmada and that the host is another API server."""
 
-import asyncio
 import logging
 
-from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.retries import retry_on
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 
 _log = logging.getLogger(__name__)
@@ -13,28 +13,25 @@ _log = logging.getLogger(__name__)
 KUBE_SYSTEM_PATH = "/api/v1/namespaces/kube-system"
 TRIES = 5
 PAUSE_S = 1.0
-"""A Karmada that just starts serves its own kinds a moment after all others."""
+"""A starting Karmada serves its own kinds shortly after all others."""
 
 
 async def check_karmada(hub: ApiClient, *, pause_s: float = PAUSE_S) -> None:
-    """Look whether the hub serves Clusters. Raises ConfigError where it does not, KubeError."""
-    for attempt in range(TRIES):
-        try:
-            await hub.get(CLUSTERS_PATH, {"limit": "1"})
-        except NotFoundError:
-            if attempt + 1 < TRIES:
-                await asyncio.sleep(pause_s)
-        else:
-            return
-    problem = (
-        f"{hub.credentials.server} is no Karmada: it does not serve cluster.karmada.io; "
-        "give a kubeconfig of Karmada's API server"
-    )
-    raise ConfigError("settings", "karmadaKubeconfig", problem)
+    """Check that the hub serves Clusters. Raises ConfigError if it does not, KubeError."""
+    try:
+        await retry_on(
+            NotFoundError, TRIES, lambda: hub.get(CLUSTERS_PATH, {"limit": "1"}), pause_s
+        )
+    except NotFoundError as error:
+        problem = (
+            f"{hub.credentials.server} is not a Karmada control plane: it does not serve "
+            "cluster.karmada.io; use a kubeconfig of Karmada's API server"
+        )
+        raise ConfigError("settings", "karmadaKubeconfig", problem) from error
 
 
 async def check_apart(hub: ApiClient, host_uid: str) -> None:
-    """Refuse one API server as hub and host. Raises ConfigError, KubeError.
+    """Reject one API server as both hub and host. Raises ConfigError, KubeError.
 
     host_uid: UID of the host's kube-system.
     """
@@ -44,12 +41,13 @@ async def check_apart(hub: ApiClient, host_uid: str) -> None:
         return
     except ForbiddenError as error:
         _log.warning(
-            "Cannot tell whether hub and host are two API servers", extra={"reason": str(error)}
+            "Cannot determine whether hub and host are different API servers",
+            extra={"reason": str(error)},
         )
         return
     if kube_system["metadata"]["uid"] == host_uid:
         problem = (
-            f"{hub.credentials.server} is the API server of the host, too (its kube-system has "
+            f"{hub.credentials.server} is also the API server of the host (its kube-system has "
             "the same uid); the hub must be another one"
         )
         raise ConfigError("settings", "karmadaKubeconfig", problem)

@@ -1,4 +1,4 @@
-"""Where the kubeconfig of the hub is kept: its file, and the Secret that file may come from."""
+"""Where the kubeconfig of the hub is stored: its file, and the Secret behind it."""
 
 import asyncio
 import base64
@@ -18,17 +18,17 @@ class KubeconfigStore(Protocol):
     """One place; `str()` names it in messages."""
 
     async def read(self) -> bytes | None:
-        """Return the kubeconfig, None where there is none. Raises KubeError, OSError."""
+        """Return the kubeconfig, None if there is none. Raises KubeError, OSError."""
 
     async def write(self, content: bytes) -> None:
-        """Replace what was read. Raises KubeError, OSError."""
+        """Replace the kubeconfig that was read. Raises KubeError, OSError."""
 
     def is_writable(self) -> bool:
-        """Whether there is a point in trying."""
+        """Whether writing may succeed."""
 
 
 class FileStore:
-    """A kubeconfig on disk; a mounted Secret is one that cannot be written."""
+    """A kubeconfig on disk; a mounted Secret is not writable."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -42,12 +42,12 @@ class FileStore:
         return await asyncio.to_thread(self._path.read_bytes)
 
     async def write(self, content: bytes) -> None:
-        """Replace the file by one for its owner only; no reader ever sees a part of it."""
+        """Replace the file atomically by one that only its owner can read."""
         await asyncio.to_thread(self._replace, content)
 
     def _replace(self, content: bytes) -> None:
-        path = self._path.resolve()  # a link stays a link
-        # mkstemp makes it 0600, whatever mode the old one had: a private key is in it
+        path = self._path.resolve()  # keep a symbolic link
+        # mkstemp makes it 0600, whatever the mode of the old one: it contains a private key
         descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "wb") as stream:
@@ -66,7 +66,7 @@ class FileStore:
 
 
 class SecretStore:
-    """The Secret of the host that Karmada's tools make for an agent (contract 1.7)."""
+    """The Secret of the host that Karmada's tools create for an agent (contract 1.7)."""
 
     def __init__(self, host: ApiClient, namespace: str) -> None:
         self._host = host
@@ -75,7 +75,7 @@ class SecretStore:
         self._version = ""
 
     def __str__(self) -> str:
-        """Return what and where it is."""
+        """Return kind, namespace and name."""
         return self._name
 
     async def read(self) -> bytes | None:
@@ -89,12 +89,12 @@ class SecretStore:
         return base64.b64decode(content) if content else None
 
     async def write(self, content: bytes) -> None:
-        """Replace the kubeconfig that was read last, and nothing else in the Secret."""
+        """Replace the kubeconfig that was read last; other keys of the Secret are kept."""
         metadata = {"resourceVersion": self._version}
         data = {SECRET_NAME: base64.b64encode(content).decode()}
         answer = await self._host.merge_patch(self._path, {"metadata": metadata, "data": data})
         self._version = answer["metadata"]["resourceVersion"]
 
     def is_writable(self) -> bool:
-        """Whether it may be written is for the host to say."""
+        """Return True: the host decides."""
         return True

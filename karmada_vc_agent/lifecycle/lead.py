@@ -1,4 +1,4 @@
-"""Who leads: this process for certain, perhaps, or another one."""
+"""Whether this process is the leader: certainly, possibly, or not."""
 
 import logging
 from collections.abc import Callable
@@ -7,11 +7,11 @@ _log = logging.getLogger(__name__)
 
 
 class Lead:
-    """What this process knows of its lead.
+    """What this process knows of its leadership.
 
-    Host objects and Works are written only while it is certain. Leases and status of Clusters
-    go on while it is in doubt (the host does not answer: that is what the hub must hear), but
-    not once another process was seen to write them.
+    Host objects and Works are written only while it is certain. Leases and status of Clusters are
+    also written while it is in doubt (the host does not answer, which the hub must learn), but not
+    after another process was seen to write them.
     """
 
     def __init__(self, identity: str, is_leading: Callable[[], bool]) -> None:
@@ -20,7 +20,7 @@ class Lead:
         self._rival = ""
 
     def observe_holder(self, writer: str | None) -> None:
-        """Take note of who wrote last; a rival is one that writes while our lead is in doubt."""
+        """Record who wrote last; another writer while we are in doubt is the new leader."""
         if writer in (None, "", self.identity) or self.is_certain():
             return
         if writer != self._rival:

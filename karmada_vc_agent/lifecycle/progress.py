@@ -1,4 +1,4 @@
-"""When something was last attempted for each virtual cluster: tells stuck from slow."""
+"""When something was last attempted for each virtual cluster, to tell stuck from slow."""
 
 import asyncio
 import time
@@ -7,14 +7,14 @@ from typing import Any
 
 
 class Progress:
-    """Notes attempts, however they ended."""
+    """Records attempts, whatever their result."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._noted: dict[str, float] = {}
 
     def note(self, name: str) -> None:
-        """Note an attempt."""
+        """Record an attempt."""
         self._noted[name] = self._clock()
 
     def forget(self, name: str) -> None:
@@ -22,9 +22,9 @@ class Progress:
         self._noted.pop(name, None)
 
     def late(self, limit_s: float, possible_since: float) -> list[str]:
-        """Return whose last attempt is longer ago than `limit_s`.
+        """Return the virtual clusters whose last attempt is longer ago than `limit_s`.
 
-        possible_since: by the same clock, since when attempts could end; inf in an outage.
+        possible_since: since when attempts could finish, by the same clock; inf in an outage.
         """
         now = self._clock()
         noted = self._noted.items()
@@ -34,14 +34,14 @@ class Progress:
 def vital_checks(
     tasks: Iterable[asyncio.Task[Any]], leases: Progress, limit_s: float, hub_answers_since: float
 ) -> dict[str, str | None]:
-    """Return the liveness checks: name -> None or what only a restart would mend.
+    """Return the liveness checks: name -> None, or a failure that only a restart can fix.
 
-    tasks: those that are to run until told otherwise. leases: attempts to renew, and
-    `limit_s` after which one is overdue; see Progress.late.
+    tasks: those that must run until cancelled. leases: attempts to renew, and `limit_s` after which
+    one is overdue; see Progress.late.
     """
     ended = ", ".join(task.get_name() for task in tasks if task.done())
     late = ", ".join(leases.late(limit_s, hub_answers_since))
     return {
-        "tasks": f"ended though nobody told them to: {ended}" if ended else None,
-        "leases": f"no attempt to renew for {limit_s:g}s, of {late}" if late else None,
+        "tasks": f"ended unexpectedly: {ended}" if ended else None,
+        "leases": f"no attempt to renew for {limit_s:g}s: {late}" if late else None,
     }

@@ -1,4 +1,4 @@
-"""Looks at every Work again from time to time (`--resync-period`)."""
+"""Enqueues every Work periodically (`--resync-period`)."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -9,10 +9,9 @@ from karmada_vc_agent.views.works import WorkKey, Works
 async def resync(
     period_s: float, clusters: Iterable[str], works: Works, enqueue: Callable[[WorkKey], None]
 ) -> None:
-    """Queue all Works of all virtual clusters each `period_s`, until cancelled."""
-    names = tuple(clusters)
+    """Enqueue all Works of all virtual clusters each `period_s`, until cancelled."""
     while True:
         await asyncio.sleep(period_s)
-        for cluster in names:
+        for cluster in clusters:
             for work in works.names(cluster):
                 enqueue((cluster, work))

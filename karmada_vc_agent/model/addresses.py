@@ -1,4 +1,4 @@
-"""IP addresses as Kubernetes reads them, whatever way they are written."""
+"""IP addresses in whatever notation, as Kubernetes reads them."""
 
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -9,9 +9,9 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9-]+)*\.?
 
 
 def plain_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Return an address, IPv4 also where it is written as IPv6; None where it is none.
+    """Return an address in canonical form, IPv4 even if written as IPv6; None if it is invalid.
 
-    Old API servers take leading zeros (`010.0.0.1`) for decimal, as here.
+    Like old API servers, takes leading zeros (`010.0.0.1`) as decimal.
     """
     try:
         found = ip_address(_LEADING_ZEROS.sub("", text) if "." in text else text)
@@ -23,11 +23,11 @@ def plain_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def listen_problem(address: str) -> str | None:
-    """Say what is wrong with an address to listen on, or None; `0` and nothing mean nowhere."""
+    """Return what is wrong with an address to listen on, or None; `0` and "" disable it."""
     host, colon, port = address.rpartition(":")
     if address in ("", "0") or (colon and _is_port(port) and _is_host(host)):
         return None
-    advice = f"write host:port, :port (at most {_PORT_MAX}), or 0 for none"
+    advice = f"write host:port, :port (at most {_PORT_MAX}), or 0 to disable it"
     return f'"{address}" is not a valid address; {advice}'
 
 

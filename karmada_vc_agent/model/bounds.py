@@ -1,4 +1,4 @@
-"""What one virtual cluster may make the agent keep and do; all others share the same process."""
+"""Limits of what one virtual cluster may cost the agent, which all others share."""
 
 from typing import Annotated
 
@@ -14,16 +14,20 @@ _Bound = Annotated[int, _RANGE]
 class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Bounds of one virtual cluster; 0 = none."""
 
-    works: Annotated[_Bound, Help("Works, whatever is in them.")] = 5000
+    works: Annotated[_Bound, Help("Number of Works.")] = 5000
     bytes: Annotated[
-        Size, _RANGE, Unit("bytes"), Help("Size of the manifests of all Works together, as JSON.")
+        Size, _RANGE, Unit("bytes"), Help("Total size of the manifests of all Works, as JSON.")
     ] = Size(64 * 2**20)
-    manifests_per_work: Annotated[_Bound, Help("Manifests in one Work.")] = 500
+    manifests_per_work: Annotated[_Bound, Help("Number of manifests in one Work.")] = 500
     kinds: Annotated[
-        _Bound, Help("Kinds that the Works contain; the host is watched for each of them.")
+        _Bound, Help("Number of kinds in the Works; the agent watches the host for each of them.")
     ] = 100
     shared_objects: Annotated[
-        _Bound, Help("Cluster-scoped objects owned together with others: definitions, classes.")
+        _Bound,
+        Help(
+            "Number of cluster-scoped objects shared with other virtual clusters, such as CRDs "
+            "and classes."
+        ),
     ] = 200
 
 

@@ -1,7 +1,7 @@
 """Nodes and Pods as read-only structs with only the fields that are used.
 
 A kept Pod costs 1.25 KB like this against 32.9 KB as the generated client's object
-(stack.md). Structs drop what they do not name: never write one back.
+(docs/adr/0001-stack.md). Structs drop unknown fields: never write one back.
 """
 
 from msgspec import Struct, field
@@ -14,7 +14,6 @@ class Meta(Struct, rename="camel", gc=False):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
@@ -34,7 +33,7 @@ class NodeInfo(Struct, rename="camel", gc=False, frozen=True):
 
 
 class NodeAddress(Struct, gc=False, frozen=True):
-    """One entry of status.addresses; of which type it is is left out."""
+    """One entry of status.addresses, without its type."""
 
     address: str = ""
 
@@ -49,7 +48,7 @@ class NodeStatus(Struct, rename="camel", gc=False):
 
 
 class Taint(Struct, gc=False, frozen=True):
-    """One entry of spec.taints; when it was added is left out."""
+    """One entry of spec.taints, without timeAdded."""
 
     key: str
     value: str = ""
@@ -88,7 +87,7 @@ class Container(Struct, gc=False):
 
 
 class PodSpec(Struct, rename="camel"):
-    """What of a Pod's spec counts for resources and placement."""
+    """The fields of a Pod's spec that matter for resources and placement."""
 
     node_name: str = ""
     node_selector: dict[str, str] = field(default_factory=dict)
@@ -112,5 +111,5 @@ class Pod(Struct):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the Pod has run to its end and holds no resources."""
+        """Whether the Pod has finished and holds no resources."""
         return self.status.phase in ("Succeeded", "Failed")

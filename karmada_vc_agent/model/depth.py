@@ -1,15 +1,15 @@
-"""How deep and how large a JSON value is: one measure for whoever reads, bounds or writes it."""
+"""Depth and size of a JSON value: one measure for readers, bounds and writers."""
 
 from typing import Any
 
 import orjson
 
 WRITABLE_LEVELS = 254
-"""Maps and lists in one another that orjson writes; what is deeper cannot be sent."""
+"""Maximum nesting that orjson encodes; deeper values cannot be sent."""
 
 
 def size_of(value: Any, levels: int = WRITABLE_LEVELS) -> int | None:
-    """Return how many bytes a value takes as JSON; None where it is deeper than `levels`."""
+    """Return the size of a value as JSON in bytes; None if it is deeper than `levels`."""
     try:
         text = orjson.dumps(value)
     except TypeError:
@@ -20,7 +20,7 @@ def size_of(value: Any, levels: int = WRITABLE_LEVELS) -> int | None:
 
 
 def may_be_deeper_than(levels: int, text: bytes) -> bool:
-    """Whether JSON has so many opening brackets; most has not, and counting them is cheap."""
+    """Whether JSON has that many opening brackets; a cheap test that most JSON fails."""
     return text.count(b"{") + text.count(b"[") > levels
 
 

@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""Durations in human notation."""
 
 import re
 from typing import Any, ClassVar, Self
@@ -7,14 +7,14 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Duration(float):
-    """A span of time in seconds; settings write it as `40s`, `2m` or a number of seconds."""
+    """A duration in seconds; settings write it as `40s`, `2m` or a number of seconds."""
 
     __slots__ = ()
     expected: ClassVar[str] = "a duration such as 40s or 2m"
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        """Return the duration of a text or a number. Raises TypeError and ValueError."""
+        """Parse a string or a number. Raises TypeError and ValueError."""
         if isinstance(given, str):
             return cls(parse_duration_s(given))
         if isinstance(given, bool) or not isinstance(given, int | float):
@@ -34,7 +34,7 @@ def parse_duration_s(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Write seconds as people do: 40s, 2m, 5ms."""
+    """Format seconds for people: 40s, 2m, 5ms."""
     if 0 < seconds < 1:
         return f"{seconds * 1000:g}ms"
     return f"{seconds / 60:g}m" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g}s"

@@ -6,7 +6,7 @@ from karmada_vc_agent.model.objects import copy_object
 
 
 class JsonPatchError(ValueError):
-    """The patch is malformed or does not fit; `str()` names the operation and its path."""
+    """The patch is malformed or cannot be applied; `str()` names the operation and its path."""
 
 
 def apply_json_patch(document: Any, patch: Any) -> Any:
@@ -19,7 +19,7 @@ def apply_json_patch(document: Any, patch: Any) -> Any:
     document = copy_object(document)
     for operation in patch:
         if not isinstance(operation, dict):
-            raise JsonPatchError(f"{operation!r} is no operation")
+            raise JsonPatchError(f"{operation!r} is not an operation")
         try:
             document = _apply(document, operation)
         except (LookupError, TypeError, ValueError) as error:
@@ -48,14 +48,14 @@ def _apply(document: Any, operation: dict[str, Any]) -> Any:
             return _add(document, path, copy_object(_at(document, _steps(operation["from"]))))
         case "test":
             if not _equal(_at(document, path), operation["value"]):
-                raise ValueError("the value is another one")
+                raise ValueError("the value is different")
             return document
-    raise ValueError("there is no such operation")
+    raise ValueError("unknown operation")
 
 
 def _steps(pointer: str) -> list[str]:
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
-        raise ValueError("a path begins with /")
+        raise ValueError("a path must start with /")
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
 
 
@@ -66,13 +66,13 @@ def _at(document: Any, path: list[str]) -> Any:
         elif isinstance(document, dict) and step in document:
             document = document[step]
         else:
-            raise ValueError("nothing is there")
+            raise ValueError("no value at this path")
     return document
 
 
 def _index(step: str, last: int) -> int:
     if not step.isascii() or not step.isdigit() or (step != "0" and step.startswith("0")):
-        raise ValueError(f'"{step}" is no index')
+        raise ValueError(f'"{step}" is not an index')
     if int(step) > last:
         raise ValueError(f"the list has no index {step}")
     return int(step)
@@ -96,7 +96,7 @@ def _set(document: Any, path: list[str], value: Any) -> Any:
     elif isinstance(parent, dict):
         parent[path[-1]] = value
     else:
-        raise ValueError("nothing is there to put it into")  # noqa: TRY004 - the patch is wrong
+        raise ValueError("the parent is not a map or list")  # noqa: TRY004 - the patch is wrong
     return document
 
 

@@ -16,7 +16,7 @@ WORK_PERMANENT_ID_LABEL = "work.karmada.io/permanent-id"
 BINDING_PERMANENT_ID_LABEL = "resourcebinding.karmada.io/permanent-id"
 CLUSTER_BINDING_PERMANENT_ID_LABEL = "clusterresourcebinding.karmada.io/permanent-id"
 BINDING_LABELS = (BINDING_PERMANENT_ID_LABEL, CLUSTER_BINDING_PERMANENT_ID_LABEL)
-"""What each manifest that came from a template has one of."""
+"""Every manifest from a template has exactly one of these."""
 POLICY_PERMANENT_ID_LABEL = "propagationpolicy.karmada.io/permanent-id"
 CLUSTER_POLICY_PERMANENT_ID_LABEL = "clusterpropagationpolicy.karmada.io/permanent-id"
 RETAIN_REPLICAS_LABEL = "resourcetemplate.karmada.io/retain-replicas"
@@ -54,12 +54,12 @@ _FNV_PRIME = 0x01000193
 
 
 def is_karmada_key(key: str) -> bool:
-    """Whether a label or annotation is of Karmada's own, of whichever of its components."""
+    """Whether a label or annotation belongs to Karmada, to whichever of its components."""
     return _DOMAIN in key
 
 
 def is_in_karmadas_domain(key: str) -> bool:
-    """Whether a label or annotation has Karmada's domain or one below; no look-alike counts."""
+    """Whether the domain of a label or annotation is Karmada's or a subdomain of it."""
     prefix, slash, _ = key.partition("/")
     return bool(slash) and f".{prefix}/".endswith(f".{_DOMAIN}")
 
@@ -70,14 +70,14 @@ def execution_namespace(cluster: str) -> str:
 
 
 def cluster_of_execution_namespace(namespace: str) -> str | None:
-    """Return the Cluster name, or None where the namespace is no execution namespace."""
+    """Return the Cluster name, or None if it is not an execution namespace."""
     if not namespace.startswith(EXECUTION_NAMESPACE_PREFIX):
         return None
     return namespace.removeprefix(EXECUTION_NAMESPACE_PREFIX)
 
 
 def work_name(kind: str, name: str, namespace: str) -> str:
-    """Return the name Karmada gives the Work of a template.
+    """Return the name that Karmada gives the Work of a template.
 
     Source: contract appendix B; karmada pkg/util/names/names.go.
     """

@@ -1,4 +1,4 @@
-"""Patterns for kinds, as settings have them: `apps/Deployment`, `Secret`, `batch/*`, `*/*`."""
+"""Patterns for kinds in settings: `apps/Deployment`, `Secret`, `batch/*`, `*/*`."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -7,12 +7,12 @@ from karmada_vc_agent.model.objects import GroupKind
 
 
 def matches_any(patterns: Iterable[str], group: str, kind: str) -> bool:
-    """Whether one of the patterns names a kind; one without a slash is of the core group."""
+    """Whether a pattern matches a kind; one without a slash is of the core group."""
     return any(_matches(pattern, group, kind) for pattern in patterns)
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """Say what is wrong with a pattern, or None."""
+    """Return what is wrong with a pattern, or None."""
     group, slash, kind = pattern.rpartition("/")
     if not kind or (slash and not group) or "/" in group:
         return (
@@ -24,7 +24,7 @@ def pattern_problem(pattern: str) -> str | None:
 
 
 def parse_kind(name: str) -> GroupKind:
-    """Read `cert-manager.io/ClusterIssuer`; a kind of the core group has nothing before the slash.
+    """Parse `cert-manager.io/ClusterIssuer`; the core group has an empty group.
 
     Raises ValueError.
     """

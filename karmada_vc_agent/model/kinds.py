@@ -1,4 +1,4 @@
-"""Kinds that rules name, and how a table of kinds is read."""
+"""Kinds that rules refer to, and lookups in tables of kinds."""
 
 from collections.abc import Collection, Mapping
 
@@ -29,24 +29,24 @@ EDGE_APPLICATION = GroupKind("apps.kubeedge.io", "EdgeApplication")
 IMAGE_PRE_PULL_JOB = GroupKind("operations.kubeedge.io", "ImagePrePullJob")
 
 ANY = "*"
-"""In the row of a table: each kind of the group."""
+"""As the kind of a table row: every kind of the group."""
 
 NAMESPACE_FIELD: Mapping[GroupKind, str] = {NAMESPACE: "name"}
-"""Which field of metadata names the virtual namespace, where that is not `namespace`."""
+"""The field of metadata with the virtual namespace, if that is not `namespace`."""
 
 
 def is_among(kind: GroupKind, table: Collection[GroupKind]) -> bool:
-    """Whether a table has a row for a kind, or for all of its group."""
+    """Whether a table has a row for a kind, or for its whole group."""
     return kind in table or GroupKind(kind.group, ANY) in table
 
 
 def namespace_field(kind: GroupKind) -> str:
-    """Return the field of metadata that names the virtual namespace of an object."""
+    """Return the field of metadata with the virtual namespace of an object."""
     return NAMESPACE_FIELD.get(kind, "namespace")
 
 
 def plural(kind: GroupKind) -> str:
-    """Return the name of the resource as Kubernetes forms it; kinds of CRDs may have others."""
+    """Return the plural as Kubernetes forms it; CRDs may define others."""
     name = kind.kind.lower()
     if name.endswith("s"):
         return f"{name}es"

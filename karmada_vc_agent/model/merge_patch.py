@@ -4,9 +4,9 @@ from karmada_vc_agent.model.objects import Object
 
 
 def merge_patch(old: Object, new: Object) -> Object:
-    """Return the patch that turns `old` into `new`; empty where they are equal.
+    """Return the patch that turns `old` into `new`; {} if they are equal.
 
-    Members that are gone become null, lists are replaced whole. `new` holds no nulls.
+    Removed members become null, lists are replaced as a whole. `new` contains no nulls.
     """
     patch: Object = {key: None for key in old if key not in new}
     for key, value in new.items():

@@ -1,4 +1,4 @@
-"""Raw Kubernetes objects: their kind, their key, values deep inside them."""
+"""Raw Kubernetes objects: their kind, their key, nested values."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -8,14 +8,14 @@ Object = dict[str, Any]
 
 
 class GroupKind(NamedTuple):
-    """Group (empty for core) and kind: what rules go by, for versions make no difference."""
+    """Group ("" for core) and kind: rules do not depend on versions."""
 
     group: str
     kind: str
 
 
 class GroupVersionKind(NamedTuple):
-    """Group (empty for core), version and kind of an object."""
+    """Group ("" for core), version and kind of an object."""
 
     group: str
     version: str
@@ -28,12 +28,12 @@ class GroupVersionKind(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """Return `v1` or `apps/v1`, as the field apiVersion has it."""
+        """Return the apiVersion, such as `v1` or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
 class ObjectKey(NamedTuple):
-    """What names one object on one API server; namespace is empty for cluster-scoped ones."""
+    """The identity of an object on one API server; namespace is "" for cluster-scoped ones."""
 
     gvk: GroupVersionKind
     namespace: str
@@ -59,46 +59,46 @@ def parse_api_version(api_version: str, kind: str) -> GroupVersionKind:
 
 
 def gvk_of(obj: Object) -> GroupVersionKind:
-    """Return group, version and kind; what is missing or no text becomes empty."""
+    """Return group, version and kind; missing or malformed ones are ""."""
     if not isinstance(obj, dict):
         return GroupVersionKind("", "", "")
     return parse_api_version(_text_in(obj, "apiVersion"), _text_in(obj, "kind"))
 
 
 def key_of(obj: Object) -> ObjectKey:
-    """Return the key of an object; what is missing or no text becomes empty."""
+    """Return the key of an object; missing or malformed parts are ""."""
     metadata = _map_in(obj, "metadata")
     return ObjectKey(gvk_of(obj), _text_in(metadata, "namespace"), _text_in(metadata, "name"))
 
 
 def uid_of(obj: Object | None) -> str:
-    """Return the uid of an object; empty where there is none."""
+    """Return the uid of an object, "" if it has none."""
     return str(_map_in(obj, "metadata").get("uid") or "")
 
 
 def labels_of(obj: Object) -> dict[str, str]:
-    """Return the labels for reading; an empty dict where there are none."""
+    """Return the labels, read-only; {} if there are none."""
     return _map_in(_map_in(obj, "metadata"), "labels")
 
 
 def annotations_of(obj: Object) -> dict[str, str]:
-    """Return the annotations for reading; an empty dict where there are none."""
+    """Return the annotations, read-only; {} if there are none."""
     return _map_in(_map_in(obj, "metadata"), "annotations")
 
 
 def text_at(obj: Any, *path: str | int) -> str:
-    """Return the text at a path of an object whose shape nobody vouches for; else ""."""
+    """Return the string at a path of an unvalidated object; "" if there is none."""
     value = dig(obj, *path)
     return value if isinstance(value, str) else ""
 
 
 def maps_at(obj: Any, *path: str | int) -> list[Object]:
-    """Return the maps in a list of an object whose shape nobody vouches for."""
+    """Return the maps in a list of an unvalidated object."""
     found = dig(obj, *path)
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
-# Asked for each object many times: without `dig`, which is several times as slow.
+# Called many times for each object; `dig` would be several times as slow.
 def _map_in(obj: Any, key: str) -> Object:
     found = obj.get(key) if isinstance(obj, dict) else None
     return found if isinstance(found, dict) else {}
@@ -110,12 +110,12 @@ def _text_in(obj: Object, key: str) -> str:
 
 
 def is_map_of_texts(value: Any) -> bool:
-    """Whether a value is what labels and annotations must be."""
+    """Whether a value is a map of strings, as labels and annotations must be."""
     return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
 def metadata_map(obj: Object, name: str) -> Object:
-    """Return metadata.labels or .annotations for writing, made if missing."""
+    """Return metadata.labels or .annotations for writing, created if missing."""
     metadata = obj["metadata"]
     metadata[name] = metadata.get(name) or {}
     result: Object = metadata[name]
@@ -123,7 +123,7 @@ def metadata_map(obj: Object, name: str) -> Object:
 
 
 def dig(obj: Any, *path: str | int) -> Any:
-    """Follow keys and list indices; None as soon as one is missing."""
+    """Follow keys and list indices; None if one is missing."""
     for step in path:
         if isinstance(obj, dict):
             obj = obj.get(step)
@@ -135,10 +135,10 @@ def dig(obj: Any, *path: str | int) -> Any:
 
 
 def values_at(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the concrete path and the value of everything that a table path names.
+    """Yield the concrete path and the value of each match of a table path.
 
-    path: keys joined by dots; `[]` after a key = every element of the list, `{}` = every
-    value of the map (`spec.tasks[].template.spec`). Missing parts yield nothing.
+    path: keys joined by dots; `[]` after a key = every element of the list, `{}` = every value of
+    the map (`spec.tasks[].template.spec`). Missing parts yield nothing.
     """
     yield from _walk(obj, path.split("."), "")
 
@@ -166,7 +166,7 @@ def _walk(obj: Any, steps: list[str], walked: str) -> Iterator[tuple[str, Any]]:
 
 def copy_object(obj: Any) -> Any:
     """Return a deep copy of JSON data; many times faster than copy.deepcopy."""
-    # Most values are texts: no call for these.
+    # Most values are strings: no call for these.
     if isinstance(obj, dict):
         return {
             key: value if type(value) is str else copy_object(value) for key, value in obj.items()
@@ -179,7 +179,7 @@ def copy_object(obj: Any) -> Any:
 def put(obj: Object, value: Any, *path: str) -> Object:
     """Return a copy with the value at the path; only the dicts on the path are copied.
 
-    Missing dicts on the way are made. Raises ValueError where something else is in the way.
+    Missing dicts on the way are created. Raises ValueError if a parent is not a dict.
     """
     return _put(obj, value, path, 0)
 
@@ -195,7 +195,7 @@ def _put(obj: Any, value: Any, path: tuple[str, ...], depth: int) -> Object:
 
 
 def drop(obj: Object, *path: str) -> Object:
-    """Return the object without the value at the path; itself where nothing is there.
+    """Return the object without the value at the path; itself if there is none.
 
     Only the dicts on the path are copied.
     """

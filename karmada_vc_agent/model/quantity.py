@@ -1,6 +1,6 @@
-"""Kubernetes quantities: exact values, sums, and text as apimachinery prints it.
+"""Kubernetes quantities: exact values, sums, and the canonical text of apimachinery.
 
-A quantity is kept as a whole number of nano units, the finest that Kubernetes knows, so sums
+A quantity is stored as a whole number of nano units, the finest that Kubernetes knows, so sums
 never round. Source: karmada's k8s.io/apimachinery v0.35 pkg/api/resource.
 """
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 Notation = Literal["DecimalSI", "BinarySI", "DecimalExponent"]
-"""How a quantity is written: 12M, 12Mi or 12e6."""
+"""The format of a quantity: 12M, 12Mi or 12e6."""
 
 Raw = str | int | float
 """A quantity as JSON has it."""
@@ -26,14 +26,14 @@ class Size(int):
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        """Return the size of a number or a quantity. Raises TypeError and ValueError."""
+        """Parse a number or a quantity. Raises TypeError and ValueError."""
         if isinstance(given, bool) or not isinstance(given, int | str):
             raise TypeError
         return cls(whole_units(given))
 
 
 class QuantityText(str):
-    """A quantity as settings write it, numbers too; whether it is one is not looked at."""
+    """A quantity in settings, as a string or a number; it is not validated."""
 
     __slots__ = ()
     expected: ClassVar[str] = "a quantity such as 500m, 2 or 1.5Gi"
@@ -58,36 +58,36 @@ _TEXT = re.compile(
     r"(?:(?P<binary>[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]+)|(?P<decimal>[numkMGTPE]?))"
 )
 _MAX_EXPONENT = 99
-"""Larger ones are held here: 1e99 is past all that is counted, 1e999999999 would fill memory."""
+"""Larger ones are clamped: 1e99 is beyond anything counted, 1e999999999 would fill memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number with the notation it is printed in."""
+    """A number with the format it is printed in."""
 
     nano: int
     notation: Notation = "DecimalSI"
 
     @property
     def whole(self) -> int:
-        """Return whole units, rounded away from zero and held within 64 bits."""
+        """Return whole units, rounded away from zero and clamped to 64 bits."""
         return _scale_down(self.nano, _NANO)
 
     @property
     def milli(self) -> int:
-        """Return thousandths, rounded away from zero and held within 64 bits."""
+        """Return thousandths, rounded away from zero and clamped to 64 bits."""
         return _scale_down(self.nano, _MILLI_IN_NANO)
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        """Add exactly; the notation is that of the first addend that is not zero."""
+        """Add exactly; the format is that of the first addend that is not zero."""
         return Quantity(self.nano + other.nano, self.notation if self.nano else other.notation)
 
     def __sub__(self, other: "Quantity") -> "Quantity":
-        """Subtract exactly; the notation is that of the first part that is not zero."""
+        """Subtract exactly; the format is that of the first operand that is not zero."""
         return Quantity(self.nano - other.nano, self.notation if self.nano else other.notation)
 
     def __str__(self) -> str:
-        """Return the canonical text: no fraction, the largest suffix that loses nothing."""
+        """Return the canonical text: no fraction, the largest suffix without loss."""
         if self.nano == 0:
             return "0"
         if self.notation == "BinarySI" and self.nano % _NANO == 0:
@@ -99,9 +99,9 @@ class Quantity:
 
 @lru_cache(maxsize=8192, typed=True)
 def parse(raw: Raw) -> Quantity:
-    """Parse a quantity; what is finer than nano is rounded up, as Kubernetes does.
+    """Parse a quantity; below nano it is rounded up, as in Kubernetes.
 
-    Raises ValueError naming the text where it is no quantity.
+    Raises ValueError for invalid text.
     """
     text = raw if isinstance(raw, str) else repr(raw)
     match = _TEXT.fullmatch(text)
@@ -122,7 +122,7 @@ def parse(raw: Raw) -> Quantity:
 
 
 def read(raw: Raw) -> Quantity | None:
-    """Parse a quantity, None where it is none: one odd amount must not hide all others."""
+    """Parse a quantity; None if it is invalid: one bad amount must not hide all others."""
     try:
         return parse(raw)
     except ValueError:
@@ -142,10 +142,10 @@ def milli_units(raw: Raw) -> int:
 
 
 def approximate(raw: Raw) -> float:
-    """Parse a quantity and return it as a number, with the error that Kubernetes' own has.
+    """Parse a quantity and return it as a float, with the rounding error of Kubernetes.
 
-    That multiplies the digits by a power of ten, so 700m is 0.7000000000000001. Raises
-    ValueError where the text is no quantity, or too large for a number.
+    Kubernetes multiplies the digits by a power of ten, so 700m is 0.7000000000000001. Raises
+    ValueError for invalid text, or if it is too large for a float.
     """
     exact = parse(raw)
     match = _TEXT.fullmatch(raw if isinstance(raw, str) else repr(raw))
@@ -165,12 +165,12 @@ def approximate(raw: Raw) -> float:
 
 
 def of_whole(units: int, notation: Notation = "DecimalSI") -> Quantity:
-    """Make a quantity of whole units."""
+    """Return a quantity of whole units."""
     return Quantity(units * _NANO, notation)
 
 
 def of_milli(thousandths: int) -> Quantity:
-    """Make a decimal quantity of thousandths, as CPU is counted."""
+    """Return a decimal quantity of thousandths, as CPU is counted."""
     return Quantity(thousandths * _MILLI_IN_NANO)
 
 

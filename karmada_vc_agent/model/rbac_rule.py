@@ -1,4 +1,4 @@
-"""One RBAC rule: what may be done to which resources."""
+"""One RBAC rule: verbs on resources."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ NAMESPACE_ADMIN = "virtual-cluster-admin"
 
 
 def namespace_role(agent: str) -> str:
-    """Return the ClusterRole that holds the agent's rights in a claimed namespace."""
+    """Return the ClusterRole with the agent's rights in a claimed namespace."""
     return f"vc-agent:{agent}:namespace"
 
 
 def account_role(agent: str) -> str:
-    """Return the ClusterRole that holds the rights of the accounts that `join` makes."""
+    """Return the ClusterRole with the rights of the accounts that `join` creates."""
     return f"vc-agent:{agent}:account"
 
 
@@ -35,7 +35,7 @@ class Rule:
         return rule | {"verbs": list(self.verbs)}
 
     def __str__(self) -> str:
-        """Return the rule as it can be pasted into a Role."""
+        """Return the rule in a form that can be pasted into a Role."""
         return flow_text(self.as_object())
 
 

@@ -1,4 +1,4 @@
-"""Label selectors: do they match, can one never match without the other."""
+"""Label selectors: matching, and implication between two of them."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-
 _PREFIX_MAX_LENGTH = 253
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
-"""How an expression compares a label."""
+"""Operator of an expression."""
 
 
 class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,14 +22,14 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: Annotated[str, Help("Key of the label.")]
     operator: Annotated[
         Operator,
-        Help("How the label is compared; `NotIn` also takes nodes without it."),
+        Help("How the label is compared; `NotIn` also matches nodes without it."),
     ]
     values: Annotated[
-        frozenset[str], Help("Values to compare with; only with `In` and `NotIn`.")
+        frozenset[str], Help("Values to compare with; only for `In` and `NotIn`.")
     ] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels fulfil this requirement; NotIn also holds where the key is missing."""
+        """Whether labels meet this requirement; NotIn is also met if the key is missing."""
         if self.operator == "Exists":
             return self.key in labels
         if self.operator == "DoesNotExist":
@@ -39,7 +39,7 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return labels.get(self.key) not in self.values
 
     def follows_from(self, other: "Requirement") -> bool:
-        """Whether everything that fulfils `other` fulfils this one too."""
+        """Whether everything that meets `other` also meets this one."""
         if self.key != other.key:
             return False
         if other.operator == "In":
@@ -52,11 +52,11 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A Kubernetes label selector; an empty one is not allowed where we use it."""
+    """A Kubernetes label selector; an empty one is not allowed here."""
 
     match_labels: Annotated[Mapping[str, str], Help("Labels that a node must have.")] = {}
     match_expressions: Annotated[
-        tuple[Requirement, ...], Help("Requirements that a node must fulfil, all of them.")
+        tuple[Requirement, ...], Help("Requirements on the labels of a node; all must be met.")
     ] = ()
 
     def __bool__(self) -> bool:
@@ -64,7 +64,7 @@ class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
         return bool(self.match_labels or self.match_expressions)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels fulfil every requirement."""
+        """Whether labels meet every requirement."""
         return all(requirement.matches(labels) for requirement in self.requirements())
 
     def requirements(self) -> tuple[Requirement, ...]:
@@ -73,10 +73,10 @@ class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
         return (*equalities, *self.match_expressions)
 
     def implies(self, other: "LabelSelector") -> bool:
-        """Whether everything that this selects, `other` certainly selects too.
+        """Whether everything that this selects is certainly selected by `other`, too.
 
-        Requirements are compared one by one, so an implication that only several of them
-        give together is not found; overlaps at run time are reported by node.
+        Requirements are compared one by one, so an implication that follows only from several of
+        them is not found; overlaps at run time are reported by node.
         """
         return all(
             any(theirs.follows_from(ours) for ours in self.requirements())
@@ -85,7 +85,7 @@ class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
 
 
 def label_key_problem(key: str) -> str | None:
-    """Say what is wrong with a label key, or None."""
+    """Return what is wrong with a label key, or None."""
     prefix, slash, name = key.rpartition("/")
     if slash and not (len(prefix) <= _PREFIX_MAX_LENGTH and _PREFIX.fullmatch(prefix)):
         return f'"{key}" is not a valid label key: the part before "/" must be a DNS name'
@@ -98,7 +98,7 @@ def label_key_problem(key: str) -> str | None:
 
 
 def label_value_problem(value: str) -> str | None:
-    """Say what is wrong with a label value, or None; an empty value is allowed."""
+    """Return what is wrong with a label value, or None; an empty value is allowed."""
     if value and not _NAME.fullmatch(value):
         return (
             f'"{value}" is not a valid label value: use at most 63 letters, digits, "-", "_" or '

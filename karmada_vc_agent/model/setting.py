@@ -1,4 +1,4 @@
-"""How settings are declared: what one does, its unit, which numbers it takes.
+"""How settings are declared: help text, unit, range.
 
 A setting is a field of a msgspec struct, annotated with these; the command line, the checks and
 docs/settings.md are made from them. A type that files write in a way of its own, as `40s`, has
@@ -17,39 +17,38 @@ _INT64_MAX = 2**63 - 1
 
 
 class Written(Protocol):
-    """A type that settings files write in a way of its own."""
+    """A type with a notation of its own in settings files."""
 
     expected: ClassVar[str]
     """What a value must be, for messages: `a duration such as 40s or 2m`."""
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        """Return the value of what the file says.
+        """Parse the value in the file.
 
-        Raises TypeError where that is of a type that means nothing here, and ValueError with
-        what is wrong with it otherwise.
+        Raises TypeError for a value of a wrong type, and ValueError with the problem otherwise.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """What a setting does, for the command line and docs/settings.md."""
+    """The help text of a setting, for the command line and docs/settings.md."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a number counts, for docs/settings.md: `requests per second`."""
+    """The unit of a number, for docs/settings.md: `requests per second`."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Which numbers a setting takes: from `least` on, below `below`.
+    """The range of a number: from `least` on, below `below`.
 
-    is_open: `least` itself is not taken. zero: what 0 means where that is not a number like others.
+    is_open: excludes `least` itself. zero: the special meaning of 0, if it has one.
     """
 
     least: float = 0
@@ -58,7 +57,7 @@ class Range:
     zero: str = ""
 
     def problem(self, value: float) -> str | None:
-        """Say what is wrong with a number, or None."""
+        """Return what is wrong with a number, or None."""
         if isinstance(value, float) and not math.isfinite(value):
             return f"is {value:g}, must be a finite number"
         if isinstance(value, int) and abs(value) > _INT64_MAX:
@@ -69,7 +68,7 @@ class Range:
         return f"is {_writer(kind)(value)}, must be {self.text(kind)}"
 
     def text(self, kind: type[float]) -> str:
-        """Return the range in words: `more than 0s`; kind: of the numbers."""
+        """Describe the range: `more than 0s`; kind: the type of the number."""
         write = _writer(kind)
         least = write(self.least)
         if self.below < math.inf:

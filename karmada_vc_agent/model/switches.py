@@ -1,9 +1,9 @@
-"""What can be switched on and off: controllers and feature gates, by Karmada's names.
+"""Controllers and feature gates that can be enabled and disabled, by Karmada's names.
 
 Source: contract 8, 9.1, 9.4; docs/adr/0009.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 CLUSTER_STATUS = "clusterStatus"
 EXECUTION = "execution"
@@ -20,7 +20,7 @@ CONTROLLERS: Mapping[str, bool] = {
     ENDPOINT_SLICE_COLLECT: True,
     CERT_ROTATION: False,
 }
-"""Controller -> whether `*` means it too. What they are is told by the flag's help."""
+"""Controller -> whether `*` always includes it. The help of the flag describes them."""
 
 MULTI_CLUSTER_SERVICE = "MultiClusterService"
 CLUSTER_RESOURCE_MODELING = "CustomizedClusterResourceModeling"
@@ -29,46 +29,46 @@ FEATURE_GATES: Mapping[str, bool] = {
     MULTI_CLUSTER_SERVICE: False,
     CLUSTER_RESOURCE_MODELING: True,
 }
-"""Gate -> its default, which is Karmada's. Gates of Karmada without a meaning here are unknown."""
+"""Gate -> its default, as in Karmada. Gates of Karmada without meaning here are unknown."""
 
 _ALL = "*"
 _TRUTH = {"true": True, "false": False}
 
 
-def enabled_controllers(text: str) -> frozenset[str]:
-    """Return which controllers `*,name,-name` turns on; what is mentioned first wins.
+def enabled_controllers(text: str, also: Collection[str] = ()) -> frozenset[str]:
+    """Return the controllers that `*,foo,-foo` enables; the first match wins.
 
-    Raises ValueError with what is wrong.
+    also: those that `*` includes here, too. Raises ValueError with the problem.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if word != _ALL and word.removeprefix("-") not in CONTROLLERS:
             known = ", ".join(CONTROLLERS)
             raise ValueError(
-                f'"{word.removeprefix("-")}" is not a known controller (there are: {known})'
+                f'"{word.removeprefix("-")}" is not a known controller (known: {known})'
             )
-    enabled = frozenset(name for name in CONTROLLERS if _is_enabled(name, words))
+    enabled = frozenset(name for name in CONTROLLERS if _is_enabled(name, words, also))
     if WORK_STATUS in enabled and EXECUTION not in enabled:
         raise ValueError(
-            f"{WORK_STATUS} reports and repairs only what {EXECUTION} applies; "
-            f'write "-{EXECUTION},-{WORK_STATUS}" to run neither'
+            f"{WORK_STATUS} reports and repairs only what {EXECUTION} applies; write "
+            f'"-{EXECUTION},-{WORK_STATUS}" to disable both'
         )
     return enabled
 
 
-def _is_enabled(name: str, words: list[str]) -> bool:
+def _is_enabled(name: str, words: list[str], also: Collection[str]) -> bool:
     for word in words:
         if word == name:
             return True
         if word == f"-{name}":
             return False
-    return _ALL in words and CONTROLLERS[name]
+    return _ALL in words and (CONTROLLERS[name] or name in also)
 
 
 def feature_gates(text: str) -> dict[str, bool]:
-    """Return all gates as `Name=true,Other=false` sets them, the others at their default.
+    """Return all gates as `Name=true,Other=false` sets them, others at their default.
 
-    Raises ValueError with what is wrong.
+    Raises ValueError with the problem.
     """
     gates = dict(FEATURE_GATES)
     for word in text.split(","):
@@ -77,7 +77,7 @@ def feature_gates(text: str) -> dict[str, bool]:
             continue
         if name not in FEATURE_GATES:
             known = ", ".join(FEATURE_GATES)
-            raise ValueError(f'"{name}" is not a known feature gate (there are: {known})')
+            raise ValueError(f'"{name}" is not a known feature gate (known: {known})')
         if value.lower() not in _TRUTH:
             raise ValueError(f'{name} is "{value}", must be true or false')
         gates[name] = _TRUTH[value.lower()]

@@ -1,4 +1,4 @@
-"""What is wrong with taints of a Cluster and tolerations of its pods, and where it stands."""
+"""Validation of taints of a Cluster and tolerations of its pods."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ Problems = Iterator[tuple[str, str | None]]
 
 
 def taint_problems(taints: tuple[Object, ...]) -> Problems:
-    """Yield where a taint stands, and what is wrong with it, if anything (contract 1.1)."""
+    """Yield (path, problem or None) of taints (contract 1.1)."""
     seen = set()
     for index, taint in enumerate(taints):
         where = f"taints[{index}]"
@@ -32,7 +32,7 @@ def taint_problems(taints: tuple[Object, ...]) -> Problems:
 
 
 def toleration_problems(tolerations: tuple[Object, ...]) -> Problems:
-    """Yield where a toleration stands, and what a pod's validation would say, if anything."""
+    """Yield (path, problem or None) of tolerations, as validation of a pod would report."""
     for index, toleration in enumerate(tolerations):
         where = f"tolerations[{index}]"
         yield from _field_problems(toleration, _FIELDS, where)
@@ -59,7 +59,7 @@ def toleration_problems(tolerations: tuple[Object, ...]) -> Problems:
 
 
 def _field_problems(obj: Object, known: tuple[str, ...], where: str) -> Problems:
-    """Yield fields that are unknown, and those that should be texts and are none."""
+    """Yield unknown fields, and fields that are not strings."""
     for field, value in obj.items():
         if field not in known:
             hint = did_you_mean(field, known)

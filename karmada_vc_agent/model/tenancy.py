@@ -1,4 +1,4 @@
-"""How far virtual clusters trust each other, and what that lets them do (ADR 23)."""
+"""How far virtual clusters trust each other, and what they may do therefore (ADR 23)."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -13,7 +13,7 @@ TENANCIES: tuple[Tenancy, ...] = get_args(Tenancy)
 
 
 class Guard(StrEnum):
-    """What is refused unless a virtual cluster is allowed it; the names that `allow` takes."""
+    """What is refused unless `allow` of a virtual cluster lists it; the values of `allow`."""
 
     HOST_PATH = "HostPath"
     NETWORK_VOLUMES = "NetworkVolumes"
@@ -39,18 +39,18 @@ IN_BOTH = frozenset(
         Guard.PROXY_SNIPPETS,
     }
 )
-"""Guards that hold in Shared, too: what passes them acts on other virtual clusters."""
+"""Guards that also refuse in Shared: what passes them affects other virtual clusters."""
 
 
 def refuses(tenancy: str, allow: Collection[str], guard: Guard, kind: str = "") -> bool:
-    """Whether a guard holds; kind: `group/Kind`, which `allow` may name instead of the guard."""
+    """Whether a guard refuses; kind: `group/Kind`, which `allow` may list instead of the guard."""
     if guard in allow or (kind and kind in allow):
         return False
     return tenancy == STRICT or guard in IN_BOTH
 
 
 def allowance_problem(entry: str) -> str | None:
-    """Say what is wrong with an entry of `allow`, or None."""
+    """Return what is wrong with an entry of `allow`, or None."""
     group, slash, kind = entry.partition("/")
     if entry in tuple(Guard) or (group and slash and kind and "/" not in kind):
         return None

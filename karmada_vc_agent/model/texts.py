@@ -1,14 +1,17 @@
-"""Texts of others, made fit for a line of ours, and what they may have meant."""
+"""Texts of users in messages: escaping, choices, suggestions."""
 
 import difflib
 import json
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+_LONG_WORD = re.compile(r'(\S{64})\S{448,}?(["`]?:?)(?!\S)')
+
 
 def one_line(text: object) -> str:
-    """Return a text on one line, with escapes in place of what cannot be printed."""
+    """Return a text on one line, with non-printable characters escaped."""
     line = " ".join(str(text).split())
     if line.isprintable():
         return line
@@ -17,14 +20,19 @@ def one_line(text: object) -> str:
     )
 
 
+def cut_words(text: str) -> str:
+    """Return a text with `...` for the rest of words that are too long to read."""
+    return _LONG_WORD.sub(r"\1...\2", text)
+
+
 def either(choices: Iterable[str]) -> str:
-    """Write choices as people do: `a, b or c`; empty ones are left out."""
+    """Join choices for people: `a, b or c`; empty ones are omitted."""
     *first, last = [choice for choice in choices if choice]
     return f"{', '.join(first)} or {last}"
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return `; did you mean "x"?` where a known name is much like this one, else nothing."""
+    """Return `; did you mean "x"?` if a known name is similar, else ""."""
     plain = {_plain(choice): choice for choice in known}
     for found in difflib.get_close_matches(_plain(str(name)), plain, n=1):
         return f'; did you mean "{plain[found]}"?'
@@ -36,17 +44,17 @@ def _plain(name: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value of YAML as a message names it: `"x"`, `5`, `true`, `a list`."""
+    """Format a value of YAML for a message: `"x"`, `5`, `true`, `a list`."""
     if isinstance(value, dict | list):
         return "a map" if isinstance(value, dict) else "a list"
     if isinstance(value, bool | int | float | str) or value is None:
-        with suppress(ValueError):  # an integer of more digits than Python writes
+        with suppress(ValueError):  # an integer with more digits than Python prints
             return json.dumps(value, ensure_ascii=False)
     return f"a long {type(value).__name__}" if isinstance(value, int) else str(value)
 
 
 def text_problem(value: Any) -> str | None:
-    """Say that a value of YAML is no string, and how to write it as one; None where it is one."""
+    """Return why a value of YAML is not a string, and how to write it as one; None if it is one."""
     if isinstance(value, str) or value is None:
         return None
     told = f"is {shown(value)}, must be a string"

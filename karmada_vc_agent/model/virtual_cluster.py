@@ -1,7 +1,7 @@
 """A virtual cluster: a group of nodes that Karmada sees as a Cluster.
 
-Settings files are decoded straight into these structs (config/file.py); what their types do not
-say is checked in virtual_cluster_problems.py.
+Settings files are decoded directly into these structs (config/file.py); virtual_cluster_problems.py
+validates what their types do not.
 """
 
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.setting import Help
 
 VirtualNamespace = NewType("VirtualNamespace", str)
-"""A namespace as the hub names it: `edge`."""
+"""A namespace by its name on the hub: `edge`."""
 
 HostNamespace = NewType("HostNamespace", str)
-"""A namespace as the host names it: `edge-v-branch-a`."""
+"""A namespace by its name on the host: `edge-v-branch-a`."""
 
 PodSecurity = Literal["", "privileged", "baseline", "restricted"]
-"""A level of the Pod Security Standards, or none."""
+"""A level of the Pod Security Standards, or ""."""
 
 SERVICE_NAMES_NONE: Final = "None"
 SERVICE_NAMES_FIRST: Final = "VirtualFirst"
-"""Two of the ways in which pods find Services by the names of virtual namespaces (ADR 15)."""
+"""Two of the ways to resolve Services by the names of virtual namespaces (ADR 15)."""
 
 
 class ApplyAs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The host ServiceAccount with whose rights the manifests of a virtual cluster are written."""
+    """The host ServiceAccount whose rights apply to the manifests of a virtual cluster."""
 
     is_default: ClassVar[bool] = False
     namespace: Annotated[str, Help("Namespace of the ServiceAccount on the host.")]
@@ -39,55 +39,61 @@ class ApplyAs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     cluster_role: Annotated[
         str,
         Help(
-            "ClusterRole that is bound to it in every namespace of the virtual cluster; "
-            "without one the administrator binds it."
+            "ClusterRole that is bound to it in every namespace of the virtual cluster; without "
+            "one the administrator creates the bindings."
         ),
     ] = ""
 
     @property
     def user(self) -> str:
-        """Return the user name that the API server knows the account by."""
+        """Return the user name of the account at the API server."""
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
 
 class DefaultAccount(ApplyAs, frozen=True):
-    """An account that `join` made, since the tenants do not trust each other.
+    """An account that `join` created, since the tenants do not trust each other.
 
-    What has no namespace is written by the agent itself, which its policy confines.
+    The agent itself, which its policy confines, writes cluster-scoped objects.
     """
 
     is_default: ClassVar[bool] = True
 
 
 class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """One virtual cluster as the settings describe it (rewriting-rules 10)."""
+    """One virtual cluster in the settings (rewriting-rules 10)."""
 
     name: Annotated[str, Help("Name of the Cluster, at most 48 characters.")]
     node_selector: Annotated[
-        LabelSelector, Help("Its nodes by their labels; this or `nodeNames`, or both.")
+        LabelSelector,
+        Help(
+            "Label selector of its nodes; required unless `nodeNames` is set, and may be "
+            "combined with it."
+        ),
     ] = LabelSelector()
-    node_names: Annotated[tuple[str, ...], Help("Its nodes by name.")] = ()
+    node_names: Annotated[tuple[str, ...], Help("Names of its nodes.")] = ()
     cluster_labels: Annotated[Mapping[str, str], Help("Labels of the Cluster.")] = {}
     provider: Annotated[str, Help("Provider of the Cluster. Default: `clusterProvider`.")] = ""
     region: Annotated[str, Help("Region of the Cluster. Default: `clusterRegion`.")] = ""
     zones: Annotated[tuple[str, ...], Help("Zones of the Cluster. Default: `clusterZones`.")] = ()
     taints: Annotated[
         tuple[Object, ...],
-        Help("Taints of the Cluster, added when the settings change; those of operators stay."),
+        Help(
+            "Taints of the Cluster, applied when the settings change; taints of operators are kept."
+        ),
     ] = ()
     resource_models: Annotated[
-        tuple[Object, ...], Help("Grades of nodes, as `spec.resourceModels` of a Cluster has them.")
+        tuple[Object, ...], Help("Grades of nodes, as in `spec.resourceModels` of a Cluster.")
     ] = ()
     namespaces: Annotated[
         Literal["Always", "OnDemand"],
-        Help("When host namespaces are made: always, or once something needs them."),
+        Help("When host namespaces are created: always, or when something needs them."),
     ] = "Always"
     adopt_namespaces: Annotated[
         tuple[str, ...],
-        Help("Existing host namespaces that it may take over, once `join` has marked them."),
+        Help("Existing host namespaces that it may adopt, once `join` has marked them."),
     ] = ()
     tolerations: Annotated[tuple[Object, ...], Help("Tolerations added to all its pods.")] = ()
-    offline_tolerations: Annotated[bool, Help("Keep its pods on nodes whose uplink is cut.")] = (
+    offline_tolerations: Annotated[bool, Help("Keep its pods on nodes that lost their uplink.")] = (
         False
     )
     tolerate_node_taints: Annotated[
@@ -103,48 +109,55 @@ class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     network_policy: Annotated[
         Literal["none", "isolate"],
         Help(
-            "`isolate`: by NetworkPolicies, only pods of its own and of `infrastructureNamespaces` "
-            "may reach its pods."
+            "`isolate`: NetworkPolicies admit to its pods only its own pods and those of "
+            "`infrastructureNamespaces`."
         ),
     ] = "none"
     pod_security: Annotated[
         PodSecurity,
-        Help("Pod Security Standard of its namespaces; wins over a label of the Work."),
+        Help("Pod Security Standard of its namespaces; wins over a label in the Work."),
     ] = ""
     allowed_kinds: Annotated[
         tuple[str, ...],
-        Help(
-            "Patterns of the kinds it may have: `apps/Deployment`, `Secret`, `batch/*`; none = all."
-        ),
+        Help("Patterns of allowed kinds: `apps/Deployment`, `Secret`, `batch/*`; empty = all."),
     ] = ()
     denied_kinds: Annotated[
-        tuple[str, ...], Help("Patterns of kinds it may not have; wins over `allowedKinds`.")
+        tuple[str, ...], Help("Patterns of denied kinds; win over `allowedKinds`.")
     ] = ()
     apply_as: Annotated[
         ApplyAs | None,
         Help(
-            "ServiceAccount of the host that its manifests are applied as. "
-            "Default: the agent's; with `tenancy: Strict` one that `join` makes."
+            "ServiceAccount of the host that applies its manifests. Default: the agent's; with "
+            "`tenancy: Strict` one that `join` creates."
         ),
     ] = None
     service_names: Annotated[
         Literal["None", "SearchDomain", "VirtualFirst"],
         Help(
-            "How its pods find Services by the names of virtual namespaces "
-            "([ADR 15](adr/0015-service-names.md))."
+            "How its pods resolve Services by the names of virtual namespaces ([ADR "
+            "15](adr/0015-service-names.md))."
         ),
     ] = SERVICE_NAMES_NONE
     allow: Annotated[
         tuple[str, ...],
-        Help("Guards that it may pass, or kinds as `group/Kind` ([isolation](isolation.md))."),
+        Help(
+            "Guards that do not apply to it, or kinds as `group/Kind` ([isolation](isolation.md))."
+        ),
     ] = ()
+    paused: Annotated[
+        bool,
+        Help(
+            "Write nothing of its Works to the host until this is off again, as if each of them "
+            "had `suspendDispatching`. Its Cluster, its status and deletions go on."
+        ),
+    ] = False
     bounds: Annotated[
-        Bounds, Help("Bounds of its own; each that is not set is that of the agent's `bounds`.")
+        Bounds, Help("Bounds of its own; those not set are taken from the agent's `bounds`.")
     ] = Bounds()
 
     @property
     def needs_membership_label(self) -> bool:
-        """Whether the agent has to label the nodes, since pods can only select by equality."""
+        """Whether the agent must label the nodes, since pods can only select by equality."""
         return bool(self.node_names or self.node_selector.match_expressions)
 
     @property
@@ -155,7 +168,7 @@ class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
         return self.node_selector.match_labels
 
     def selects(self, node_name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node belongs here by the settings; overlaps are not looked at."""
+        """Whether the settings select a node; overlaps are not considered."""
         if node_name in self.node_names:
             return True
         return bool(self.node_selector) and self.node_selector.matches(labels)

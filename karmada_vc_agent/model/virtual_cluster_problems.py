@@ -1,12 +1,14 @@
-"""What is wrong with the description of a virtual cluster, and where it stands."""
+"""Validation of a virtual cluster in the settings."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import quantity
+from karmada_vc_agent.model.json_problems import json_problems
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.kind_patterns import pattern_problem
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import label_key_problem, label_value_problem
 from karmada_vc_agent.model.taint_problems import taint_problems, toleration_problems
 from karmada_vc_agent.model.tenancy import allowance_problem
@@ -22,8 +24,10 @@ _LIMIT_FIELDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRati
 
 
 def problems_of(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
-    """Yield each place that was looked at, and the problem there or None."""
+    """Yield (path, problem or None) for every validated setting."""
     yield "name", cluster_name_problem(vc.name)
+    for key, objects in _as_written(vc):
+        yield from json_problems(objects, key)
     yield from _selector_problems(vc)
     yield from _label_problems(vc)
     yield from _node_name_problems(vc)
@@ -33,8 +37,16 @@ def problems_of(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     yield from _tenancy_problems(vc)
 
 
+def _as_written(vc: VirtualCluster) -> Iterator[tuple[str, list[Object]]]:
+    """Yield the settings that are objects of Kubernetes, which the code does not decode."""
+    yield "taints", list(vc.taints)
+    yield "resourceModels", list(vc.resource_models)
+    yield "tolerations", list(vc.tolerations)
+    yield "limits", list(vc.limits)
+
+
 def cluster_name_problem(name: str) -> str | None:
-    """Say what is wrong with the name of a virtual cluster, or None."""
+    """Return what is wrong with the name of a virtual cluster, or None."""
     if len(name) <= CLUSTER_NAME_MAX_LENGTH and DNS_LABEL.fullmatch(name):
         return None
     most = f"at most {CLUSTER_NAME_MAX_LENGTH} characters"
@@ -42,7 +54,7 @@ def cluster_name_problem(name: str) -> str | None:
 
 
 def _selector_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
-    """Yield a selector that selects nothing, and operators without what they compare with."""
+    """Yield a selector that selects nothing, and invalid combinations of operators and values."""
     if not vc.node_selector and not vc.node_names:
         advice = "give matchLabels, matchExpressions or nodeNames"
         yield "nodeSelector", f"selects no nodes; {advice}"
@@ -55,13 +67,14 @@ def _selector_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
 
 
 def _label_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
-    """Yield where a label key or value stands, and what is wrong with it, if anything."""
+    """Yield (path, problem or None) of label keys and values."""
     for where, labels in (
         ("nodeSelector.matchLabels", vc.node_selector.match_labels),
         ("clusterLabels", vc.cluster_labels),
     ):
         for key, value in labels.items():
-            yield where, label_key_problem(key) or label_value_problem(value)
+            yield where, label_key_problem(key)
+            yield f"{where}[{key}]", label_value_problem(value)
     for requirement in vc.node_selector.match_expressions:
         yield "nodeSelector.matchExpressions", label_key_problem(requirement.key)
     yield "provider", label_value_problem(vc.provider)
@@ -71,12 +84,12 @@ def _label_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
 
 
 def _node_name_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
-    """Yield names that no node can have, and those that are listed twice."""
+    """Yield invalid node names, and duplicates."""
     for index, name in enumerate(vc.node_names):
         where = f"nodeNames[{index}]"
         yield where, _node_name_problem(name)
         if name in vc.node_names[:index]:
-            yield where, f'"{name}" is named twice; name it once'
+            yield where, f'"{name}" is listed twice'
 
 
 def _node_name_problem(name: str) -> str | None:
@@ -91,7 +104,7 @@ def _node_name_problem(name: str) -> str | None:
 
 
 def _model_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
-    """Yield quantities that are none; the rest of resourceModels is the hub's to judge."""
+    """Yield invalid quantities; the hub validates the rest of resourceModels."""
     last = len(vc.resource_models) - 1
     for index, model in enumerate(vc.resource_models):
         if not isinstance(model.get("grade", 0), int):
@@ -105,15 +118,15 @@ def _model_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
             if not isinstance(bounds, dict):
                 yield f"{where}", "must have name, min and max"
                 continue
-            # What the hub sets itself may be left out: the first minimum, the last maximum.
+            # The hub defaults the first minimum and the last maximum.
             yield f"{where}.min", _quantity_problem(bounds.get("min", 0 if index == 0 else None))
             yield f"{where}.max", _quantity_problem(bounds.get("max", 0 if index == last else None))
 
 
 def _tenancy_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
-    """Yield where a limit of a tenant stands, and what is wrong with it, if anything."""
+    """Yield (path, problem or None) of the limits of a tenant."""
     for name, amount in vc.quota.items():
-        # Names are the host's to judge: extended resources and counts of any kind are allowed.
+        # The host validates names: extended resources and counts of any kind are allowed.
         yield f"quota[{name}]", _quantity_problem(amount) or _negative_problem(amount)
     for index, limit in enumerate(vc.limits):
         yield from _limit_problems(limit, f"limits[{index}]")
@@ -159,7 +172,7 @@ def _quantity_problem(value: Any) -> str | None:
 
 
 def overlap_for_certain(vc: VirtualCluster, other: VirtualCluster) -> bool:
-    """Whether two virtual clusters select a common node, whatever nodes there are."""
+    """Whether two virtual clusters certainly select common nodes, whatever nodes there are."""
     if set(vc.node_names) & set(other.node_names):
         return True
     ours, theirs = vc.node_selector, other.node_selector

@@ -1,19 +1,19 @@
-"""YAML as people write it: what PyYAML would take without a word is refused."""
+"""YAML for people: rejects what PyYAML would silently accept."""
 
 from typing import Any
 
 import yaml
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The safe loader, in C where the package has it."""
+"""The safe loader, in C if available."""
 
 
 class YamlError(ValueError):
-    """What is wrong with a YAML text, with the line where that is known."""
+    """A problem in a YAML text, with the line if it is known."""
 
 
 def load(text: bytes) -> Any:
-    """Return the one document of a YAML text. Raises YamlError, also for a key set twice."""
+    """Return the single document of a YAML text. Raises YamlError, also for a duplicate key."""
     try:
         loader = _LOADER(text)
         try:
@@ -31,12 +31,12 @@ def load(text: bytes) -> Any:
         raise YamlError("not valid YAML: nested too deeply") from error
     except YamlError:
         raise
-    except (yaml.YAMLError, ValueError) as error:  # as a date that is none
+    except (yaml.YAMLError, ValueError) as error:  # such as an impossible date
         raise YamlError(f"not valid YAML: {error}") from error
 
 
 def _refuse_repeated_keys(document: Any) -> None:
-    """Raise YamlError for the first mapping that has a key twice; `<<` may give it again."""
+    """Raise YamlError for the first mapping with a duplicate key; `<<` may repeat one."""
     seen: set[int] = set()
     nodes = [] if document is None else [document]
     while nodes:

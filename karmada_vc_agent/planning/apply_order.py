@@ -1,9 +1,9 @@
-"""In which order the manifests of one Work are applied, and which of them side by side.
+"""The order in which the manifests of one Work are applied, and which run concurrently.
 
-Karmada applies them in the order of the list (contract 5.4), and who writes Works relies on it:
-a ServiceAccount before its token, a role before its binding, a LimitRange before the pods. So
-the order stays, but for what all others may need: that goes first. Neighbours of kinds that
-never need each other need not wait for each other. Why: docs/adr/0026.
+Karmada applies them in the order of the list (contract 5.4), and authors of Works rely on it: a
+ServiceAccount before its token, a role before its binding, a LimitRange before the pods. So the
+order is kept, except that what all others may need goes first. Neighbours of kinds that never need
+each other are applied concurrently. Why: docs/adr/0026.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _FIRST = frozenset((kinds.NAMESPACE, kinds.CUSTOM_RESOURCE_DEFINITION))
 
 _PEERS: tuple[frozenset[GroupKind], ...] = (
     _FIRST,
-    # What pods are admitted by, run as and bound to.
+    # Admission and identity of pods, and their bindings.
     frozenset(
         (
             GroupKind("", "LimitRange"),
@@ -32,7 +32,7 @@ _PEERS: tuple[frozenset[GroupKind], ...] = (
             kinds.STORAGE_CLASS,
         )
     ),
-    # What pods read, and what they may.
+    # What pods read, and their permissions.
     frozenset(
         (
             kinds.CONFIG_MAP,
@@ -42,7 +42,7 @@ _PEERS: tuple[frozenset[GroupKind], ...] = (
             kinds.ROLE_BINDING,
         )
     ),
-    # Pods, and what follows them.
+    # Pods, and what depends on them.
     frozenset(
         (
             kinds.POD,
@@ -57,17 +57,19 @@ _PEERS: tuple[frozenset[GroupKind], ...] = (
         )
     ),
 )
-"""Kinds of one row do not need each other. A kind that is in none goes alone: a custom one, of
-which nobody knows what its webhooks ask for; a Service, since of two that fix one node port the
-first one has it."""
+"""Kinds of one row do not need each other.
+
+A kind in no row is applied alone: custom ones, whose webhooks may need anything; Services, since of
+two with the same fixed node port the first one gets it.
+"""
 
 ROWS: Mapping[GroupKind, int] = {kind: row for row, peers in enumerate(_PEERS) for kind in peers}
 
 
 def batches(manifests: Sequence[Object]) -> list[list[int]]:
-    """Return the manifests by their places in the list: batch after batch, side by side in each.
+    """Return the manifests as indices into the list: batches in order, concurrent within each.
 
-    manifests: as the hub has them, of any shape. An object that is named twice is in two batches.
+    manifests: from the hub, of any shape. An object that is listed twice is in two batches.
     """
     keys = [_named(manifest) for manifest in manifests]
     rows = [ROWS.get(kind) for kind, *_ in keys]

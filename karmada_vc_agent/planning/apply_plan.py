@@ -1,8 +1,8 @@
-"""Decide which write, if any, makes the live object what the manifest wants.
+"""Decide which write, if any, aligns the live object with the manifest.
 
     live -> merge -> retain -> assert placement -> decide -> write
 
-`merge` and `decide` stand here; the interpreter and the rules are asked in between by the caller.
+`merge` and `decide` are here; the caller runs the interpreter and the placement rules in between.
 
 Karmada compares the whole merged object with the live one (contract 5.5 step 5), so a default
 that the server filled in and the manifest does not name makes them differ. The PUT that follows
@@ -36,23 +36,23 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The live object is right: write nothing."""
+    """The live object is as wanted: write nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
     """The live object is not ours to write.
 
-    owner: the virtual cluster that has it; empty where no Karmada manages it.
+    owner: the virtual cluster that owns it; "" if no Karmada manages it.
     """
 
     owner: str
 
 
 def merge(desired: Object, live: Object | None) -> Object | Foreign:
-    """Return the manifest with what of the live object's metadata stays (contract 5.5).
+    """Return the manifest merged with the live object's metadata (contract 5.5).
 
-    desired: the rewritten manifest, named as on the host. live: the host object or None.
+    desired: the rewritten manifest, with host names. live: the host object or None.
     """
     if live is None:
         return desired
@@ -62,9 +62,9 @@ def merge(desired: Object, live: Object | None) -> Object | Foreign:
 
 
 def merge_released(desired: Object, live: Object) -> Object | Foreign:
-    """Return a manifest that is to stay on the host without Karmada's marks.
+    """Return a manifest without Karmada's labels and annotations, to be kept on the host.
 
-    Used when a Work with preserveResourcesOnDeletion goes (contract 5.8, first point).
+    For the deletion of a Work with preserveResourcesOnDeletion (contract 5.8, first point).
     """
     if not ownership.may_replace(desired, live):
         return Foreign(ownership.foreign_owner(desired, live) or "")
@@ -72,17 +72,17 @@ def merge_released(desired: Object, live: Object) -> Object | Foreign:
 
 
 def decide(wanted: Object, live: Object | None) -> Create | Replace | Keep:
-    """Return the write, if any, that makes the live object what is wanted.
+    """Return the write, if any, that makes the live object equal to `wanted`.
 
-    wanted: merged, retained, and held to the rules: also what is kept was.
+    wanted: merged, retained, and with placement asserted.
     """
     return Create(wanted) if live is None else _replace_unless_equal(wanted, live)
 
 
 def decide_released(retained: Object, live: Object) -> Replace | Keep:
-    """Return the write, if any, that takes our marks off as well.
+    """Return the write, if any, that also removes our labels and annotations.
 
-    Our own keys are in no managed list, so the merge alone would bring them back.
+    Our own keys are in no managed list, so the merge alone would restore them.
     """
     return _replace_unless_equal(metadata.without_our_keys(retained), live)
 
@@ -96,11 +96,11 @@ def version_of(live: Object) -> str:
 
 
 def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
-    """Whether the live object may have drifted and the update path must look at it.
+    """Whether the live object may have drifted and must be compared in full.
 
-    desired: the rewritten manifest (trap 31). remembered: `version_of` what was last written
-    or found right. All labels count, so one added on the host asks for an update each time;
-    `decide` then says Keep. Source: contract 5.6.
+    desired: the rewritten manifest (trap 31). remembered: `version_of` what was last written or
+    found as wanted. All labels count, so a label added on the host triggers it each time; `decide`
+    then returns Keep. Source: contract 5.6.
     """
     version = version_of(live)
     if version != remembered:
@@ -116,6 +116,6 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
 
 
 def _replace_unless_equal(wanted: Object, live: Object) -> Replace | Keep:
-    # Karmada prunes only the live side and so PUTs each Service whose clusterIP it retained;
-    # pruning both sides the same way spares the host these writes.
+    # Karmada prunes only the live side, and so PUTs each Service whose clusterIP it retained;
+    # pruning both sides alike avoids these writes.
     return Keep() if prune(wanted) == prune(live) else Replace(wanted)

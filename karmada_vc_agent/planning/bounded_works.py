@@ -1,9 +1,8 @@
 """Which Works of one virtual cluster are within its bounds: the oldest that fit.
 
-By creation time, then name: so it depends on nothing but the Works, and a restart, or another
-replica, comes to the same result. A Work that does not fit closes the line: the younger ones
-wait, too, and none that is in is pushed out because another one goes. Kinds and shared objects
-are in by the oldest Work that is in and has them.
+Ordered by creation time, then name, so that a restart or another replica gets the same result. A
+Work that does not fit also blocks the younger ones, and none that is admitted is evicted when
+another one goes. Kinds and shared objects count for the oldest admitted Work that has them.
 """
 
 from bisect import bisect_left, insort
@@ -22,12 +21,12 @@ SharedName = tuple[str, str, str]
 """Group, kind and name of an object that virtual clusters share."""
 
 UNMEASURABLE_BYTES = 2**20
-"""What counts for manifests that cannot be written: nested too deep."""
+"""The size counted for manifests that cannot be serialised: nested too deep."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What a Work holds; byte_count: of its manifests as JSON."""
+    """The size of a Work; byte_count: of its manifests as JSON."""
 
     byte_count: int
     manifest_count: int
@@ -36,7 +35,7 @@ class Measure:
 
 
 def measure(manifests: object, is_shared: Callable[[GroupVersionKind], bool]) -> Measure:
-    """Measure the manifests of a Work, whatever shape they are of."""
+    """Measure the manifests of a Work, whatever their shape."""
     given = manifests if isinstance(manifests, list) else []
     size = size_of(given)
     kinds: dict[GroupVersionKind, None] = {}
@@ -54,7 +53,7 @@ def measure(manifests: object, is_shared: Callable[[GroupVersionKind], bool]) ->
 
 
 def kind_of(manifest: Any) -> GroupVersionKind | None:
-    """Return the kind of a manifest; None where it has none to speak of."""
+    """Return the kind of a manifest; None if it is malformed."""
     api_version, kind = dig(manifest, "apiVersion"), dig(manifest, "kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return None
@@ -62,13 +61,13 @@ def kind_of(manifest: Any) -> GroupVersionKind | None:
 
 
 def shared_name(manifest: Any, kind: GroupVersionKind) -> SharedName | None:
-    """Return by which name a manifest is counted where it is shared; None without a name."""
+    """Return the name under which a shared manifest is counted; None without a name."""
     name = dig(manifest, "metadata", "name")
     return (kind.group, kind.kind, name) if isinstance(name, str) else None
 
 
 class FirstOnes(Generic[T]):
-    """Things in the order of the first Work that has them; the first `bound` are in."""
+    """Things in the order of the first Work that has them; the first `bound` are admitted."""
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
@@ -77,11 +76,11 @@ class FirstOnes(Generic[T]):
         self._order: list[tuple[Rank, T]] = []
 
     def __len__(self) -> int:
-        """Return how many there are, in or not."""
+        """Return the number of things, admitted or not."""
         return len(self._order)
 
     def is_in(self, thing: T) -> bool:
-        """Whether a thing is among the first ones; one that nobody has is not."""
+        """Whether a thing is admitted; unknown things are not."""
         first = self._first.get(thing)
         if first is None:
             return False
@@ -94,7 +93,7 @@ class FirstOnes(Generic[T]):
         return self._users.get(thing, ())
 
     def add(self, thing: T, rank: Rank) -> list[T]:
-        """Note that a Work has a thing; return what came in or went out by that."""
+        """Record that a Work has a thing; return the things admitted or evicted by that."""
         self._users.setdefault(thing, set()).add(rank)
         first = self._first.get(thing)
         if first is not None and first <= rank:
@@ -102,7 +101,7 @@ class FirstOnes(Generic[T]):
         return self._move(thing, rank)
 
     def discard(self, thing: T, rank: Rank) -> list[T]:
-        """Note that a Work no longer has a thing; return as `add`."""
+        """Record that a Work no longer has a thing; return as `add`."""
         users = self._users.get(thing, set())
         users.discard(rank)
         if self._first.get(thing) != rank:
@@ -122,9 +121,9 @@ class FirstOnes(Generic[T]):
         is_in, length = self.is_in(thing), len(self._order)
         changed = [thing] if is_in != was_in else []  # for others that have it, too
         if is_in and not was_in and self._bound and length > self._bound:
-            changed.append(self._order[self._bound][1])  # it had the last place until now
+            changed.append(self._order[self._bound][1])  # it was the last one admitted
         if was_in and not is_in and self._bound and length >= self._bound:
-            changed.append(self._order[self._bound - 1][1])  # it has the place that became free
+            changed.append(self._order[self._bound - 1][1])  # it takes the free place
         return changed
 
 
@@ -137,7 +136,7 @@ class _Entry:
 
 
 class BoundedWorks:
-    """The Works of one virtual cluster in line."""
+    """The Works of one virtual cluster, in order."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -149,15 +148,15 @@ class BoundedWorks:
         self._in_bytes = 0
 
     def __len__(self) -> int:
-        """Return how many Works there are, in or not."""
+        """Return the number of Works, admitted or not."""
         return len(self._entries)
 
     def works(self) -> list[tuple[str, str]]:
-        """Return name and uid of each Work, in or not."""
+        """Return name and uid of each Work, admitted or not."""
         return [(name, entry.uid) for name, entry in self._entries.items()]
 
     def measured(self, name: str, uid: str, generation: int) -> Measure | None:
-        """Return the measure of a Work, if it is known of just this one."""
+        """Return the measure of a Work if it is known for this uid and generation."""
         entry = self._entries.get(name)
         if entry is None or not generation or (entry.uid, entry.generation) != (uid, generation):
             return None
@@ -171,7 +170,7 @@ class BoundedWorks:
     def put(
         self, name: str, created: str, uid: str, generation: int, measure: Measure
     ) -> list[str]:
-        """Take a Work as it is now; return the other Works for which something changed."""
+        """Add or update a Work; return the other Works whose admission changed."""
         entry = _Entry((created, name), uid, generation, measure)
         if self._entries.get(name) == entry:
             return []
@@ -185,14 +184,14 @@ class BoundedWorks:
         return sorted((changed | self._settle()) - {name})
 
     def remove(self, name: str, uid: str) -> list[str]:
-        """Take a Work out that is gone; return the Works for which something changed."""
+        """Remove a Work; return the Works whose admission changed."""
         entry = self._entries.get(name)
         if entry is None or entry.uid != uid:
             return []
         return sorted((self._remove(name) | self._settle()) - {name})
 
     def problem(self, name: str) -> str:
-        """Return the bound for which a Work is out as a whole, one of model/bounds.py; or ""."""
+        """Return the bound that a Work exceeds as a whole, one of model/bounds.py; or ""."""
         entry = self._entries.get(name)
         if entry is None:
             return ""
@@ -203,7 +202,7 @@ class BoundedWorks:
         return WORKS if self.bounds.works and self._in >= self.bounds.works else BYTES
 
     def met(self) -> list[str]:
-        """Return the bounds for which something is out now."""
+        """Return the bounds that are exceeded now."""
         found = [self.problem(rank[1]) for rank in self._line[self._in : self._in + 1]]
         if len(self._line) < len(self._entries):
             found.append(MANIFESTS)
@@ -227,7 +226,7 @@ class BoundedWorks:
         return self._leave(entry) if position < self._in else set()
 
     def _settle(self) -> set[str]:
-        """Let in who fits, or out who does not any more; return who that was."""
+        """Admit what fits, evict what no longer does; return those that changed."""
         changed: set[str] = set()
         while self._in and not self._fits(0, 0):
             entry = self._entries[self._line[self._in - 1][1]]
@@ -262,6 +261,6 @@ class BoundedWorks:
 def _each(
     ones: FirstOnes[T], change: Callable[[T, Rank], list[T]], things: Iterable[T], rank: Rank
 ) -> set[str]:
-    """Change all things of a Work; return the Works that have another one in or out by that."""
+    """Apply a change to all things of a Work; return the Works whose admission it changes."""
     changed = (other for thing in things for other in change(thing, rank))
     return {name for thing in changed for _, name in ones.users(thing)}

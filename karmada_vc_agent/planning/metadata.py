@@ -1,4 +1,4 @@
-"""Three-way merge of labels and annotations, and what is stripped when Karmada lets go."""
+"""Three-way merge of labels and annotations, and what is removed when Karmada releases."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _POLICY_ANNOTATIONS = (karmada.POLICY_NAMESPACE_ANNOTATION, karmada.POLICY_NAME_
 _CLUSTER_POLICY_LABELS = (karmada.CLUSTER_POLICY_PERMANENT_ID_LABEL,)
 _CLUSTER_POLICY_ANNOTATIONS = (karmada.CLUSTER_POLICY_NAME_ANNOTATION,)
 
-# Contract 5.8. Karmada leaves clusterresourcebinding.karmada.io/* behind; so do we.
+# Contract 5.8. Karmada does not remove clusterresourcebinding.karmada.io/*; neither do we.
 _MANAGED_LABELS = (
     karmada.BINDING_PERMANENT_ID_LABEL,
     karmada.WORK_PERMANENT_ID_LABEL,
@@ -29,26 +29,31 @@ _MANAGED_ANNOTATIONS = (
 
 
 def merge_labels(desired: Object, live: Object) -> dict[str, str]:
-    """Return the labels to write: the manifest's, and those others put on the live object.
+    """Return the labels to write: the manifest's, and those of others on the live object.
 
-    A label that the live object's managed-labels annotation names came from Karmada; where
-    the manifest has it no longer, it goes. Source: contract 5.5 step 3.
+    A label listed in the live object's managed-labels annotation came from Karmada; if the manifest
+    no longer has it, it is removed. Source: contract 5.5 step 3.
     """
     managed = annotations_of(live).get(karmada.MANAGED_LABELS_ANNOTATION)
     return _merge(labels_of(desired), labels_of(live), managed)
 
 
 def merge_annotations(desired: Object, live: Object) -> dict[str, str]:
-    """Return the annotations to write, by the rule of `merge_labels`."""
-    managed = annotations_of(live).get(karmada.MANAGED_ANNOTATIONS_ANNOTATION)
-    return _merge(annotations_of(desired), annotations_of(live), managed)
+    """Return the annotations to write, by the rule of `merge_labels`.
+
+    A stand-in that a Work takes over is none any more (ADR 24).
+    """
+    found = annotations_of(live)
+    if domain.STAND_IN_ANNOTATION in found:
+        found = {key: found[key] for key in found if key != domain.STAND_IN_ANNOTATION}
+    return _merge(annotations_of(desired), found, found.get(karmada.MANAGED_ANNOTATIONS_ANNOTATION))
 
 
 def merge_metadata(desired: Object, live: Object) -> Object:
-    """Return the desired object with the metadata an update of the live one needs.
+    """Return the desired object with the metadata needed to update the live one.
 
-    From the live object: resourceVersion, finalizers and ownerReferences (the manifest's are
-    replaced even by nothing), merged labels and annotations. Source: contract 5.5 steps 2, 3.
+    From the live object: resourceVersion, finalizers and ownerReferences (they replace the
+    manifest's even if empty), merged labels and annotations. Source: contract 5.5 steps 2, 3.
     """
     metadata: dict[str, Any] = dict(desired.get("metadata") or {})
     live_metadata = live.get("metadata") or {}
@@ -65,10 +70,10 @@ def merge_metadata(desired: Object, live: Object) -> Object:
 
 
 def without_claims(manifest: Object) -> Object:
-    """Return the manifest of a preserved object: nothing says any more that Karmada has it.
+    """Return the manifest of a preserved object, without any mark of Karmada's management.
 
-    Goes with: policy claims, binding and Work ids, the managed lists, and every label and
-    annotation of our own domain. Source: contract 5.8.
+    Removes policy claims, binding and Work ids, the managed lists, and all labels and annotations
+    of our own domain. Source: contract 5.8.
     """
     namespaced = bool((manifest.get("metadata") or {}).get("namespace"))
     labels = _POLICY_LABELS if namespaced else _CLUSTER_POLICY_LABELS

@@ -1,8 +1,8 @@
-"""Fixed node ports that another virtual cluster has already (rewriting-rules 4.3).
+"""Fixed node ports that another virtual cluster already uses (rewriting-rules 4.3).
 
-Node ports are the host's: of two virtual clusters with one template the second gets another
-port. What it wanted is noted on the object, so that the port it got is kept as long as it
-wants the same one.
+Node ports belong to the host: if two virtual clusters have the same template, the second gets
+another port. The requested one is recorded on the object, so that the assigned port is kept as long
+as the request does not change.
 """
 
 import json
@@ -15,16 +15,16 @@ from karmada_vc_agent.model.objects import Object, annotations_of, dig, put
 _TAKEN = re.compile(r"Invalid value: (\d+): provided port is already allocated")
 
 Wanted = dict[str, int]
-"""`<port>/<protocol>` -> the node port that the manifest asks for and does not have."""
+"""`<port>/<protocol>` -> the node port that the manifest requests and did not get."""
 
 
 def taken_ports(message: str) -> frozenset[int]:
-    """Return the node ports that an answer of the API server calls already allocated."""
+    """Return the node ports that an answer of the API server reports as already allocated."""
     return frozenset(int(port) for port in _TAKEN.findall(message))
 
 
 def without(desired: Object, taken: frozenset[int]) -> Object:
-    """Return a Service that leaves the choice of the taken ports to the host, and notes them."""
+    """Return a Service that lets the host choose the taken ports, and records the request."""
     noted = wanted_of(desired)
     for key, port in _ports(desired):
         if port.get("nodePort") in taken:
@@ -33,7 +33,7 @@ def without(desired: Object, taken: frozenset[int]) -> Object:
 
 
 def keep_assigned(desired: Object, live: Object | None) -> Object:
-    """Return a Service that keeps the ports it got in place of those it still wants."""
+    """Return a Service that keeps the assigned ports in place of those it still requests."""
     if live is None or NODE_PORTS_ANNOTATION not in annotations_of(live):
         return desired
     got = {key: port.get("nodePort") for key, port in _ports(live)}
@@ -43,18 +43,18 @@ def keep_assigned(desired: Object, live: Object | None) -> Object:
         for key, wanted in wanted_of(live).items()
         if asked.get(key) == wanted and got.get(key)
     }
-    # Noted even where nothing is left: a missing annotation would be taken from the live object.
+    # Recorded even if empty: a missing annotation would be taken from the live object.
     return _noted(_changed(desired, {key: got[key] for key in noted}), noted)
 
 
 def reassigned(live: Object) -> list[tuple[int, int]]:
-    """Return (wanted, got) of each port that the host chose in place of a fixed one."""
+    """Return (wanted, got) of each port that the host assigned in place of a fixed one."""
     got = {key: port["nodePort"] for key, port in _ports(live) if port.get("nodePort")}
     return [(wanted, got[key]) for key, wanted in wanted_of(live).items() if key in got]
 
 
 def wanted_of(obj: Object) -> Wanted:
-    """Return what is noted on a Service; what is odd is left out."""
+    """Return the requests recorded on a Service, without malformed ones."""
     try:
         noted = json.loads(annotations_of(obj).get(NODE_PORTS_ANNOTATION, "{}"))
     except ValueError:
@@ -70,7 +70,7 @@ def _ports(service: Object) -> list[tuple[str, Object]]:
 
 
 def _changed(service: Object, node_ports: Mapping[str, int | None]) -> Object:
-    """Return the Service with these node ports; None drops one."""
+    """Return the Service with these node ports; None removes one."""
     ports = [
         _with_node_port(port, node_ports[key]) if key in node_ports else port
         for key, port in _ports(service)

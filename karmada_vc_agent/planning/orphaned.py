@@ -1,7 +1,7 @@
-"""Which host objects no Work stands behind any more.
+"""Which host objects no longer have a Work.
 
-The Work vanished while no agent looked: its finalizer was taken off by force, or by the hub
-when the Cluster was not Ready (contract 1.9).
+The Work disappeared while no agent ran: its finalizer was removed by force, or by the hub when the
+Cluster was not Ready (contract 1.9).
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -21,19 +21,19 @@ from karmada_vc_agent.model.objects import (
 )
 
 _WITHOUT_WORK = ("default", "vc-system")
-"""Karmada sends no Work for `default` (contract 10.1) and none is taken for the anchor."""
+"""Karmada sends no Work for `default` (contract 10.1), nor for the anchor."""
 IN_EVERY_NAMESPACE: Mapping[GroupKind, str] = {
     kinds.SERVICE_ACCOUNT: "default",
     kinds.CONFIG_MAP: "kube-root-ca.crt",
 }
-"""Kind -> name of the object that the host itself makes in each namespace."""
+"""Kind -> name of the object that the host itself creates in each namespace."""
 
 
 def work_of(live: Object) -> str:
-    """Return the name of the Work that made a host object, or "".
+    """Return the name of the Work that created a host object, or "".
 
-    Copies of its labels that controllers of the host made (EndpointSlices of a Service) have
-    no such annotation or have an owner, and go with what they were made for.
+    Copies of its labels made by controllers of the host (EndpointSlices of a Service) lack the
+    annotation or have an owner, and are deleted with that.
     """
     if _is_controlled(live):
         return ""
@@ -43,13 +43,13 @@ def work_of(live: Object) -> str:
 
 
 def is_orphan(live: Object, works: Container[str]) -> bool:
-    """Whether a Work made this object that is not among `works`, the names of its cluster's."""
+    """Whether the Work that created this object is not among `works`, names of its cluster's."""
     work = work_of(live)
     return bool(work) and work not in works
 
 
 def namespaces_needed(works: Iterable[Object]) -> set[str]:
-    """Return the virtual namespaces that Works bring, or have manifests in."""
+    """Return the virtual namespaces that Works contain, or have manifests in."""
     needed = set()
     for work in works:
         for manifest in maps_at(work, "spec", "workload", "manifests"):
@@ -59,15 +59,15 @@ def namespaces_needed(works: Iterable[Object]) -> set[str]:
 
 
 def is_orphaned_namespace(namespace: str, needed: Container[str]) -> bool:
-    """Whether no Work stands behind a claim on a virtual namespace any more."""
+    """Whether the claim on a virtual namespace has no Work any more."""
     return namespace not in _WITHOUT_WORK and namespace not in needed
 
 
 def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:
-    """Whether an object in a namespace of a virtual cluster is neither its own nor goes with it.
+    """Whether an object in a claimed namespace belongs neither to the virtual cluster nor the host.
 
-    What was made for another object goes with that one; what the host puts into every namespace
-    is nobody's. A volume claim of a StatefulSet is foreign: it may hold the only copy of data.
+    Objects with an owner go with that one; those that the host creates in every namespace do not
+    count. A volume claim of a StatefulSet is foreign: it may hold the only copy of data.
     """
     return not (
         labels_of(live).get(CLUSTER_LABEL) == cluster

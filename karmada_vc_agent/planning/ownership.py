@@ -1,4 +1,4 @@
-"""May we touch the live object, and what to say when we may not."""
+"""Whether the live object may be written, and the message if not."""
 
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
@@ -7,12 +7,12 @@ _CONFLICT_OVERWRITE = "overwrite"
 
 
 def is_managed(live: Object) -> bool:
-    """Whether the live object came from a Karmada; it does not say from which (trap 23)."""
+    """Whether a Karmada created the live object; it may be another one than ours (trap 23)."""
     return labels_of(live).get(karmada.MANAGED_LABEL) == "true"
 
 
 def foreign_owner(desired: Object, live: Object) -> str | None:
-    """Return the virtual cluster that owns the live object, where it is not the desired's."""
+    """Return the virtual cluster that owns the live object if that is not the desired's, or ""."""
     owner = labels_of(live).get(domain.CLUSTER_LABEL)
     return owner if owner and owner != labels_of(desired).get(domain.CLUSTER_LABEL) else None
 
@@ -20,7 +20,7 @@ def foreign_owner(desired: Object, live: Object) -> str | None:
 def may_replace(desired: Object, live: Object) -> bool:
     """Whether an update is allowed: managed by Karmada, or the manifest says overwrite.
 
-    An object of another virtual cluster is never ours, whatever the manifest says.
+    Never for an object of another virtual cluster, whatever the manifest says.
     Source: contract 5.5 step 1, trap 23.
     """
     if foreign_owner(desired, live):
@@ -34,14 +34,14 @@ def may_replace(desired: Object, live: Object) -> bool:
 def may_delete(desired: Object, live: Object) -> bool:
     """Whether a delete is allowed: managed by Karmada and labelled as this virtual cluster's.
 
-    Karmada asks for the first only. Source: contract 5.8, trap 23.
+    Karmada requires only the first. Source: contract 5.8, trap 23.
     """
     owner = labels_of(live).get(domain.CLUSTER_LABEL)
     return is_managed(live) and owner == labels_of(desired).get(domain.CLUSTER_LABEL)
 
 
 def conflict_text(kind: str, virtual_namespace: str, name: str, cluster: str) -> str:
-    """Return Karmada's words for a live object that it does not manage (contract 5.5).
+    """Return Karmada's message for a live object that it does not manage (contract 5.5).
 
     A cluster-scoped object keeps the slash: `resource(kind=ClusterRole, /reader)`.
     """

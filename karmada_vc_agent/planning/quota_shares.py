@@ -1,8 +1,8 @@
-"""One quota over many namespaces: what each may use, so that the sum holds (ADR 14).
+"""Divide one quota over many namespaces so that the sum never exceeds it (ADR 14).
 
-Kubernetes counts per namespace. So each namespace has a quota of its own, and these shares
-never add up to more than the whole; a share that is not used moves to where it is wanted.
-Amounts are whole numbers: milli-cores for CPU, units for everything else.
+Kubernetes counts per namespace. So each namespace has a ResourceQuota, and these shares never add
+up to more than the whole; unused shares move to where they are needed. Amounts are whole numbers:
+milli-cores for CPU, units for everything else.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -24,9 +24,9 @@ _SURGE = "25%"
 class Share:
     """The quota of one namespace.
 
-    hard: what the object says. enforced: what the server goes by, None until it has looked.
-    used: what the server counts. wanted: what the workloads there use when all their pods run.
-    rolling: what they use while they roll, a little more.
+    hard: spec of the object. enforced: status.hard, None until the server has observed it.
+    used: status.used. wanted: the requests of the workloads there with all their pods.
+    rolling: the same during a rollout, a little more.
     """
 
     hard: Amounts
@@ -40,7 +40,7 @@ class Share:
 class Pending:
     """What a division waits for.
 
-    reason: one word, as in a condition. problem: a text that ends before the namespaces.
+    reason: CamelCase, as in a condition. problem: a message that the namespaces complete.
     """
 
     reason: str
@@ -71,11 +71,10 @@ def share_of(quota: Object, wanted: Amounts, rolling: Amounts) -> Share:
 
 
 def divide(total: Amounts, shares: Mapping[str, Share]) -> dict[str, dict[str, int]]:
-    """Return what each namespace is to get; never more than `total` in all.
+    """Return the target of each namespace; together never more than `total`.
 
-    First what is used, then what is wanted, the smallest wish first, then what rolling needs; the
-    rest evenly. A division that still serves is kept, so that not every new pod changes every
-    quota.
+    First what is used, then what is wanted, the smallest first, then what rollouts need; the rest
+    evenly. A division that still suffices is kept, so that a new pod does not change every quota.
     """
     targets: dict[str, dict[str, int]] = {name: {} for name in shares}
     for resource, amount in total.items():
@@ -93,11 +92,11 @@ def next_hard(
 ) -> dict[str, dict[str, int]]:
     """Return what to write to each quota now, on the way to the targets.
 
-    Lowering comes first. A share is raised only by what no other one holds, and a lowered one
-    holds what it held until the server says that it goes by the new number: pods are admitted
-    against that. So the sum of what is enforced never exceeds the total.
-    may_raise: False while a namespace has no quota. Nothing is raised either while the server
-    has not counted in one of them: nobody knows what is used there.
+    Lowering comes first. A share is raised only by what no other one holds, and a lowered one holds
+    the old amount until the server enforces the new one: pods are admitted against that. So the sum
+    of what is enforced never exceeds the total.
+    may_raise: False while a namespace has no quota. Nothing is raised either while the server has
+    not computed the usage of one of them.
     """
     result: dict[str, dict[str, int]] = {name: {} for name in shares}
     for resource, amount in total.items():
@@ -124,15 +123,15 @@ def pending(
     written: Mapping[str, Amounts],
     missing: Collection[str],
 ) -> Pending | None:
-    """Return what stands between the quotas and their targets, None where nothing does.
+    """Return what is missing between the quotas and their targets, None if nothing.
 
-    written: what the quotas say now. missing: namespaces without a quota.
+    written: current spec of the quotas. missing: namespaces without a quota.
     """
     if missing:
         return Pending("NamespaceWithoutQuota", "there is no quota yet in", _named(missing))
     uncounted = [n for n, share in shares.items() if total.keys() - (share.enforced or {}).keys()]
     if uncounted:
-        return Pending("NotCounted", "the host has not counted what is used in", _named(uncounted))
+        return Pending("NotCounted", "the host has not computed the usage of", _named(uncounted))
     if all(written[name] == targets[name] for name in shares):
         return None
     holding = [
@@ -140,16 +139,18 @@ def pending(
         for name, share in shares.items()
         if any((share.enforced or {}).get(r, 0) > written[name][r] for r in total)
     ]
-    return Pending("NotLowered", "the host has not lowered what may be used in", _named(holding))
+    return Pending(
+        "NotLowered", "the host does not enforce the lowered quota yet in", _named(holding)
+    )
 
 
 def wanted_by(
     workload: Object, limits: tuple[Object, ...], nodes: int
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return what all pods of a workload use, and use while it rolls, by names of a quota.
+    """Return the requests of all pods of a workload, normally and during a rollout, by quota name.
 
-    limits: of the virtual cluster, for containers that state nothing. nodes: of the virtual
-    cluster, each of which may get a pod of a DaemonSet.
+    limits: of the virtual cluster, for containers without values. nodes: of the virtual cluster;
+    each may get a pod of a DaemonSet.
     """
     pods, surge = _pods_wanted(workload, nodes)
     spec = dig(workload, "spec", "template", "spec")
@@ -175,7 +176,7 @@ def _divide_one(resource: str, amount: int, shares: Mapping[str, Share]) -> dict
     used = {name: share.used.get(resource, 0) for name, share in shares.items()}
     free = amount - sum(used.values())
     if free < 0:
-        # More runs than may: nothing is evicted, and nothing new starts until it fits again.
+        # More is used than allowed: nothing is evicted, and nothing new starts until it fits again.
         all_used = sum(used.values())
         return {name: use * amount // all_used for name, use in used.items()}
     granted = dict(used)
@@ -219,7 +220,7 @@ def _one_for_each_node(_workload: Object, nodes: int) -> tuple[int, int]:
 
 
 def _parallelism(workload: Object, _nodes: int) -> tuple[int, int]:
-    """Count `spec.parallelism` until it is complete; none while it is suspended."""
+    """Count `spec.parallelism` until it is complete; zero while it is suspended."""
     is_complete = dig(workload, "status", "completionTime") is not None
     if is_complete or _spec(workload).get("suspend"):
         return 0, 0
@@ -227,7 +228,7 @@ def _parallelism(workload: Object, _nodes: int) -> tuple[int, int]:
 
 
 PodCount = Callable[[Object, int], tuple[int, int]]
-"""(workload, nodes) -> how many pods it has, and how many more while it rolls."""
+"""(workload, nodes) -> its number of pods, and the additional ones during a rollout."""
 
 POD_COUNTS: Mapping[GroupKind, PodCount] = {
     kinds.DEPLOYMENT: _rolling_replicas,
@@ -237,7 +238,7 @@ POD_COUNTS: Mapping[GroupKind, PodCount] = {
     GroupKind("", "ReplicationController"): _replicas,
     kinds.JOB: _parallelism,
 }
-"""What says beforehand how many pods it will have; all are served in version v1."""
+"""Kinds that declare their number of pods; all are served in version v1."""
 
 
 def _pods_wanted(workload: Object, nodes: int) -> tuple[int, int]:
@@ -250,7 +251,7 @@ def _spec(workload: Object) -> Object:
 
 
 def _surge(spec: Object, replicas: int) -> int:
-    """Return how many pods more a Deployment has while it rolls; percentages are rounded up."""
+    """Return the additional pods of a Deployment during a rollout; percentages are rounded up."""
     if not replicas or dig(spec, "strategy", "type") == "Recreate":
         return 0
     surge = dig(spec, "strategy", "rollingUpdate", "maxSurge")
@@ -282,7 +283,7 @@ def _pod_amounts(spec: Object, field: str, limits: tuple[Object, ...]) -> dict[s
 
 def _stated(container: Object, field: str) -> dict[str, int]:
     resources = container.get("resources") or {}
-    # The server takes a limit for the request that is not stated.
+    # The server uses a limit as the request if none is set.
     stated = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return amounts_of(stated if field == "requests" else resources.get("limits"))
 

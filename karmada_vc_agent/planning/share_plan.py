@@ -1,8 +1,8 @@
-"""Decide what becomes of an object that virtual clusters share (rewriting-rules 5.1).
+"""Decide what happens to an object that virtual clusters share (rewriting-rules 5.1).
 
-One host object, its owners counted in an annotation: virtual cluster -> hash of what it wants.
-It is changed only when all owners want the same, so a roll-out that arrives one by one ends
-well, and nobody changes it under another.
+One host object; an annotation lists its owners: virtual cluster -> hash of what it wants. It is
+changed only when all owners want the same, so a rollout that arrives cluster by cluster succeeds,
+and nobody changes the object of another.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Differs:
-    """Others own the object, and it is not what is wanted; path: where it differs first.
+    """Others own the object and want something else; path: the first difference.
 
-    obj: what to PUT, where only the wish has to be noted in the owners.
+    obj: what to PUT to record the wish in the owners; None = already recorded.
     """
 
     path: str
@@ -40,7 +40,7 @@ class Differs:
 class Remove:
     """The last owner leaves: DELETE the object.
 
-    otherwise: what to PUT where the object is to stay after all, e.g. a CRD with objects.
+    otherwise: what to PUT if the object must stay, such as a CRD with objects.
     """
 
     otherwise: Object
@@ -53,8 +53,8 @@ LeavePlan = Replace | Remove | Keep
 def plan_share(desired: Object, live: Object | None, cluster: str) -> SharePlan:
     """Plan the write for the manifest of one virtual cluster.
 
-    desired: as translated, marked as shared. An object of the host itself is never written:
-    it is right as it is, or differs.
+    desired: as translated, labelled as shared. An object of the host itself is never written: it is
+    as wanted, or differs.
     """
     wanted = content_hash(desired)
     if live is None:
@@ -75,7 +75,7 @@ def plan_share(desired: Object, live: Object | None, cluster: str) -> SharePlan:
 
 
 def plan_leave(live: Object, cluster: str) -> LeavePlan:
-    """Plan the write for a virtual cluster that wants the object no longer."""
+    """Plan the write for a virtual cluster that no longer wants the object."""
     owners = owners_of(live)
     if not is_shared(live) or cluster not in owners:
         return Keep()
@@ -85,18 +85,18 @@ def plan_leave(live: Object, cluster: str) -> LeavePlan:
 
 
 def is_shared(live: Object) -> bool:
-    """Whether an agent made this object to be shared."""
+    """Whether an agent created this object to be shared."""
     return labels_of(live).get(domain.SHARED_LABEL) == "true"
 
 
 def with_owners(obj: Object, owners: Mapping[str, str]) -> Object:
-    """Return an object that names its owners; owners: as `owners_of` returns them."""
+    """Return an object with its owners recorded; owners: as `owners_of` returns them."""
     text = json.dumps(owners, sort_keys=True, separators=(",", ":"))
     return put(obj, text, "metadata", "annotations", domain.OWNERS_ANNOTATION)
 
 
 def owners_of(live: Object) -> dict[str, str]:
-    """Return virtual cluster -> hash of what it wants; what is odd is left out."""
+    """Return virtual cluster -> hash of what it wants, without malformed entries."""
     try:
         owners = json.loads(annotations_of(live).get(domain.OWNERS_ANNOTATION, "{}"))
     except ValueError:
@@ -106,15 +106,15 @@ def owners_of(live: Object) -> dict[str, str]:
 
 
 def content_hash(desired: Object) -> str:
-    """Return a short hash of what a manifest wants, whoever brings it."""
+    """Return a short hash of the content of a manifest, independent of the virtual cluster."""
     text = json.dumps(_content(desired), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def difference(wanted: Any, live: Any, path: str = "") -> str | None:
-    """Return the path of the first thing that is not as wanted, None where all is.
+    """Return the path of the first difference from what is wanted, None if there is none.
 
-    What is wanted absent or empty may have been filled in by the host.
+    Wanted fields that are absent or empty may have been defaulted by the host.
     """
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
         for key, value in wanted.items():
@@ -134,9 +134,9 @@ def difference(wanted: Any, live: Any, path: str = "") -> str | None:
 
 
 def _content(obj: Object) -> Object:
-    """Return what virtual clusters must agree on: no metadata but labels and annotations.
+    """Return what virtual clusters must agree on: of the metadata only labels and annotations.
 
-    Karmada's own keys name bindings and Works, and differ for each of them.
+    Karmada's own keys name bindings and Works, which differ for each of them.
     """
     content = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
     for name, pairs in (("labels", labels_of(obj)), ("annotations", annotations_of(obj))):

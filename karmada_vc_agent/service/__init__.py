@@ -1,1 +1,1 @@
-"""What runs while this process leads: stores, queues, controllers, and what makes whom look."""
+"""Runs what there is while this process leads, and lists the controllers."""

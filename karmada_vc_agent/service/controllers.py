@@ -1,51 +1,81 @@
-"""All controllers that run here: the rows stand in the modules beside, by what they look at."""
+"""All controllers, a row for each; a new one is its file and a row here."""
 
+from collections.abc import Callable
 from typing import Any
 
-from karmada_vc_agent.controllers.quotas import QuotaController
-from karmada_vc_agent.controllers.registration import RegistrationController
-from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.model.switches import (
-    CERT_ROTATION,
+from karmada_vc_agent.controllers import (
+    admin_role,
+    cluster_lease,
+    cluster_status,
+    departures,
+    endpoint_slices,
+    escape_detector,
+    execution,
+    namespaces,
+    node_labels,
+    node_taints,
+    orphans,
+    policy_status,
+    quotas,
+    registration,
+    service_names,
 )
-from karmada_vc_agent.service.cluster_controllers import ClusterControllers
-from karmada_vc_agent.service.common import Common
-from karmada_vc_agent.service.host_controllers import HostControllers
-from karmada_vc_agent.service.leases import Leases
-from karmada_vc_agent.service.placement_parts import PlacementParts
-from karmada_vc_agent.service.work_controllers import WorkControllers
-from karmada_vc_agent.service.work_parts import WorkParts
-from karmada_vc_agent.telemetry.collector import MetricsCollector
+from karmada_vc_agent.kube.controller import Controller, ControllerSpec
+from karmada_vc_agent.model.switches import CERT_ROTATION
+from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.telemetry.collector import controller_label
+from karmada_vc_agent.telemetry.meters import ControllerMeter
+
+Setup = Callable[[Parts], ControllerSpec[Any] | None]
 
 
-def all_controllers(
-    common: Common,
-    works: WorkParts,
-    placement: PlacementParts,
-    leases: Leases,
-    collector: MetricsCollector,
-    registration: RegistrationController,
-) -> list[Controller[Any]]:
-    """Return the controllers that are switched on."""
-    quotas = QuotaController(
-        common.clients.host,
-        works.store_of,
-        common.stores.claims,
-        common.stores.membership,
-        common.virtual_clusters,
-        common.divisions,
-        on_change=common.queues.status.add,
-    )
-    clusters = ClusterControllers(common, works, placement, leases, collector, registration, quotas)
-    specs = [
-        *clusters.specs(),
-        *HostControllers(common, works, placement, collector, quotas).specs(),
-        *WorkControllers(common, works).specs(),
-    ]
-    if CERT_ROTATION in common.switches:
-        # What it needs to make keys costs 8 MB of memory, which few agents have use for.
-        from karmada_vc_agent.service.rotation import rotation  # noqa: PLC0415
+def _certificate(parts: Parts) -> ControllerSpec[Any] | None:
+    if CERT_ROTATION not in parts.common.switches:
+        return None
+    # Key generation costs 8 MB of memory, and few agents need it.
+    from karmada_vc_agent.controllers import certificate  # noqa: PLC0415
 
-        credential = rotation(common)
-        specs += [credential] if credential is not None else []
-    return [Controller(spec) for spec in specs if spec.switch in common.switches | {None}]
+    return certificate.setup(parts)
+
+
+def _objects(parts: Parts) -> ControllerSpec[Any] | None:
+    if parts.common.objects is None:
+        return None
+    # kopf costs 20 MB of memory.
+    from karmada_vc_agent.objects.setup import setup  # noqa: PLC0415
+
+    return setup(parts, parts.common.objects)
+
+
+SETUPS: tuple[Setup, ...] = (
+    cluster_lease.setup,
+    departures.setup,
+    registration.setup,
+    cluster_status.setup,
+    orphans.setup,
+    service_names.setup,
+    quotas.setup,
+    node_labels.setup,
+    node_taints.setup,
+    admin_role.setup,
+    policy_status.setup,
+    escape_detector.setup,
+    endpoint_slices.setup,
+    namespaces.setup,
+    execution.setup,
+    _certificate,
+    _objects,
+)
+
+
+def all_controllers(parts: Parts) -> list[Controller[Any]]:
+    """Return the controllers that are switched on; changes enqueue their keys from now on."""
+    common = parts.common
+    specs = [spec for setup in SETUPS if (spec := setup(parts)) is not None]
+    made = [Controller(spec) for spec in specs if spec.switch in common.switches | {None}]
+    for controller in made:
+        meter = ControllerMeter(common.metrics, controller_label(controller))
+        controller.instrument = controller.queue.instrument = meter
+        controller.supervisor = common.supervisor
+        controller.connect()
+    return made

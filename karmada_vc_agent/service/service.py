@@ -1,136 +1,47 @@
-"""What runs while this process leads: made from AgentConfig here, in one task group."""
+"""What runs while this process leads, in one task group."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.controllers.placement_guard import IN_EFFECT_WITHIN_S
-from karmada_vc_agent.controllers.registration import RegistrationController
 from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.reflector import unlisted, wait_all_synced
-from karmada_vc_agent.kube.supervisor import Supervisor
-from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.lifecycle.progress import vital_checks
 from karmada_vc_agent.lifecycle.resync import resync
-from karmada_vc_agent.model.switches import CLUSTER_STATUS, enabled_controllers, feature_gates
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.service.clients import Clients
-from karmada_vc_agent.service.common import Common, Discoveries
+from karmada_vc_agent.parts.clients import warn_of_few_files
+from karmada_vc_agent.parts.common import Process
+from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.service.controllers import all_controllers
-from karmada_vc_agent.service.leases import Leases
-from karmada_vc_agent.service.placement_parts import PlacementParts
-from karmada_vc_agent.service.queues import Queues
-from karmada_vc_agent.service.signals import Signals
-from karmada_vc_agent.service.stores import Stores
-from karmada_vc_agent.service.translation_contexts import translation_settings
-from karmada_vc_agent.service.work_parts import WorkParts
-from karmada_vc_agent.telemetry.collector import MetricsCollector, Sources, controller_label
-from karmada_vc_agent.telemetry.metrics import ControllerMeter, Metrics
-from karmada_vc_agent.views.agent_node import AgentNode
-from karmada_vc_agent.views.divisions import Divisions
-from karmada_vc_agent.views.judgements import HubContact, Judgements
+from karmada_vc_agent.views.virtual_clusters import name_of_change
 
 _log = logging.getLogger(__name__)
 
 FINISH_S = 3.0
 """What is being done may end within this time when the agent is told to stop."""
 LAST_EVENTS_S = 0.5
-UNKNOWN_ON_HUB_FOR_S = 30.0
-"""It only says more of kinds that the host does not serve, and it is far away."""
 
 
 class Service:
     """Everything that runs while this process leads."""
 
-    def __init__(
-        self,
-        config: AgentConfig,
-        clients: Clients,
-        state: AgentState,
-        host_uid: str,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        reregister: frozenset[str],
-        lead: Lead,
-        metrics: Metrics,
-        node: str = "",
-    ) -> None:
-        stores = Stores(config, clients, host_uid)
-        queues, signals = Queues(config, stores.claims), Signals()
-        self._common = common = Common(
-            config=config,
-            clients=clients,
-            state=state,
-            lead=lead,
-            metrics=metrics,
-            virtual_clusters=virtual_clusters,
-            settings=translation_settings(config),
-            switches=enabled_controllers(config.controllers),
-            gates=feature_gates(config.feature_gates),
-            stores=stores,
-            queues=queues,
-            signals=signals,
-            held_changes=HeldChanges(signals.work_due.emit),
-            discoveries=Discoveries(
-                hub=Discovery(clients.hub, unknown_for_s=UNKNOWN_ON_HUB_FOR_S),
-                host=Discovery(clients.host_urgent),
-            ),
-            judgements=Judgements(),
-            contact=HubContact(config.cluster_lease_duration),
-            divisions=Divisions(),
-            agent_node=AgentNode(node, stores.nodes, stores.membership),
-            supervisor=Supervisor(metrics.part_restarted),
-        )
-        if CLUSTER_STATUS in common.switches:
-            stores.clusters.judge = common.judgements
+    def __init__(self, process: Process) -> None:
+        self._parts = parts = Parts(process)
+        self._common = common = parts.common
         self._tasks: list[asyncio.Task[None]] = []
-        self._leases = Leases(common.queues.leases)
-        self._works = works = WorkParts(common)
-        works.registered.gone.subscribe(self._leases.forget)
-        registration = RegistrationController(
-            clients.hub, stores.clusters, state, virtual_clusters, reregister
-        )
-        self._placement = placement = PlacementParts(
-            common, works.watches.works, works.events, registration
-        )
-        collector = self._new_collector()
-        self._controllers: list[Controller[Any]] = all_controllers(
-            common, works, placement, self._leases, collector, registration
-        )
-        for client in (clients.hub, clients.host):
+        self._changed: dict[str, None] = {}
+        self._controllers: list[Controller[Any]] = all_controllers(parts)
+        parts.controllers += self._controllers
+        for client in (common.clients.hub, common.clients.host):
             client.on_recovery(self.retry_failed)
             client.history.on_settled(self.retry_failed)
             client.history.on_settled(self._resync)
-        clients.host.history.on_back(works.host_went_back)
-        for controller in self._controllers:
-            meter = ControllerMeter(metrics, controller_label(controller))
-            controller.instrument = controller.queue.instrument = meter
-            controller.supervisor = common.supervisor
-            controller.connect()
-        metrics.add_source(collector.samples)
-
-    def _new_collector(self) -> MetricsCollector:
-        stores, works = self._common.stores, self._works
-        return MetricsCollector(
-            self._common.virtual_clusters,
-            Sources(
-                clusters=stores.clusters,
-                works=works.watches.works,
-                membership=stores.membership,
-                host_objects=lambda: (stores.namespaces, *works.informers.stores()),
-                refused=works.execution.refusals,
-                escaped=self._placement.escapes.escaped,
-                controllers=lambda: self._controllers,
-                events_dropped=lambda: works.recorder.dropped,
-                is_accepted=self._common.contact.is_accepted,
-                quota_stalled=self._common.divisions.all,
-            ),
-        )
+        common.clients.host.history.on_back(parts.works.host_went_back)
+        common.metrics.add_source(parts.collector.samples)
+        common.virtual_clusters.changed.subscribe(self._virtual_cluster_changed)
 
     # --- what others ask ----------------------------------------------------------------
 
@@ -149,7 +60,7 @@ class Service:
 
     def not_accepted(self) -> str | None:
         """Return what the hub has not accepted for as long as it waits for a Lease, or None."""
-        return self._common.contact.trouble()
+        return self._common.contact.problem()
 
     def stuck(self, hub_answers_since: float) -> dict[str, str | None]:
         """Return the liveness checks of what runs here: name -> None or what is wrong.
@@ -157,12 +68,8 @@ class Service:
         hub_answers_since: monotonic time, infinite while it does not.
         """
         late_after_s = stuck_after_s(self._common.config)
-        return vital_checks(self._tasks, self._leases.progress, late_after_s, hub_answers_since)
-
-    def _resync(self) -> None:
-        """Enqueue all there is: an API server went back in time, and nothing is as it was told."""
-        for controller in self._controllers:
-            controller.resync()
+        progress = self._parts.leases.progress
+        return vital_checks(self._tasks, progress, late_after_s, hub_answers_since)
 
     def retry_failed(self) -> None:
         """After an outage try what failed at once, not when its back-off ends (trap 35).
@@ -176,15 +83,43 @@ class Service:
     def lead_regained(self) -> None:
         """Once the lead is certain again, try what failed and report what was not reported."""
         self.retry_failed()
-        for name in self._common.virtual_clusters:
-            self._common.queues.leases.add(name)
-            self._common.queues.status.add(name)
+        self._common.signals.lead_regained.emit()
+
+    def _resync(self) -> None:
+        """Enqueue all there is: an API server went back in time, and nothing is as it was told."""
+        self._enqueue_all_of(self._common.virtual_clusters)
+
+    def _enqueue_all_of(self, virtual_clusters: Iterable[str]) -> None:
+        for controller in self._controllers:
+            controller.resync(virtual_clusters)
+
+    def _virtual_cluster_changed(
+        self, old: VirtualCluster | None, new: VirtualCluster | None
+    ) -> None:
+        """Have every controller do what there is to do for one that came, changed or went."""
+        name = name_of_change(old, new)
+        if old is None:
+            _log.info("Serving another virtual cluster", extra={"virtual_cluster": name})
+            warn_of_few_files(len(self._common.virtual_clusters))
+        elif new is None and self._common.stores.clusters.store.get("", name) is None:
+            _log.info("Serving a virtual cluster no more", extra={"virtual_cluster": name})
+        elif new is None:
+            self._report_unserved(name)
+        else:
+            _log.info("Using changed settings", extra={"virtual_cluster": name})
+        if not self._changed:
+            # Once for all of a change: what is looked through is looked through once.
+            asyncio.get_running_loop().call_soon(self._enqueue_changed)
+        self._changed[name] = None
+
+    def _enqueue_changed(self) -> None:
+        names, self._changed = tuple(self._changed), {}
+        self._enqueue_all_of(names)
 
     # --- running ------------------------------------------------------------------------
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`, then let what is being done end."""
-        common = self._common
         async with asyncio.TaskGroup() as group:
             readers = self._start_reading(group)
             stopped = group.create_task(stop.wait(), name="stop")
@@ -193,48 +128,27 @@ class Service:
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             workers: list[asyncio.Task[None]] = []
             if synced.done():
-                self._report_unserved()
-                names = ",".join(common.virtual_clusters)
-                _log.info("Serving", extra={"virtual_clusters": names})
-                for controller in self._controllers:
-                    controller.enqueue_initial()
-                workers = [
-                    common.supervisor.start(
-                        group, "controller", partial(self._work, controller), controller.name
-                    )
-                    for controller in self._controllers
-                ]
+                workers = self._start_controllers(group)
                 self._tasks += workers
                 readers += self._start_resync(group)
                 await stopped
             self._tasks.clear()
             await self._finish(workers)
-            await self._works.scripts.close()
-            await self._works.interpreter_rules.close()
+            await self._parts.works.scripts.close()
+            await self._parts.works.interpreter_rules.close()
             for task in (*readers, *workers, synced):
                 task.cancel()
 
     def _start_reading(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start what reads and what tells; nothing here changes hub or host but events."""
-        works, start = self._works, self._common.supervisor.start
-        running: dict[str, Callable[[], Awaitable[None]]] = {
-            "informers": works.informers.run,
-            "informers of shared objects": works.shared_informers.run,
-            "informers of node groups": works.group_informers.run,
-            "work watches": works.watches.run,
-            "events": works.recorder.run,
-            "policies": self._placement.policies.run,
-            "node trust": self._common.stores.trust.run,
-            "interpreter rules": works.interpreter_rules.run,
-            "hook probes": works.hook_probes.run,
-            "served kinds": works.served_kinds.run,
-        }
-        running["state"] = self._common.state.follow_time
-        if works.endpoint_slices is not None:
-            running["slices"] = works.endpoint_slices.run
+        works, stores, state = self._parts.works, self._common.stores, self._common.state
+        running = {**works.runs(), "node trust": stores.trust.run, "state": state.follow_time}
+        for controller in self._controllers:
+            running |= controller.spec.runs
+        start = self._common.supervisor.start
         return [
             start(group, "reflector", reflector.run, f"reflector {reflector.path}")
-            for reflector in self._common.stores.reflectors
+            for reflector in stores.reflectors
         ] + [start(group, name, run) for name, run in running.items()]
 
     async def _wait_synced(self) -> None:
@@ -242,9 +156,21 @@ class Service:
         await wait_all_synced(self._common.stores.reflectors, timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
-                await self._works.interpreter_rules.wait_answered()
+                await self._parts.works.interpreter_rules.wait_answered()
         except TimeoutError:
             _log.warning("Serving without the interpreter rules: the hub has not sent them yet")
+
+    def _start_controllers(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        common = self._common
+        for name in common.state.clusters():
+            if common.stores.clusters.store.get("", name) is not None:
+                self._report_unserved(name)
+        names = ",".join(common.virtual_clusters)
+        _log.info("Serving", extra={"virtual_clusters": names})
+        for controller in self._controllers:
+            controller.enqueue_initial()
+        start = common.supervisor.start
+        return [start(group, "controller", each.run, each.name) for each in self._controllers]
 
     def _start_resync(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         common = self._common
@@ -254,28 +180,19 @@ class Service:
             resync,
             common.config.resync_period,
             common.virtual_clusters,
-            self._works.watches.works,
-            common.queues.works.add,
+            self._parts.works.watches.works,
+            common.signals.work_due.emit,
         )
         return [common.supervisor.start(group, "resync", again)]
 
-    async def _work(self, controller: Controller[Any]) -> None:
-        if controller.queue is self._common.queues.works:
-            # No workload comes before what keeps its pods in place, or before it is known why not.
-            await self._placement.guard.wait_settled(IN_EFFECT_WITHIN_S)
-        await controller.run()
-
-    def _report_unserved(self) -> None:
-        """Warn of virtual clusters that left the settings."""
-        common = self._common
-        for name in common.state.clusters():
-            is_there = common.stores.clusters.store.get("", name) is not None
-            if name not in common.virtual_clusters and is_there:
-                _log.warning(
-                    "Not serving a virtual cluster that is no longer in the settings; nothing of "
-                    "it is deleted. To remove it run karmada-vc-agent leave",
-                    extra={"virtual_cluster": name},
-                )
+    def _report_unserved(self, name: str) -> None:
+        """Warn of a virtual cluster that left the settings."""
+        if name not in self._common.virtual_clusters:
+            _log.warning(
+                "Not serving a virtual cluster that is no longer in the settings; nothing of "
+                "it is deleted. To remove it run karmada-vc-agent leave",
+                extra={"virtual_cluster": name},
+            )
 
     async def _finish(self, workers: list[asyncio.Task[None]]) -> None:
         _log.info("Stopping")
@@ -283,7 +200,7 @@ class Service:
             controller.queue.close()
         if workers:
             await asyncio.wait(workers, timeout=FINISH_S)
-        await self._works.recorder.drain(LAST_EVENTS_S)
+        await self._parts.works.recorder.drain(LAST_EVENTS_S)
 
 
 def stuck_after_s(config: AgentConfig) -> float:

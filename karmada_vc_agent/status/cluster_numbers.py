@@ -1,4 +1,4 @@
-"""The numbers of a Cluster status that Karmada's agent shows as metrics (contract 9.6)."""
+"""The numbers of a Cluster status that karmada-agent exposes as metrics (contract 9.6)."""
 
 from karmada_vc_agent.model import quantity
 from karmada_vc_agent.model.objects import Object, dig
@@ -16,9 +16,9 @@ _RESOURCES = {
 def cluster_numbers(status: Object) -> dict[str, float]:
     """Return metric name -> value: bytes, cores, pods, nodes.
 
-    What the status does not report has no number: nothing while resource modeling is off.
-    A summary leaves out zeros (contract 4.4): a resource missing in it is 0.
-    Source: karmada pkg/metrics/cluster.go, which keeps the last number instead.
+    What the status does not report has no value: no resources while resource modeling is off. A
+    resource missing in a summary is 0, since summaries omit zeros (contract 4.4).
+    Source: karmada pkg/metrics/cluster.go, which keeps the last value instead.
     """
     ready = find_condition(status.get("conditions"), READY)
     numbers = {"cluster_ready_state": float(ready is not None and ready["status"] == "True")}

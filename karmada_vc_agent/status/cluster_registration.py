@@ -1,4 +1,4 @@
-"""The Cluster object that a virtual cluster registers, and how an existing one must change."""
+"""The Cluster object that a virtual cluster registers, and the changes to an existing one."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _MAX_INT64 = "9223372036854775807"
 def new_cluster(vc: VirtualCluster, cluster_id: str, agent: str = "") -> Object:
     """Return the Cluster to create. Source: contract 1.1.
 
-    agent: who serves it, `<namespace>/<name>`; empty = not told.
+    agent: the agent that serves it, `<namespace>/<name>`; empty = not recorded.
     """
     metadata: Object = {"name": vc.name}
     if agent:
@@ -36,12 +36,11 @@ def new_cluster(vc: VirtualCluster, cluster_id: str, agent: str = "") -> Object:
 def cluster_changes(
     cluster: Object, vc: VirtualCluster, agent: str = "", *, settings_changed: bool
 ) -> Object:
-    """Return the merge patch that makes an existing Cluster fit the settings; empty = fits.
+    """Return the merge patch that aligns an existing Cluster with the settings; {} = no change.
 
-    Labels, provider, region and zones are overlaid and never cleared; taints are added only
-    when the settings changed, since operators cordon and taint Clusters too; resourceModels
-    are always the settings', since the server fills in its own where there are none
-    (contract trap 16).
+    Labels, provider, region and zones are overlaid and never cleared. Taints are added only if the
+    settings changed, since operators cordon and taint Clusters too. resourceModels always follow
+    the settings, since the server defaults them where there are none (contract trap 16).
     """
     patch: Object = {}
     labels = dig(cluster, "metadata", "labels") or {}
@@ -65,16 +64,16 @@ def cluster_changes(
 
 
 def served_by_another(name: str, agent: str) -> str:
-    """Return what to say of a Cluster that another agent of this host serves."""
+    """Return the message for a Cluster that another agent of this host serves."""
     return (
         f"Cluster {name} is served by agent {agent} (namespace/name); give the virtual cluster "
-        "another name, or stop that agent for good and on the hub run "
-        f"kubectl annotate cluster {name} {AGENT_ANNOTATION}-"
+        "another name, or stop that agent for good and run on the hub: kubectl annotate cluster "
+        f"{name} {AGENT_ANNOTATION}-"
     )
 
 
 def standard_models(vc: VirtualCluster) -> list[Object]:
-    """Return resourceModels in the form in which the server keeps them (contract 1.2).
+    """Return resourceModels as the server stores them (contract 1.2).
 
     Sorted by grade, the first minimum 0, the last maximum MaxInt64, quantities canonical.
     """

@@ -1,4 +1,4 @@
-"""Put together the status of a Cluster (contract 4.1, 4.4)."""
+"""Compose the status of a Cluster (contract 4.1, 4.4)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ COMPLETE_API_ENABLEMENTS = "CompleteAPIEnablements"
 
 @dataclass(frozen=True, slots=True)
 class ObservedStatus:
-    """What one sync found out; None means that it is not reported.
+    """The result of one sync; None means that it is not reported.
 
     conditions: CompleteAPIEnablements, the damped Ready, then our own.
     """
@@ -31,10 +31,10 @@ class ObservedStatus:
 def compose_cluster_status(
     live_status: Object | None, observed: ObservedStatus, now: str
 ) -> Object:
-    """Return the whole status to PUT: the live one with what was observed laid over it.
+    """Return the whole status to PUT: the live one overlaid with what was observed.
 
-    Everything else stays: remedyActions, fields we do not know, conditions of others
-    (contract 4.1, trap 17). The write is needed where the result differs from live_status.
+    Everything else is kept: remedyActions, unknown fields, conditions of other controllers
+    (contract 4.1, trap 17). Write it only if it differs from live_status.
     """
     fields: dict[str, Any] = {
         "kubernetesVersion": observed.kubernetes_version or None,
@@ -50,7 +50,7 @@ def compose_cluster_status(
 def with_conditions(
     live_status: Object | None, conditions: Iterable[Condition], now: str
 ) -> Object:
-    """Return the status with only these conditions changed, as while the host is offline."""
+    """Return the status with only these conditions changed, as when the host is offline."""
     status = live_status or {}
     merged = status.get("conditions")
     for condition in conditions:
@@ -61,10 +61,10 @@ def with_conditions(
 def api_enablements(
     resource_lists: Iterable[Object], is_hidden: Callable[[GroupVersionKind], bool]
 ) -> list[Object]:
-    """Return apiEnablements: one entry for each group version, everything in order of name.
+    """Return apiEnablements: one entry for each group version, sorted by name.
 
     resource_lists: discovery answers `{"groupVersion", "resources": [{"name", "kind"}]}`.
-    is_hidden: kinds that the virtual cluster must not get; the scheduler then places none.
+    is_hidden: kinds that the virtual cluster must not get, so that the scheduler places none.
     """
     enablements = []
     for resource_list in resource_lists:
@@ -83,9 +83,9 @@ def api_enablements(
 
 
 def complete_api_enablements(count: int, *, is_partial: bool) -> Condition:
-    """Return the condition that says how much to trust the list (contract 4.4).
+    """Return the condition on the completeness of apiEnablements (contract 4.4).
 
-    count: entries of the list. is_partial: discovery failed for a part.
+    count: number of entries. is_partial: discovery failed for some group versions.
     """
     if count == 0:
         return _enablements("False", "Empty", "collected empty APIEnablements from the cluster")
@@ -96,7 +96,7 @@ def complete_api_enablements(count: int, *, is_partial: bool) -> Condition:
 
 
 def node_summary(nodes: Iterable[Node]) -> dict[str, int]:
-    """Count nodes and ready nodes; zeros are left out, so no nodes give `{}`."""
+    """Count nodes and ready nodes; zeros are omitted, so no nodes give `{}`."""
     counted = list(nodes)
     counts = {"totalNum": len(counted), "readyNum": sum(node.is_ready for node in counted)}
     return {name: count for name, count in counts.items() if count}
@@ -109,11 +109,11 @@ def resource_summary(
     resource_models: Sequence[Object],
     quota: Mapping[str, str] | None = None,
 ) -> Object:
-    """Return resourceSummary with allocatableModelings where the Cluster has models.
+    """Return resourceSummary, with allocatableModelings if the Cluster has models.
 
-    resource_models: spec.resourceModels of the Cluster. quota: of the virtual cluster; with one
-    allocatable is no more than that and there are no modelings, for Karmada ignores allocatable
-    beside them (contract 4.5).
+    resource_models: spec.resourceModels of the Cluster. quota: of the virtual cluster; it caps
+    allocatable, and removes the modelings, since Karmada ignores allocatable next to them (contract
+    4.5).
     """
     summary = summarize_resources(nodes, pods_on_nodes, pending_pods)
     if quota:
@@ -124,15 +124,15 @@ def resource_summary(
 
 
 def network_isolation(*, is_asked: bool) -> Condition:
-    """Return the condition on isolated networks: never more than Unknown (rewriting-rules 6)."""
+    """Return the condition NetworkIsolation: at most Unknown (rewriting-rules 6)."""
     if not is_asked:
-        message = "the settings ask for no isolation"
+        message = "network isolation is not configured"
         return Condition(
             type=NETWORK_ISOLATION, status="False", reason="NotIsolated", message=message
         )
     message = (
-        "every namespace has NetworkPolicy vc-isolation; the agent cannot see whether the network "
-        "of the host enforces it, and pods with hostNetwork escape it"
+        "every namespace has NetworkPolicy vc-isolation; the agent cannot determine whether the "
+        "network of the host enforces it, and it does not apply to pods with hostNetwork"
     )
     return Condition(
         type=NETWORK_ISOLATION, status="Unknown", reason="PolicyInPlace", message=message

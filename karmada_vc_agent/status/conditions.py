@@ -1,13 +1,13 @@
-"""Conditions: set one in a list so that its transition time moves only when status flips."""
+"""Conditions: set one in a list; its transition time moves only when the status changes."""
 
 from collections.abc import Iterable, Sequence
 from typing import NotRequired, TypedDict
 
 
 class Condition(TypedDict):
-    """A metav1.Condition as Karmada writes it: never with observedGeneration.
+    """A metav1.Condition as Karmada writes it, never with observedGeneration.
 
-    lastTransitionTime is left to `set_condition`.
+    `set_condition` sets lastTransitionTime.
     """
 
     type: str
@@ -25,7 +25,7 @@ def find_condition(conditions: Iterable[Condition] | None, type_: str) -> Condit
 def set_condition(
     conditions: Sequence[Condition] | None, condition: Condition, now: str
 ) -> list[Condition]:
-    """Return the list with this condition in its place, or at the end where it is new.
+    """Return the list with this condition replaced, or appended if it is new.
 
     now: RFC 3339 with seconds, `2026-01-01T00:00:00Z`. Conditions of other types are kept.
     """

@@ -1,7 +1,7 @@
-"""The Work by which an EndpointSlice of the host is told to the hub (contract 8.1, 8.2).
+"""The Work that reports an EndpointSlice of the host to the hub (contract 8.1, 8.2).
 
-Two controllers of Karmada report slices by one and the same Work. The label managed-by names
-which of them do, joined by dots; each brings two labels and a finalizer of its own.
+Two controllers of Karmada may report a slice with the same Work. The label managed-by lists them,
+joined by dots; each adds two labels and a finalizer of its own.
 """
 
 from collections.abc import Collection
@@ -26,9 +26,9 @@ _MANAGED_LISTS = (karmada.MANAGED_ANNOTATIONS_ANNOTATION, karmada.MANAGED_LABELS
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """A controller that reports slices, and how it marks the Works it does so by.
+    """A controller that reports slices, and how it marks its Works.
 
-    kind: of the manifest that asks for it.
+    kind: of the manifest that requests the reports.
     """
 
     name: str
@@ -56,17 +56,17 @@ REPORTERS = (SERVICE_EXPORT, MULTI_CLUSTER_SERVICE)
 
 
 def is_made_by_karmada(endpoint_slice: Object) -> bool:
-    """Whether a slice came from the hub, and must not be reported back to it."""
+    """Whether a slice came from the hub and must not be reported back."""
     return labels_of(endpoint_slice).get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA
 
 
 def is_report(work: Object) -> bool:
-    """Whether a Work reports a slice, and brings none."""
+    """Whether a Work reports a slice, instead of having one applied."""
     return karmada.REPORTED_BY_LABEL in labels_of(work)
 
 
 def reported_services(work: Object) -> set[tuple[str, str]]:
-    """Return virtual namespace and name of the Services that a report is about."""
+    """Return (namespace, name) of the Services that a report is about, in virtual names."""
     labels = labels_of(work)
     if not is_report(work):
         return set()
@@ -75,12 +75,12 @@ def reported_services(work: Object) -> set[tuple[str, str]]:
 
 
 def exported_services(work: Object) -> set[tuple[str, str]]:
-    """Return virtual namespace and name of the Services whose ServiceExport a Work brings."""
+    """Return (namespace, name) of the Services whose ServiceExport a Work contains."""
     return {(key.namespace, key.name) for key in _manifests_for(SERVICE_EXPORT, work)}
 
 
 def multi_cluster_services(work: Object) -> set[tuple[str, str]]:
-    """Return the Service of a MultiClusterService that a Work tells of; the hub names it there."""
+    """Return (namespace, name) of the Service of the MultiClusterService that labels a Work."""
     labels = labels_of(work)
     service = (
         labels.get(karmada.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL, ""),
@@ -90,7 +90,7 @@ def multi_cluster_services(work: Object) -> set[tuple[str, str]]:
 
 
 def _manifests_for(reporter: Reporter, work: Object) -> list[ObjectKey]:
-    """Return the keys of the manifests of a Work that ask a reporter for reports."""
+    """Return the keys of the manifests in a Work that request reports from a reporter."""
     keys = map(key_of, maps_at(work, "spec", "workload", "manifests"))
     return [key for key in keys if key.gvk.group_kind == reporter.kind]
 
@@ -102,11 +102,10 @@ def report(
     existing: Object | None,
     reporters: Collection[Reporter],
 ) -> Object:
-    """Return the Work that reports a slice, an existing one with everything else it has.
+    """Return the Work that reports a slice; an existing one keeps its other fields.
 
-    endpoint_slice: with virtual names, as Karmada would store it. uid: that of the host's
-    slice. namespace: the execution namespace. reporters: who report it, besides those that
-    the existing Work names.
+    endpoint_slice: in virtual names, as Karmada would store it. uid: of the host's slice.
+    namespace: the execution namespace. reporters: added to those that the existing Work names.
     """
     meta = endpoint_slice["metadata"]
     name = karmada.work_name("EndpointSlice", meta["name"], meta["namespace"])
@@ -135,9 +134,9 @@ def report(
 
 
 def without_reporters(work: Object, gone: Collection[Reporter]) -> Object | None:
-    """Return a report that these report no longer, itself if none did; None if nobody is left.
+    """Return a report without these reporters, unchanged if it names none of them; None if empty.
 
-    Their finalizers stay: the hub takes them off when it has cleaned up.
+    Their finalizers stay: the hub removes them after its cleanup.
     """
     names = _reporter_names(work)
     leaving = [reporter for reporter in gone if reporter.name in names]
@@ -159,7 +158,7 @@ def _reporter_names(work: Object) -> list[str]:
 def _manifest(
     endpoint_slice: Object, uid: str, namespace: str, name: str, work_labels: Object
 ) -> Object:
-    """Return the manifest with the marks of 5.2, so that the hub's webhook adds none."""
+    """Return the manifest with the labels of contract 5.2, so that the hub's webhook adds none."""
     labels = {**labels_of(endpoint_slice), karmada.MANAGED_LABEL: "true"}
     if work_labels.get(karmada.WORK_PERMANENT_ID_LABEL):
         labels[karmada.WORK_PERMANENT_ID_LABEL] = work_labels[karmada.WORK_PERMANENT_ID_LABEL]

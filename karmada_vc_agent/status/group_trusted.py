@@ -1,4 +1,4 @@
-"""The condition GroupTrusted: can a node write itself into a group (rewriting-rules 3.1)."""
+"""The condition GroupTrusted: whether a node can join a group by itself (rewriting-rules 3.1)."""
 
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -6,7 +6,7 @@ from karmada_vc_agent.status.conditions import Condition
 
 GROUP_TRUSTED = "GroupTrusted"
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
-"""Admission plugin NodeRestriction refuses kubelets labels under it, in the prefix and below."""
+"""Admission plugin NodeRestriction forbids kubelets to set labels with this prefix."""
 
 
 def group_trusted(
@@ -14,34 +14,41 @@ def group_trusted(
 ) -> Condition:
     """Return the condition for the group of a virtual cluster.
 
-    has_kubeedge: whether the host has nodes of KubeEdge, for which CloudCore writes labels as an
-    account of its own. node_restriction: whether the plugin is on, None where nobody knows.
+    has_kubeedge: whether the host has KubeEdge nodes, whose labels CloudCore writes with an account
+    of its own. node_restriction: whether the admission plugin is enabled; None = unknown.
     """
     keys = sorted({requirement.key for requirement in vc.node_selector.requirements()})
     if not keys:
         return _trusted("True", "NodeNames", _by_names(restricted=bool(node_restriction)))
-    labels = f"the group rests on {_quoted(keys)}"
-    advice = "choose nodes by nodeNames"
+    labels = f"the group is selected by {_quoted(keys)}"
+    advice = "select nodes by nodeNames"
     if has_kubeedge:
-        return _trusted("False", "KubeEdge", f"{labels}, and an edge may label itself; {advice}")
+        return _trusted(
+            "False", "KubeEdge", f"{labels}, and KubeEdge nodes can label themselves; {advice}"
+        )
     open_keys = [key for key in keys if not _is_restricted(key)]
     if open_keys:
-        text = f"{labels}, and a node may give itself {_quoted(open_keys)}; {advice}"
+        text = f"{labels}, and nodes can set {_quoted(open_keys)} on themselves; {advice}"
         return _trusted("False", "NodesLabelThemselves", f"{text} or {RESTRICTED_PREFIX} labels")
     if node_restriction is None:
-        text = f"{labels}; the agent cannot see whether admission plugin NodeRestriction is on"
+        text = (
+            f"{labels}; the agent cannot determine whether admission plugin NodeRestriction is "
+            "enabled"
+        )
         return _trusted("Unknown", "NodeRestrictionNotKnown", text)
     if not node_restriction:
-        text = f"{labels}, and admission plugin NodeRestriction is off; turn it on, or {advice}"
+        text = f"{labels}, and admission plugin NodeRestriction is disabled; enable it, or {advice}"
         return _trusted("False", "NodeRestrictionOff", text)
-    return _trusted("True", "NodeRestriction", f"{labels}, which the host lets no node write")
+    return _trusted("True", "NodeRestriction", f"{labels}, which nodes cannot set on themselves")
 
 
 def _by_names(*, restricted: bool) -> str:
-    text = "the group is a list of names, which no node can change"
+    text = "the group is a list of node names"
     if restricted:
         return text
-    return f"{text}; pods go by label {MEMBERSHIP_LABEL}, which the agent puts right"
+    return (
+        f"{text}; pods are placed by label {MEMBERSHIP_LABEL}, which the agent restores if changed"
+    )
 
 
 def _is_restricted(key: str) -> bool:

@@ -8,7 +8,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, ObjectKey, 
 
 
 class Identifier(TypedDict):
-    """Which manifest an entry is about; the binding reader compares all but `resource`."""
+    """The manifest that an entry is about; Karmada's bindings compare all fields but `resource`."""
 
     ordinal: int
     group: NotRequired[str]
@@ -29,10 +29,10 @@ class ManifestStatus(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What was read of one manifest: its entry, None where its status cannot be read.
+    """What was read for one manifest: its entry, None if its status could not be read.
 
-    problem: what failed and is to be tried again; empty where nothing did. cause: what others
-    fail for as well, None where it is about this object.
+    problem: the failure to retry; empty = none. cause: a failure shared with other Works; None =
+    specific to this object.
     """
 
     entry: ManifestStatus | None
@@ -41,7 +41,7 @@ class Reflection:
 
 
 ALWAYS_WITH_STATUS = frozenset((GroupVersionKind("", "v1", "ResourceQuota"),))
-"""Without a status the quota controller of the control plane panics (contract 6.3, trap 22)."""
+"""Without a status Karmada's quota controller panics (contract 6.3, trap 22)."""
 
 
 def manifest_status(
@@ -49,8 +49,8 @@ def manifest_status(
 ) -> ManifestStatus:
     """Return the entry for one manifest.
 
-    manifest: the original one of the Work, never the rewritten one (trap 20). status: what
-    was reflected, None for nothing.
+    manifest: the original one of the Work, never the rewritten one (trap 20). status: the reflected
+    status; None = none.
     """
     if status is None and gvk_of(manifest) in ALWAYS_WITH_STATUS:
         status = {}
@@ -61,17 +61,17 @@ def manifest_status(
 
 
 def ordinals(manifests: Sequence[Object]) -> list[int]:
-    """Return of each manifest the index of the first one that names its object.
+    """Return, for each manifest, the index of the first one for the same object.
 
-    A Work may name one twice; Karmada's readers look at the first (contract 6.1).
+    A Work may contain an object twice; Karmada reads the entry of the first (contract 6.1).
     """
     first: dict[str, int] = {}
-    named = map(repr, map(_named, manifests))  # odd ones cannot be keys as they are
+    named = map(repr, map(_named, manifests))  # malformed ones are not hashable
     return [first.setdefault(name, place) for place, name in enumerate(named)]
 
 
 def _named(manifest: Object) -> tuple[object, ...]:
-    """Return what names the object of a manifest, also of a malformed one."""
+    """Return what identifies the object of a manifest, even of a malformed one."""
     paths = (("apiVersion",), ("kind",), ("metadata", "namespace"), ("metadata", "name"))
     return tuple(dig(manifest, *path) for path in paths)
 
@@ -81,10 +81,10 @@ def merge_entries(
     read: Sequence[ManifestStatus],
     manifests: Sequence[Object],
 ) -> list[ManifestStatus]:
-    """Return the entries with those just read in their places, ordered by ordinal.
+    """Return the entries, those just read replaced, sorted by ordinal.
 
-    What could not be read now stays as it was; entries that name no manifest any more go. Of
-    several read for one ordinal the last counts.
+    What could not be read stays as it was; entries without a manifest are removed. If several were
+    read for one ordinal, the last one wins.
     """
     latest = {entry["identifier"]["ordinal"]: entry for entry in read}
     kept = [
@@ -97,7 +97,7 @@ def merge_entries(
 
 
 def has_ordinal(entry: Object) -> bool:
-    """Whether an entry says which manifest it is about; the hub vouches for its own only."""
+    """Whether an entry has a valid ordinal; the hub validates only what it wrote itself."""
     return isinstance(dig(entry, "identifier", "ordinal"), int)
 
 
@@ -106,7 +106,7 @@ def _identifier(ordinal: int, key: ObjectKey) -> Identifier:
         ordinal=ordinal,
         version=key.gvk.version,
         kind=key.gvk.kind,
-        resource="",  # Karmada never fills it, but the CRD requires it
+        resource="",  # Karmada never sets it, but the CRD requires it
         name=key.name,
     )
     if key.gvk.group:

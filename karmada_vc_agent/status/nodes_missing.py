@@ -1,4 +1,4 @@
-"""The condition NodesMissing: whether the settings name nodes that the host does not have."""
+"""The condition NodesMissing: whether nodeNames contains names that no node has."""
 
 from collections.abc import Sequence
 
@@ -9,15 +9,15 @@ _SHOWN = 10
 
 
 def nodes_missing(names: Sequence[str]) -> Condition:
-    """Return the condition; names: those of nodeNames that no node has, in order."""
+    """Return the condition. names: the names without a node, in the order of nodeNames."""
     if not names:
-        return _missing("False", "NodeNamesFound", "every name of nodeNames is that of a node")
-    text = f"no node has the name {listed(names)} of nodeNames; correct it, or add the node"
+        return _missing("False", "NodeNamesFound", "all nodes of nodeNames exist")
+    text = f"no node is named {listed(names)}; correct nodeNames, or add the node"
     return _missing("True", "NodeNamesNotFound", text)
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names in a line that stays short."""
+    """Return names joined in a short line."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 

@@ -1,4 +1,4 @@
-"""The condition PlacementEnforced: what keeps pods that nobody translated on their nodes."""
+"""The condition PlacementEnforced: whether admission keeps untranslated pods on their nodes."""
 
 from dataclasses import dataclass
 
@@ -10,15 +10,15 @@ POD_NODE_SELECTOR = "PodNodeSelector"
 MUTATING = "MutatingAdmissionPolicy"
 VALIDATING = "ValidatingAdmissionPolicy"
 LAYERS = (POD_NODE_SELECTOR, MUTATING, VALIDATING)
-"""In the order in which an API server asks them (rewriting-rules 3.5)."""
+"""In the order of admission in an API server (rewriting-rules 3.5)."""
 
 _HOLDS_ALONE = frozenset((POD_NODE_SELECTOR, VALIDATING))
-"""The other one adds what is missing, but lets a selector of other nodes pass."""
+"""MutatingAdmissionPolicy adds a missing selector, but does not reject one for other nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyProblem:
-    """Why a layer does not hold, and what to do; reason: one word, as in a condition."""
+    """Why a layer is not in effect, and what to do; reason: in CamelCase, as in a condition."""
 
     reason: str
     text: str
@@ -26,24 +26,24 @@ class PolicyProblem:
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """Which layers were seen to hold, and what stood in the way of others."""
+    """Which layers were seen in effect, and the problems of the others."""
 
     layers: frozenset[str]
     problems: tuple[PolicyProblem, ...] = ()
 
 
 def placement_enforced(enforcement: Enforcement) -> Condition:
-    """Return the condition: True where a layer holds that lets no pod select other nodes."""
+    """Return the condition: True if a layer is in effect that rejects pods for other nodes."""
     held = ", ".join(layer for layer in LAYERS if layer in enforcement.layers)
-    texts = [trouble.text for trouble in enforcement.problems]
+    texts = [problem.text for problem in enforcement.problems]
     if enforcement.layers & _HOLDS_ALONE:
         return Condition(
             type=PLACEMENT_ENFORCED,
             status="True",
             reason="PodsKept",
-            message="; ".join([f"held by {held}", *texts]),
+            message="; ".join([f"enforced by {held}", *texts]),
         )
-    begin = "pods that operators or tenants make themselves may run on any node"
+    begin = "pods created by operators or tenants may run on any node"
     reason = enforcement.problems[0].reason if enforcement.problems else "NothingHolds"
     return Condition(
         type=PLACEMENT_ENFORCED, status="False", reason=reason, message="; ".join([begin, *texts])

@@ -1,4 +1,4 @@
-"""The Ready condition of a Cluster: what a probe means, and damping of flips."""
+"""The Ready condition of a Cluster: the meaning of a probe, and damping of changes."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What the damping remembers of one Cluster; kept in memory only.
+    """The state of damping for one Cluster; in memory only.
 
     status: last observed. flipped_at_s: when it last changed, on the clock of `now_s`.
     """
@@ -29,15 +29,15 @@ class Observation:
 
 
 def is_online(http_status: int | None) -> bool:
-    """Whether the host answered its health probe; anything but 2xx is no answer.
+    """Whether the host answered its health probe with a 2xx.
 
-    http_status: of /readyz (of /healthz where that is 404), None where the request failed.
+    http_status: of /readyz (of /healthz if that is 404), None if the request failed.
     """
     return http_status is not None and 200 <= http_status < 300
 
 
 def observed_ready(http_status: int | None) -> Condition:
-    """Return the Ready condition that a probe of the host means (contract 4.2)."""
+    """Return the Ready condition for the result of a probe of the host (contract 4.2)."""
     if not is_online(http_status):
         return _ready("False", "ClusterNotReachable", "cluster is not reachable")
     if http_status != 200:
@@ -53,11 +53,11 @@ def damp_ready(
     now_s: float,
     thresholds: Thresholds,
 ) -> tuple[Condition, Observation]:
-    """Return the Ready condition to write and what to remember for the next time.
+    """Return the Ready condition to write, and the state for the next call.
 
-    last: from the call before, None after a start. current: what was judged last, if anything:
-    never what the hub has, for it writes Unknown when it is itself that cannot be reached.
-    Only flips between True and not True are held back. Source: contract 4.3.
+    last: the state of the previous call, None after a start. current: the last judgement of this
+    agent, never the condition on the hub, which sets Unknown when the hub itself is unreachable.
+    Only changes between True and not True are damped. Source: contract 4.3.
     """
     if last is None:
         return observed, Observation(observed["status"])

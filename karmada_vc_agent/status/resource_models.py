@@ -1,4 +1,4 @@
-"""Sort nodes into the grades of spec.resourceModels by what they have left (contract 4.4)."""
+"""Sort nodes into the grades of spec.resourceModels by their free resources (contract 4.4)."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -13,7 +13,7 @@ from karmada_vc_agent.status.resource_summary import CPU, PODS, Totals
 
 
 class AllocatableModeling(TypedDict):
-    """How many nodes are of one grade."""
+    """The number of nodes of one grade."""
 
     grade: int
     count: int
@@ -22,13 +22,12 @@ class AllocatableModeling(TypedDict):
 def allocatable_modelings(
     resource_models: Sequence[Object], nodes: Iterable[Node], pods_on_nodes: Iterable[Pod]
 ) -> list[AllocatableModeling]:
-    """Count the nodes of each grade, one entry for each model in its order, zeros included.
+    """Count the nodes of each grade, one entry for each model in order, zeros included.
 
-    resource_models: as on Cluster.spec, `{"grade", "ranges": [{"name", "min", "max"}]}`.
+    resource_models: as in Cluster.spec, `{"grade", "ranges": [{"name", "min", "max"}]}`.
     pods_on_nodes: finished ones are not counted. No models give no entries.
-
-    Deviation: Karmada stops at the first node without a free pod slot, and the nodes counted
-    then depend on the order of its cache. Such a node is skipped here, the others count.
+    Deviation: Karmada stops at the first node without a free pod slot, so its result depends on the
+    order of its cache. Here such a node is skipped, and the others count.
     """
     minimums = _minimums(resource_models)
     if not minimums:
@@ -49,7 +48,7 @@ def allocatable_modelings(
 
 
 def _minimums(resource_models: Sequence[Object]) -> dict[str, list[int]]:
-    """Return, for each resource of the models, the ascending minimums in nano units."""
+    """Return, for each resource of the models, its minimums in ascending order, in nano units."""
     minimums: dict[str, list[int]] = defaultdict(list)
     for model in resource_models:
         for range_ in model.get("ranges") or ():
@@ -58,7 +57,7 @@ def _minimums(resource_models: Sequence[Object]) -> dict[str, list[int]]:
 
 
 def _grade_index(minimums: dict[str, list[int]], node: Node, pods: list[Pod]) -> int:
-    """Return the index of the best grade that every resource reaches, -1 for none."""
+    """Return the index of the highest grade whose minimums a node meets, -1 for none."""
     allocatable = node.status.allocatable
     requested = resource_summary.sum_requests(pods) if pods else {}
     slots = resource_summary.in_unit(PODS, allocatable.get(PODS, "0"))
@@ -71,7 +70,7 @@ def _grade_index(minimums: dict[str, list[int]], node: Node, pods: list[Pod]) ->
 
 
 def _available(name: str, allocatable: str | None, requested: Totals) -> int:
-    """Return what a node has left of a resource, in nano units; negative where overbooked."""
+    """Return the free amount of a resource on a node, in nano units; negative if overcommitted."""
     offered = quantity.read(allocatable or "")
     if offered is None:
         return 0

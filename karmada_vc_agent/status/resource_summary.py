@@ -9,7 +9,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.quantity import Quantity, Raw
 
 Totals = dict[str, int]
-"""Resource name to amount: cpu in milli-cores, everything else in whole units."""
+"""Resource name -> amount: cpu in milli-cores, everything else in whole units."""
 
 CPU = "cpu"
 PODS = "pods"
@@ -25,10 +25,10 @@ _QUOTA_PREFIX = "requests."
 def summarize_resources(
     nodes: Iterable[Node], pods_on_nodes: Iterable[Pod], pending_pods: Iterable[Pod]
 ) -> Object:
-    """Return resourceSummary without allocatableModelings; empty lists are left out.
+    """Return resourceSummary without allocatableModelings; empty lists are omitted.
 
-    nodes: all of the virtual cluster, ready or not. pods_on_nodes: every pod bound to one of
-    them; finished ones are not counted. pending_pods: its pods without a node, any phase.
+    nodes: all of the virtual cluster, ready or not. pods_on_nodes: every pod bound to one of them;
+    finished ones are not counted. pending_pods: its pods without a node, any phase.
     Source: contract 4.4.
     """
     summary = {
@@ -40,10 +40,10 @@ def summarize_resources(
 
 
 def sum_allocatable(nodes: Iterable[Node]) -> dict[str, str]:
-    """Add up what nodes offer, every resource name; a sum is written as its first addend is.
+    """Sum the allocatable of nodes by resource; a sum keeps the format of its first addend.
 
-    Karmada takes nodes in the order of its cache; we take them by name, so that the notation
-    does not change from one sync to the next.
+    Karmada takes nodes in the order of its cache; here they are sorted by name, so that the format
+    does not change between syncs.
     """
     sums: dict[str, Quantity] = {}
     for node in sorted(nodes, key=lambda node: node.metadata.name):
@@ -55,9 +55,9 @@ def sum_allocatable(nodes: Iterable[Node]) -> dict[str, str]:
 
 
 def within_quota(allocatable: Mapping[str, str], quota: Mapping[str, str]) -> dict[str, str]:
-    """Return what nodes offer, but of each resource at most what the quota allows.
+    """Return the allocatable, capped by a quota for each resource.
 
-    quota: `hard` of a ResourceQuota; its limits say nothing about what can be requested.
+    quota: `hard` of a ResourceQuota; its limits do not restrict what can be requested.
     """
     capped = dict(allocatable)
     for name, raw in quota.items():
@@ -70,18 +70,18 @@ def within_quota(allocatable: Mapping[str, str], quota: Mapping[str, str]) -> di
 
 
 def _resource_of_quota(name: str) -> str:
-    """Return which resource of nodes a name of a quota bounds: `requests.cpu` -> `cpu`."""
+    """Return the node resource that an entry of a quota restricts: `requests.cpu` -> `cpu`."""
     if name == f"count/{PODS}":
         return PODS
     return name.removeprefix(_QUOTA_PREFIX)
 
 
 def sum_requests(pods: Iterable[Pod]) -> Totals:
-    """Add up what pods request, counted as Karmada counts and not as the scheduler does.
+    """Sum the requests of pods as Karmada does, not as the scheduler does.
 
-    The quirk: the total runs over all pods, and an init container only lifts it to its own
-    request where that is more. So the order of pods matters; we take them by name. The key
-    `pods` counts them. Source: contract 4.4; karmada pkg/util/resource.go.
+    The quirk: the total runs over all pods, and an init container only raises it to its own request
+    if that is more. So the order of pods matters; they are sorted by name. The key `pods` counts
+    them. Source: contract 4.4; karmada pkg/util/resource.go.
     """
     totals: Totals = {PODS: 0}
     for pod in sorted(pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name)):
@@ -95,12 +95,12 @@ def sum_requests(pods: Iterable[Pod]) -> Totals:
 
 
 def resource_list(totals: Totals) -> dict[str, str]:
-    """Write totals as quantities, in Karmada's notation, without those that are not positive."""
+    """Return totals as quantities in Karmada's format, positive ones only."""
     return {name: str(_quantity(name, totals[name])) for name in sorted(totals) if totals[name] > 0}
 
 
 def in_unit(name: str, raw: Raw) -> int:
-    """Return a quantity in the unit of `Totals`, rounded up; 0 for what is none."""
+    """Return a quantity in the unit of `Totals`, rounded up; 0 if it is invalid."""
     try:
         return quantity.milli_units(raw) if name == CPU else quantity.whole_units(raw)
     except ValueError:
@@ -109,10 +109,10 @@ def in_unit(name: str, raw: Raw) -> int:
 
 @lru_cache(maxsize=1024)
 def is_counted(name: str) -> bool:
-    """Whether Karmada counts requests of this name (contract 4.4).
+    """Whether Karmada counts requests of this resource (contract 4.4).
 
-    Sources: cpu, memory, ephemeral-storage, pods and scalar names. Not: storage and unknown
-    names without a domain.
+    Counted: cpu, memory, ephemeral-storage, pods and scalar names. Not: storage and unknown names
+    without a domain.
     """
     if name in _COUNTED_NAMES or name.startswith((_HUGE_PAGES_PREFIX, _ATTACHABLE_VOLUMES_PREFIX)):
         return True

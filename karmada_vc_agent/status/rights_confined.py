@@ -1,4 +1,4 @@
-"""The condition RightsConfined: whether policies hold what RBAC alone cannot."""
+"""The condition RightsConfined: whether admission policies restrict what RBAC cannot."""
 
 from collections.abc import Sequence
 
@@ -9,24 +9,24 @@ RIGHTS_CONFINED = "RightsConfined"
 
 
 def rights_confined(problems: Sequence[PolicyProblem], *, is_confined: bool) -> Condition:
-    """Return the condition: True where all policies about rights are there and right.
+    """Return the condition: True if all policies about rights are installed as expected.
 
-    is_confined: whether a write outside of its claims was seen to be refused to the agent.
+    is_confined: whether a dry run of the agent outside its claims was denied.
     """
     if is_confined and not problems:
         return Condition(
             type=RIGHTS_CONFINED,
             status="True",
             reason="PoliciesInPlace",
-            message="the agent and tenants with rights of their own are held by admission policies",
+            message="admission policies restrict the agent and tenants with rights of their own",
         )
     begin = (
         "admission policies are missing, changed or not in effect"
         if is_confined
-        else "the agent's account is held by its roles alone, which let it reach every namespace"
+        else "only roles restrict the agent's account, and they allow writes to every namespace"
     )
     reason = problems[0].reason if problems else "NothingHolds"
-    texts = [trouble.text for trouble in problems]
+    texts = [problem.text for problem in problems]
     return Condition(
         type=RIGHTS_CONFINED, status="False", reason=reason, message="; ".join([begin, *texts])
     )

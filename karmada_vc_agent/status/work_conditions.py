@@ -1,4 +1,4 @@
-"""Conditions of a Work: Dispatching and Applied, in Karmada's words (contract 5.3, 5.4, 5.6)."""
+"""The conditions Dispatching and Applied of a Work, in Karmada's words (contract 5.3 to 5.6)."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ APPLIED = "Applied"
 DISPATCHING = "Dispatching"
 
 MESSAGE_MAX_LENGTH = 32768
-"""Characters; the Work CRD refuses more."""
+"""In characters; the Work CRD rejects longer messages."""
 
 _APPLIED_MESSAGE = "Manifest has been successfully applied"
 
@@ -33,7 +33,7 @@ def dispatching(*, suspended: bool) -> Condition:
 def applied(total: int, errors: Sequence[str]) -> Condition:
     """Return the condition Applied after all manifests were tried (contract 5.4).
 
-    total: number of manifests. errors: one text for each manifest that failed, in list order.
+    total: number of manifests. errors: one text for each failed manifest, in order.
     """
     if not errors:
         return _applied("True", "AppliedSuccessful", _APPLIED_MESSAGE)
@@ -43,14 +43,14 @@ def applied(total: int, errors: Sequence[str]) -> Condition:
 
 
 def recreated(error: str | None) -> Condition:
-    """Return the condition Applied after a deleted object was made again (contract 5.6)."""
+    """Return the condition Applied after a deleted object was recreated (contract 5.6)."""
     if error is None:
         return _applied("True", "ReCreateSuccessful", _APPLIED_MESSAGE)
     return _applied("False", "ReCreateFailed", error)
 
 
 def aggregate(errors: Sequence[str]) -> str:
-    """Join error texts as Kubernetes does: one alone, several as `[a, b]`, equal ones once."""
+    """Join error texts as Kubernetes does: one as it is, several as `[a, b]`, no duplicates."""
     texts = list(dict.fromkeys(errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

@@ -1,4 +1,4 @@
-"""The status of a Work put together from what was done with its manifests (contract 5.4, 6.1)."""
+"""The status of a Work, from the results of its manifests (contract 5.4, 6.1)."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -17,9 +17,9 @@ def applied_condition(
     was_recreated: bool,
     is_new: bool,
 ) -> Condition:
-    """Return Applied; the words of a re-creation stay until the Work changes (contract 5.6).
+    """Return Applied; the message of a recreation stays until the Work changes (contract 5.6).
 
-    before: Applied as it stands. is_new: this generation of the Work was not applied yet.
+    before: the current Applied. is_new: this generation of the Work was not applied yet.
     """
     if was_recreated and not is_new:
         return work_conditions.recreated(work_conditions.aggregate(errors) if errors else None)
@@ -36,9 +36,9 @@ def compose_work_status(
     manifests: Sequence[Object],
     now: str,
 ) -> Object:
-    """Return the whole status to PUT: the live one with conditions and entries laid over it.
+    """Return the whole status to PUT: the live one overlaid with conditions and entries.
 
-    entries: what could be read now. Conditions of others and unknown fields are kept.
+    entries: what could be read now. Conditions of other controllers and unknown fields are kept.
     """
     status = dict(live_status) if isinstance(live_status, dict) else {}
     merged: Sequence[Condition] = _conditions_of(status)
@@ -63,6 +63,6 @@ def dispatching_of(status: Object | None) -> Condition | None:
 
 
 def _conditions_of(status: Object | None) -> list[Condition]:
-    """Return the conditions that are some; the hub vouches for type and status only."""
+    """Return the well-formed conditions; the hub validates only their type and status."""
     found = (c for c in maps_at(status, "conditions") if {"type", "status"} <= c.keys())
     return [cast("Condition", condition) for condition in found]

@@ -1,22 +1,22 @@
-"""What there is of each virtual cluster right now, counted when somebody asks for metrics.
+"""The state of each virtual cluster, counted at each scrape.
 
-Only virtual clusters whose Cluster is on the hub and ours are told of; the others' series end.
+Only for virtual clusters whose Cluster is on the hub and ours; the series of others end.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import Object, labels_of
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.status.cluster_numbers import cluster_numbers
 from karmada_vc_agent.status.work_status import applied_of
 from karmada_vc_agent.telemetry.metrics import Metrics, Sample
+from karmada_vc_agent.views.cluster_index import CLUSTER_INDEX
 from karmada_vc_agent.views.hub_clusters import HubClusters
 from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.works import Works, is_suspended
@@ -26,7 +26,7 @@ WORK_STATES = ("applied", "failed", "pending", "suspended", "deleting")
 
 
 def work_state(work: Object) -> str:
-    """Return the state of a Work, one of WORK_STATES; the later in that list wins."""
+    """Return the state of a Work, one of WORK_STATES; later ones in that list win."""
     if work["metadata"].get("deletionTimestamp"):
         return "deleting"
     if is_suspended(work):
@@ -38,27 +38,19 @@ def work_state(work: Object) -> str:
 
 
 def controller_label(controller: Controller[Any]) -> str:
-    """Return the name that metrics have for a controller: Karmada's where Karmada has it."""
+    """Return the label of a controller in metrics: Karmada's name if Karmada has it."""
     return f"{controller.name}-controller"
-
-
-def cluster_label(obj: Object) -> Iterable[str]:
-    """Return the virtual cluster of a host object; an index of the stores of these."""
-    name = labels_of(obj).get(CLUSTER_LABEL)
-    return (name,) if name else ()
-
-
-HOST_OBJECT_INDEX = "virtual cluster"
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the collector looks.
+    """What the collector reads.
 
-    host_objects: stores with HOST_OBJECT_INDEX. refused: (virtual cluster, code) of each
-    refused manifest. escaped: virtual cluster -> pods of it that run on foreign nodes.
-    is_accepted: whether the hub takes what is reported of a virtual cluster. quota_stalled:
-    virtual cluster -> whether its quota is not divided.
+    host_objects: stores with CLUSTER_INDEX.
+    refused: (virtual cluster, code) of each refused manifest.
+    escaped: virtual cluster -> its pods on foreign nodes.
+    is_accepted: whether the hub accepts Lease and status of a virtual cluster.
+    quota_stalled: virtual cluster -> whether its quota cannot be divided.
     """
 
     clusters: HubClusters
@@ -74,15 +66,15 @@ class Sources:
 
 
 class MetricsCollector:
-    """A source of metrics; also remembers what has no other place: contacts and statuses."""
+    """A source of metrics; also stores last contacts and computed statuses."""
 
     def __init__(
         self,
-        names: Iterable[str],
+        names: Collection[str],
         counted: Sources,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._names = tuple(names)
+        self._names = names
         self._c = counted
         self._wall_clock = wall_clock
         self._contacts: dict[tuple[str, str], float] = {}
@@ -91,23 +83,23 @@ class MetricsCollector:
         self._leases_ahead: dict[str, float] = {}
 
     def contact(self, name: str, server: str) -> None:
-        """Note that hub or host has just answered for a virtual cluster."""
+        """Record that hub or host answered for a virtual cluster just now."""
         self._contacts[name, server] = self._wall_clock()
 
     def status_computed(self, name: str, status: Object) -> None:
-        """Note the numbers of the status just computed."""
+        """Record the numbers of the status just computed."""
         self._numbers[name] = cluster_numbers(status)
 
     def orphans_found(self, name: str, count: int) -> None:
-        """Note how many host objects of a virtual cluster have no Work any more."""
+        """Record how many host objects of a virtual cluster have no Work."""
         self._orphans[name] = count
 
     def lease_ahead(self, name: str, seconds: float) -> None:
-        """Note by how much the Lease of a virtual cluster was ahead of our clock."""
+        """Record by how much the Lease of a virtual cluster was ahead of our clock."""
         self._leases_ahead[name] = seconds
 
     def forget(self, name: str) -> None:
-        """Drop what is remembered of a virtual cluster whose Cluster is gone."""
+        """Drop what is stored of a virtual cluster whose Cluster is gone."""
         self._numbers.pop(name, None)
         self._orphans.pop(name, None)
         self._leases_ahead.pop(name, None)
@@ -115,7 +107,7 @@ class MetricsCollector:
             self._contacts.pop((name, server), None)
 
     def samples(self) -> Iterator[Sample]:
-        """Return all samples of now."""
+        """Return all current samples."""
         served = [name for name in self._names if self._c.clusters.ours(name) is not None]
         refused = Counter(self._c.refused())
         for name in served:
@@ -144,9 +136,7 @@ class MetricsCollector:
         yield Sample("virtual_cluster_nodes", (name,), len(membership.nodes_of(name)))
         overlaps = len(membership.overlaps(name))
         yield Sample("virtual_cluster_node_overlaps", (name,), overlaps)
-        objects = sum(
-            len(store.by_index(HOST_OBJECT_INDEX, name)) for store in self._c.host_objects()
-        )
+        objects = sum(len(store.by_index(CLUSTER_INDEX, name)) for store in self._c.host_objects())
         yield Sample("virtual_cluster_host_objects", (name,), objects)
         is_accepted = self._c.is_accepted(name)
         yield Sample("virtual_cluster_reports_accepted", (name,), is_accepted)
@@ -174,14 +164,14 @@ class StatusMeter:
         self._collector = collector
 
     def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None:
-        """Count a sync; its status is what the numbers of the Cluster are taken from."""
+        """Count a sync; the numbers of the Cluster are taken from its status."""
         self._metrics.status_synced(name, took_s)
         self._collector.status_computed(name, status)
         if http_status == 200:
             self._collector.contact(name, HOST)
 
     def forget(self, name: str) -> None:
-        """Drop what there is of a virtual cluster whose Cluster is gone."""
+        """Drop what is stored of a virtual cluster whose Cluster is gone."""
         self._metrics.forget(name)
         self._collector.forget(name)
 

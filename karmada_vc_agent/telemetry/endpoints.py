@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from karmada_vc_agent.telemetry.bounded_site import IDLE_S, BoundedSite, Busy
 from karmada_vc_agent.telemetry.health import Checks, answer
 
 NOWHERE = ("", "0")
@@ -16,11 +17,11 @@ _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 Routes = dict[str, Handler]
 Admission = Callable[[str], Awaitable[tuple[int, str] | None]]
-"""Header Authorization -> status and text of a refusal, or None."""
+"""Header Authorization -> status and text of a rejection, or None."""
 
 
 def health_routes(live: Checks, ready: Checks) -> Routes:
-    """Return /healthz, /livez, /readyz and their single checks."""
+    """Return /healthz, /livez, /readyz and their individual checks."""
     routes: Routes = {}
     for endpoint, checks in (("healthz", live), ("livez", live), ("readyz", ready)):
         handler = _checked(endpoint, checks)
@@ -29,7 +30,7 @@ def health_routes(live: Checks, ready: Checks) -> Routes:
 
 
 def metrics_routes(text: Callable[[], bytes], admission: Admission | None = None) -> Routes:
-    """Return /metrics; text: what it answers. admission: who may read it; None = everybody."""
+    """Return /metrics; text: returns its content. admission: who may read it; None = everybody."""
 
     async def metrics(request: web.Request) -> web.Response:
         if admission is not None:
@@ -44,7 +45,7 @@ def metrics_routes(text: Callable[[], bytes], admission: Admission | None = None
 
 
 def is_local(address: str) -> bool:
-    """Whether nobody but this machine reaches an address; nowhere is reached by nobody."""
+    """Whether an address is reachable from this machine only, or disabled."""
     if address in NOWHERE:
         return True
     host = address.rpartition(":")[0].strip("[]")
@@ -82,12 +83,15 @@ async def serve(
     if not colon or not port.isdigit() or int(port) > _LAST_PORT:
         advice = "write host:port, :port, or 0 for none"
         raise ValueError(f'"{address}" is not a valid address; {advice}')
-    app = web.Application()
+    busy = Busy()
+    app = web.Application(middlewares=[busy.middleware])
     app.add_routes([web.get(path, handler) for path, handler in routes.items()])
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+    runner = web.AppRunner(
+        app, access_log=None, shutdown_timeout=0.2, keepalive_timeout=IDLE_S, lingering_time=1.0
+    )
     await runner.setup()
     try:
-        await web.TCPSite(runner, host.strip("[]") or None, int(port), ssl_context=tls).start()
+        await BoundedSite(runner, (host.strip("[]") or None, int(port)), busy, tls).start()
     except BaseException:
         await runner.cleanup()
         raise

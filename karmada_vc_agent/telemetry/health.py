@@ -1,19 +1,19 @@
-"""/healthz and /readyz as Kubernetes answers them: named checks, each well or with a reason."""
+"""/healthz and /readyz as Kubernetes serves them: named checks that pass or fail."""
 
 from collections.abc import Callable, Collection, Mapping
 
 
 class Remark(str):
-    """What a check that is well has to say all the same; shown where all checks are."""
+    """A note of a check that passes; shown by verbose."""
 
     __slots__ = ()
 
 
 Checks = Callable[[], Mapping[str, str | None]]
-"""Returns the checks of now: name -> None or a Remark where all is well, else what is wrong."""
+"""Returns the current checks: name -> None or a Remark if it passes, else the reason."""
 
 PING = "ping"
-"""Well whenever an answer comes at all: a stuck event loop gives none."""
+"""Passes whenever there is an answer at all: a stuck event loop gives none."""
 
 
 def answer(
@@ -24,15 +24,15 @@ def answer(
     exclude: Collection[str] = (),
     verbose: bool = False,
 ) -> tuple[int, str]:
-    """Return HTTP status and text: 200 where all checks are well, else 500; 404 for no check.
+    """Return HTTP status and text: 200 if all checks pass, else 500; 404 for an unknown check.
 
-    only: the one check asked for, as in /healthz/ping. A failure is told in full always:
-    whoever reads it is to know which part it is.
+    only: a single check, as in /healthz/ping. Reasons of failures are always shown, so that readers
+    know which part failed.
     """
     known = {PING: None, **checks}
     if only:
         if only not in known:
-            return 404, f"no such check: {only}; there are {', '.join(known)}\n"
+            return 404, f"unknown check {only}; must be one of {', '.join(known)}\n"
         known = {only: known[only]}
     left = {name: reason for name, reason in known.items() if name not in exclude}
     is_well = not any(_is_failed(reason) for reason in left.values())

@@ -1,4 +1,4 @@
-"""Logging: one line a message, constant text, then key=value, or JSON."""
+"""Logging: one line for each message: constant text, then key=value; or JSON."""
 
 import json
 import logging
@@ -39,7 +39,7 @@ def _quoted(value: object) -> str:
 
 
 def start_logging(level: str, log_format: str) -> None:
-    """Send all logs to standard error. level: debug ... error; log_format: text or json."""
+    """Send all logs to stderr. level: debug ... error; log_format: text or json."""
     stream = logging.StreamHandler(sys.stderr)
     stream.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     root = logging.getLogger()

@@ -1,4 +1,4 @@
-"""What the agent's own account may write: the policy `agent-confines`."""
+"""Policy `agent-confines`: what the agent's own account may write."""
 
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
@@ -14,6 +14,7 @@ from karmada_vc_agent.model.domain import (
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.well_known import RBAC_GROUP
 from karmada_vc_agent.translation.admission_objects import (
+    ANY_CLUSTER,
     PolicyOwner,
     cel_list,
     cel_text,
@@ -28,18 +29,19 @@ from karmada_vc_agent.translation.rbac import VIRTUAL_CLUSTER_ADMIN
 PROBE_LABEL = f"{DOMAIN}/probe"
 PROBED_NAMESPACE = "kube-system"
 
+_OBJECTS = f"'{DOMAIN}/virtualclusters'"
 _RBAC_KEYS = f"{RBAC_GROUP}/"
 
 
 def probe_foreign() -> Object:
-    """Return a merge patch of PROBED_NAMESPACE that `agent-confines` refuses to the agent."""
+    """Return a merge patch of PROBED_NAMESPACE that `agent-confines` denies to the agent."""
     return {"metadata": {"labels": {PROBE_LABEL: "true"}}}
 
 
 def confines(owner: PolicyOwner) -> Object:
-    """Let the agent write what it owns by its marks, and nothing else.
+    """Let the agent write objects with its own labels only.
 
-    Reviews of tokens and rights are questions, though they are asked by POST.
+    Reviews of tokens and rights are queries, although they are sent by POST.
     """
     everything = rule("*", ("*/*",), ("*",), "*")
     return {
@@ -60,12 +62,12 @@ def confines(owner: PolicyOwner) -> Object:
         "validations": [
             _only(owner, expression, may)
             for expression, may in (
-                ("variables.sub == '' && request.operation != 'CONNECT'", "use no subresources"),
+                (_subresource(), "use no subresources"),
                 (_namespaced(owner), "write only in namespaces with its own claim"),
                 (_namespace(owner), "write only namespaces that it claims or may adopt"),
                 (_node(owner), f"change nothing of a Node but its label {MEMBERSHIP_LABEL}"),
-                (_cluster_scoped(), "write only cluster-scoped objects with its own marks"),
-                (_cluster_role(owner), "write no ClusterRole that reaches beyond namespaces"),
+                (_cluster_scoped(), "write only cluster-scoped objects with its own labels"),
+                (_cluster_role(owner), "write no ClusterRole with cluster-wide rules"),
             )
         ],
     }
@@ -76,7 +78,7 @@ def _only(owner: PolicyOwner, expression: str, may: str) -> Object:
 
 
 def _request_variables() -> list[Object]:
-    """Return variables kind (`<group>/<plural>`), sub, ns, name, dry; texts are never missing."""
+    """Return variables kind (`<group>/<plural>`), sub, ns, name, dry; strings are "" if unset."""
     optional = {"sub": "subResource", "ns": "namespace", "name": "name"}
     return [
         {
@@ -92,12 +94,12 @@ def _request_variables() -> list[Object]:
 
 
 def _ownership_variables(owner: PolicyOwner) -> list[Object]:
-    """Return variables old_claim, new_claim, old_mark, new_mark: whether the agent's are there."""
-    clusters = cel_list(owner.clusters)
+    """Return variables {old,new}_{claim,mark}: whether the agent's labels are set."""
     variables = []
     for age in ("old", "new"):
         labels = f"variables.{age}_labels"
-        of_cluster = f"'{CLUSTER_LABEL}' in {labels} && {labels}['{CLUSTER_LABEL}'] in {clusters}"
+        is_own = _is_own(owner, f"{labels}['{CLUSTER_LABEL}']")
+        of_cluster = f"'{CLUSTER_LABEL}' in {labels} && {is_own}"
         claim = (
             f"{of_cluster} && '{AGENT_LABEL}' in {labels}"
             f" && {labels}['{AGENT_LABEL}'] == {cel_text(owner.agent)}"
@@ -109,16 +111,36 @@ def _ownership_variables(owner: PolicyOwner) -> list[Object]:
     return variables
 
 
+def _subresource() -> str:
+    status = f"variables.kind == {_OBJECTS} && variables.sub == 'status'"
+    return f"(variables.sub == '' || {status}) && request.operation != 'CONNECT'"
+
+
+def _is_own(owner: PolicyOwner, name: str) -> str:
+    """Return whether a name is one of the agent's virtual clusters."""
+    if ANY_CLUSTER in owner.clusters:
+        return f"{name} != ''"
+    return f"{name} in {cel_list(owner.clusters)}"
+
+
+def _is_impersonator(owner: PolicyOwner) -> str:
+    if ANY_CLUSTER in owner.clusters:
+        return f"variables.name.startsWith({cel_text(host_name(IMPERSONATOR, ''))})"
+    kept = cel_list(host_name(IMPERSONATOR, cluster) for cluster in owner.clusters)
+    return f"variables.name in {kept}"
+
+
 def _namespaced(owner: PolicyOwner) -> str:
     labels = "namespaceObject.metadata.labels"
+    claimant = f"{labels}['{CLUSTER_LABEL}']"
     claimed = (
         f"namespaceObject != null && has({labels})"
         f" && '{AGENT_LABEL}' in {labels}"
         f" && {labels}['{AGENT_LABEL}'] == {cel_text(owner.agent)}"
         f" && '{CLUSTER_LABEL}' in {labels}"
-        f" && {labels}['{CLUSTER_LABEL}'] in {cel_list(owner.clusters)}"
+        f" && {_is_own(owner, claimant)}"
     )
-    # Pods are tried there, never made: one would run with the agent's own account.
+    # Pods are created there by dry run only: a real one would run with the agent's account.
     at_home = (
         f"variables.ns == {cel_text(owner.namespace)} && (variables.kind != '/pods'"
         " || variables.dry)"
@@ -173,7 +195,7 @@ def _node(owner: PolicyOwner) -> str:
         f" && variables.new_annotations == variables.old_annotations && {same_labels}"
         f" && {same_fields} && (!({label} in {new})"
         f" || {label} in {old} && {old}[{label}] == {new}[{label}]"
-        f" || {new}[{label}] in {cel_list(owner.clusters)})"
+        f" || {_is_own(owner, f'{new}[{label}]')})"
     )
 
 
@@ -187,17 +209,26 @@ def _cluster_scoped() -> str:
     return (
         "variables.ns != '' || variables.kind in ['/namespaces', '/nodes'] || "
         "(request.operation == 'CREATE' ? variables.new_mark : variables.old_mark)"
-        f" || ({admin_role})"
+        f" || ({admin_role}) || ({_definition()})"
+    )
+
+
+def _definition() -> str:
+    """Allow to hold VirtualCluster objects and to report their status, not to change them."""
+    return (
+        f"variables.kind == {_OBJECTS} && request.operation == 'UPDATE'"
+        " && object.spec == oldObject.spec"
+        " && variables.new_labels == variables.old_labels"
+        " && variables.new_annotations == variables.old_annotations"
     )
 
 
 def _cluster_role(owner: PolicyOwner) -> str:
-    """Nobody but RoleBindings in claimed namespaces can bind what the agent writes.
+    """Allow only rules that take effect through RoleBindings in claimed namespaces.
 
-    Karmada's own role to impersonate is kept bound to nobody (rewriting-rules 5.4).
+    Karmada's own impersonation role is kept without a binding (rewriting-rules 5.4).
     """
-    kept = cel_list(host_name(IMPERSONATOR, cluster) for cluster in owner.clusters)
-    impersonator = f"variables.name in {kept} && r.verbs == ['impersonate']"
+    impersonator = f"{_is_impersonator(owner)} && r.verbs == ['impersonate']"
     plain = (
         "!has(r.nonResourceURLs) && r.verbs.all(v, "
         "!(v in ['escalate', 'bind', 'impersonate', '*']))"

@@ -40,7 +40,7 @@ from karmada_vc_agent.translation.admission_tenants import (
 )
 
 _CLOUD_CORE = "system:serviceaccount:kubeedge:cloudcore"
-"""Writes Nodes for all KubeEdge edges, with what these ask for."""
+"""Writes Nodes on behalf of all KubeEdge edges, with the content they request."""
 
 
 def guard_policies(owner: PolicyOwner) -> list[Object]:
@@ -68,20 +68,20 @@ def guard_policies(owner: PolicyOwner) -> list[Object]:
 
 
 def group_labels(vc: VirtualCluster) -> set[str]:
-    """Return the keys of Node labels that decide who belongs to a group."""
+    """Return the keys of Node labels that decide which nodes belong to a group."""
     expressions = {each.key for each in vc.node_selector.match_expressions}
     return {*vc.node_selector.match_labels, *expressions} - {MEMBERSHIP_LABEL}
 
 
 def is_about_placement(policy: str) -> bool:
-    """Whether a policy or binding, by its name, holds pods on their nodes or claims."""
+    """Whether a policy or binding, by its name, enforces placement or claims."""
     return policy.removeprefix("probe.").startswith(
         ("pod-placement.", "pod-node-selector.", "namespace-claims.")
     )
 
 
 def _group_labels(owner: PolicyOwner) -> Object:
-    """Keep nodes from labelling themselves into another group, whose Secrets they would get."""
+    """Deny nodes to label themselves into another group, whose Secrets they would get."""
     keys = cel_list(dict.fromkeys((*owner.group_labels, MEMBERSHIP_LABEL)))
     old, new = "variables.old_labels", "variables.new_labels"
     return {
@@ -100,8 +100,8 @@ def _group_labels(owner: PolicyOwner) -> Object:
             {
                 "expression": f"{keys}.all(k, (k in {old}) == (k in {new})"
                 f" && (!(k in {old}) || {old}[k] == {new}[k]))",
-                "message": "a node may not change the labels that say to which virtual cluster it "
-                "belongs: an administrator does",
+                "message": "nodes may not change the labels that assign them to a virtual "
+                "cluster; only administrators may",
             }
         ],
     }

@@ -1,4 +1,4 @@
-"""How admission policies are named and wrapped, whatever they say."""
+"""Names and envelopes of admission policies, whatever they contain."""
 
 import json
 import re
@@ -12,9 +12,10 @@ from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 GROUP = "admissionregistration.k8s.io"
 VALIDATING, MUTATING = "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"
 VERSIONS = {VALIDATING: ("v1",), MUTATING: ("v1", "v1beta1", "v1alpha1")}
-"""By preference. GA in 1.30 and 1.36; the older ones of the second are off by default."""
+"""Preferred first. GA in 1.30 and 1.36; older versions of the second are disabled by default."""
 PARAMETERS_ANNOTATION = f"{DOMAIN}/parameters"
-"""On agent-confines: JSON of what all policies were made for, to make them again and compare."""
+"""On agent-confines: JSON of the input of all policies, to generate and compare them again."""
+ANY_CLUSTER = "*"
 SCHEDULER = "system:kube-scheduler"
 
 _EMPTY_SELECTORS = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
@@ -22,12 +23,15 @@ _EMPTY_SELECTORS = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objec
 
 @dataclass(frozen=True, slots=True)
 class PolicyOwner:
-    """Whose policies these are, and what they protect.
+    """The input of an agent's policies.
 
-    user: the agent's name on the host. clusters: its virtual clusters. group_labels: keys of
-    Node labels that make its groups. schedulers: who may bind pods. elsewhere: single objects
-    that it writes outside of claimed namespaces and its own, as `<namespace>/<plural>/<name>`.
-    held, allowed: what tenants may not write where others may, and may where others may not, as
+    user: the agent's user name on the host.
+    clusters: its virtual clusters; ANY_CLUSTER among them = whatever name one has.
+    group_labels: keys of Node labels that select its groups.
+    schedulers: users who may bind pods.
+    elsewhere: single objects that it writes outside of claimed namespaces and its own, as
+    `<namespace>/<plural>/<name>`.
+    held, allowed: what tenants may not write though others may, and the reverse, as
     `<guard>/<plural>/<virtual cluster>` (admission_strict.py).
     """
 
@@ -42,37 +46,37 @@ class PolicyOwner:
     allowed: tuple[str, ...] = ()
 
     def name(self, policy: str) -> str:
-        """Return the name of one policy on the host."""
+        """Return the name of a policy on the host."""
         return f"{policy}.{self.agent}.{DOMAIN}"
 
     @property
     def placement_policy(self) -> str:
-        """Return the name of the policy that refuses pods."""
+        """Return the name of the policy that denies pods."""
         return self.name("pod-placement")
 
     @property
     def selector_policy(self) -> str:
-        """Return the name of the policy that changes pods."""
+        """Return the name of the policy that mutates pods."""
         return self.name("pod-node-selector")
 
     @property
     def claims_policy(self) -> str:
-        """Return the name of the policy that protects namespaces."""
+        """Return the name of the policy that protects claims."""
         return self.name("namespace-claims")
 
     @property
     def confines_policy(self) -> str:
-        """Return the name of the policy that holds the agent itself."""
+        """Return the name of the policy that confines the agent."""
         return self.name("agent-confines")
 
     def parameters(self) -> str:
-        """Return everything here as text for PARAMETERS_ANNOTATION."""
+        """Return this input as text for PARAMETERS_ANNOTATION."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
 def owner_of(policy: Object) -> PolicyOwner | None:
-    """Return what a live policy says it was made for; None where that cannot be read."""
+    """Return the input that a live policy was generated from; None if unreadable."""
     try:
         values: dict[str, Any] = json.loads(annotations_of(policy).get(PARAMETERS_ANNOTATION, ""))
         known = {field.name for field in fields(PolicyOwner)}
@@ -87,9 +91,9 @@ def owner_of(policy: Object) -> PolicyOwner | None:
 
 
 def is_as_wanted(wanted: Object, live: Object) -> bool:
-    """Whether a live policy or binding says just what is wanted, with our mark on it.
+    """Whether a live policy or binding has exactly the wanted spec, and the agent's label.
 
-    Anything more counts as a change: an exception that was added weakens it.
+    Additions count as changes: an added exception weakens it.
     """
     return labels_of(live).get(AGENT_LABEL) == labels_of(wanted)[AGENT_LABEL] and _filled(
         wanted["spec"]
@@ -97,7 +101,7 @@ def is_as_wanted(wanted: Object, live: Object) -> bool:
 
 
 def _filled(spec: Object) -> Object:
-    """Return a spec with what a server fills in (kube-apiserver 1.34.4)."""
+    """Return a spec with the server's defaults (kube-apiserver 1.34.4)."""
     filled = dict(spec)
     for field in ("matchConstraints", "matchResources"):
         if field in spec:
@@ -106,17 +110,17 @@ def _filled(spec: Object) -> Object:
 
 
 def quoted(text: str) -> str:
-    """Return a text as it stands between single quotes in CEL."""
+    """Escape a text for a single-quoted CEL string."""
     return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def cel_list(texts: Iterable[str]) -> str:
-    """Return texts as a list in CEL."""
+    """Return texts as a CEL list."""
     return f"[{', '.join(cel_text(text) for text in texts)}]"
 
 
 def cel_text(text: str) -> str:
-    """Return a text as a literal in CEL."""
+    """Return a text as a CEL literal."""
     return f"'{quoted(text)}'"
 
 
@@ -134,7 +138,7 @@ def metadata_maps() -> list[Object]:
 
 
 def same_field(path: str) -> str:
-    """Return whether an update leaves a field as it is, or leaves it out."""
+    """Return whether an update keeps a field, set or unset."""
     return (
         f"has(object.{path}) == has(oldObject.{path})"
         f" && (!has(object.{path}) || object.{path} == oldObject.{path})"
@@ -154,7 +158,7 @@ def claimed_selector(owner: PolicyOwner) -> Object:
 def binding(
     owner: PolicyOwner, kind: str, version: str, policy: str, match: Object, name: str = ""
 ) -> Object:
-    """Return the binding of a policy; a policy without one does nothing."""
+    """Return the binding of a policy; a policy without one has no effect."""
     spec: Object = {"policyName": policy}
     if match:
         spec["matchResources"] = match
@@ -164,7 +168,7 @@ def binding(
 
 
 def policy_object(owner: PolicyOwner, kind: str, version: str, name: str, spec: Object) -> Object:
-    """Return a policy or a binding with the mark of its agent."""
+    """Return a policy or a binding with the label of its agent."""
     return {
         "apiVersion": f"{GROUP}/{version}",
         "kind": kind,
@@ -193,7 +197,7 @@ def rule(
 
 
 def exempt_user(expression: str) -> str:
-    """Return the user that an expression lets pass, "" where it names none."""
+    """Return the user that an expression exempts, "" if none."""
     match = _EXEMPT_USER.match(expression)
     return re.sub(r"\\(.)", r"\1", match[1]) if match else ""
 

@@ -1,7 +1,7 @@
-"""Admission policies that keep pods on their nodes and claims with the agent.
+"""Admission policies that enforce placement of pods and protect claims.
 
-`karmada-vc-agent join` installs them, as those of admission_guards.py. Three are here, each with
-its bindings; a policy without a binding does nothing:
+`karmada-vc-agent join` installs them, together with those of admission_guards.py. Three are here,
+each with its bindings; a policy without a binding has no effect:
 
     pod-placement        ValidatingAdmissionPolicy   refuses pods that do not select the nodes
     pod-node-selector    MutatingAdmissionPolicy     adds what pods do not select themselves
@@ -40,7 +40,7 @@ from karmada_vc_agent.translation.admission_objects import (
 )
 
 UNPLACED_LABEL = f"{DOMAIN}/unplaced"
-"""Selected by pods of a namespace that does not say which nodes are its own: no node has it."""
+"""A label that no node has; pods select it if their namespace does not specify its nodes."""
 
 _ANNOTATION = f"'{NODE_SELECTOR_ANNOTATION}'"
 _ANNOTATIONS = "namespaceObject.metadata.annotations"
@@ -51,18 +51,18 @@ _HAS_SELECTOR = "has(object.spec.nodeSelector)"
 def probe_pod(owner: PolicyOwner, policy: str) -> Object:
     """Return a pod for a dry run that shows whether a policy about pods is in effect.
 
-    policy: its name; the policy that refuses does so, the one that changes adds UNPLACED_LABEL.
+    policy: its name. The validating policy denies the pod; the mutating one adds UNPLACED_LABEL.
     """
     return bare_pod(_probe_name(policy), owner.namespace)
 
 
 def probe_claim(owner: PolicyOwner) -> Object:
-    """Return a merge patch of the agent's own namespace; the policy about claims refuses it."""
+    """Return a merge patch of the agent's own namespace that the policy about claims denies."""
     return {"metadata": {"labels": {CLUSTER_LABEL: "probe", AGENT_LABEL: owner.agent}}}
 
 
 def protected_user(policy: Object) -> str:
-    """Return who may change claims by a live policy about claims, "" where it does not say."""
+    """Return the user who may change claims according to a live policy, "" if unreadable."""
     for condition in dig(policy, "spec", "matchConditions") or ():
         if condition.get("name") == _NOT_THE_AGENT:
             return exempt_user(condition.get("expression") or "")
@@ -70,7 +70,7 @@ def protected_user(policy: Object) -> str:
 
 
 def bare_pod(name: str, namespace: str, node_selector: dict[str, str] | None = None) -> Object:
-    """Return a pod that even the strictest pod-security level allows."""
+    """Return a pod that even the strictest Pod Security level allows."""
     container = {
         "name": "probe",
         "image": "probe",
@@ -94,7 +94,7 @@ def bare_pod(name: str, namespace: str, node_selector: dict[str, str] | None = N
 
 
 def policies_about_pods(owner: PolicyOwner) -> list[Object]:
-    """Return what refuses pods on foreign nodes, in the order in which it is to be written."""
+    """Return the policies that deny pods on foreign nodes, in the order to write them."""
     return [
         policy_object(owner, VALIDATING, "v1", owner.placement_policy, _placement()),
         *_pod_bindings(owner, VALIDATING, "v1", owner.placement_policy),
@@ -102,7 +102,7 @@ def policies_about_pods(owner: PolicyOwner) -> list[Object]:
 
 
 def policies_about_claims(owner: PolicyOwner) -> list[Object]:
-    """Return what protects the claims, in the order in which it is to be written."""
+    """Return the policies that protect claims, in the order to write them."""
     return [
         policy_object(owner, VALIDATING, "v1", owner.claims_policy, _claims(owner)),
         binding(owner, VALIDATING, "v1", owner.claims_policy, {}),
@@ -110,7 +110,7 @@ def policies_about_claims(owner: PolicyOwner) -> list[Object]:
 
 
 def mutating_policies(owner: PolicyOwner, version: str) -> list[Object]:
-    """Return the policy that changes pods, with its bindings; version: one of the served ones."""
+    """Return the mutating policy for pods with its bindings; version: a served one."""
     name = owner.selector_policy
     return [
         policy_object(owner, MUTATING, version, name, _selector()),
@@ -118,21 +118,21 @@ def mutating_policies(owner: PolicyOwner, version: str) -> list[Object]:
     ]
 
 
-# --- what the policies say --------------------------------------------------------------
+# --- content ----------------------------------------------------------------------------
 
 
 def _placement() -> Object:
-    """Refuse pods that do not select the nodes of their virtual cluster.
+    """Deny pods that do not select the nodes of their virtual cluster.
 
-    An update that leaves the selector as it is passes: else nobody could take a finalizer off a
-    pod that is older than the selector, or than the claim on its namespace.
+    An update that keeps the selector passes: otherwise nobody could remove a finalizer of a pod
+    that is older than the selector, or than the claim on its namespace.
     """
     old, new = (f"has({o}.spec.nodeSelector) ? {o}.spec.nodeSelector : {{}}" for o in _OLD_AND_NEW)
     selects = (
         "variables.pairs.all(p, p.split('=')[0] in object.spec.nodeSelector"
         " && object.spec.nodeSelector[p.split('=')[0]] == p.split('=')[1])"
     )
-    advice = "'add nodeSelector ' + variables.pairs.join(',') + ' to the pod or to what makes it'"
+    advice = "'add nodeSelector ' + variables.pairs.join(',') + ' to the pod or to its template'"
     return {
         "failurePolicy": "Fail",
         "matchConstraints": on("", "pods", "CREATE", "UPDATE"),
@@ -143,8 +143,8 @@ def _placement() -> Object:
         "validations": [
             {
                 "expression": "variables.same || variables.pairs.size() > 0",
-                "message": "the namespace does not say which nodes are its own: it lacks the "
-                f"annotation {NODE_SELECTOR_ANNOTATION}, which karmada-vc-agent sets",
+                "message": "the namespace does not specify its nodes: it lacks the annotation "
+                f"{NODE_SELECTOR_ANNOTATION}, which karmada-vc-agent sets",
             },
             {
                 "expression": f"variables.same || {_HAS_SELECTOR} && {selects}",
@@ -154,15 +154,15 @@ def _placement() -> Object:
             {
                 "expression": "request.operation != 'CREATE' || !has(object.spec.nodeName)"
                 " || object.spec.nodeName == ''",
-                "message": "pod must not name its node: leave spec.nodeName out, and select the "
-                "node by nodeSelector or affinity",
+                "message": "spec.nodeName must not be set: select the node by nodeSelector or "
+                "affinity",
             },
         ],
     }
 
 
 def _selector() -> Object:
-    """Add the missing parts of the required selector; one that conflicts is refused later."""
+    """Add the missing parts of the required selector; a conflicting one is denied later."""
     unplaced = f"['{UNPLACED_LABEL}=true']"
     pairs = f"{_IS_PLACED} ? {_pairs()} : {unplaced}"
     expression = (
@@ -277,7 +277,7 @@ def _is_ours(key: str) -> str:
     return f"{key}.startsWith('{DOMAIN}/') || {key} == {_ANNOTATION}"
 
 
-# --- how they are bound -----------------------------------------------------------------
+# --- bindings ---------------------------------------------------------------------------
 
 
 def _pod_bindings(owner: PolicyOwner, kind: str, version: str, policy: str) -> list[Object]:

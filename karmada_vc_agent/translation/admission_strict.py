@@ -1,7 +1,7 @@
-"""Whom policy shared-proxies holds to what, as guards.py does Works: by profile and `allow`.
+"""What policy shared-proxies denies to whom, matching guards.py: by profile and `allow`.
 
-That is written into the policy, for it sees no settings. What both profiles refuse it refuses
-everybody, but those who are allowed it; what Strict refuses, those who are held to it.
+That is written into the policy, which cannot read settings. What both profiles refuse, it denies to
+everybody without an exception in `allow`; what Strict refuses, to tenants in Strict.
 """
 
 from collections.abc import Iterable
@@ -28,13 +28,13 @@ _HOLDS = (
     (Guard.WILDCARD_HOSTS, _INGRESSES),
 )
 _ALLOWANCES = ((Guard.EXTERNAL_ADDRESSES, _SERVICES), (Guard.PROXY_SNIPPETS, _INGRESSES))
-"""What everybody is held to who is not allowed it."""
+"""Denied to everybody without an exception in `allow`."""
 _OLD, _NEW = "variables.old_annotations", "variables.new_annotations"
 _UNCHANGED = f"k in {_OLD} && {_OLD}[k] == {_NEW}[k]"
 
 
 def holds(vc: VirtualCluster, profile: str) -> set[str]:
-    """Return what tenants of a virtual cluster are held to, as PolicyOwner.held has it."""
+    """Return what tenants of a virtual cluster may not write, in the format of PolicyOwner.held."""
     return {
         f"{guard}/{plural}/{vc.name}"
         for guard, plural in _HOLDS
@@ -43,7 +43,7 @@ def holds(vc: VirtualCluster, profile: str) -> set[str]:
 
 
 def allowances(vc: VirtualCluster, profile: str) -> set[str]:
-    """Return what tenants of a virtual cluster may write, as PolicyOwner.allowed has it."""
+    """Return what tenants of a virtual cluster may write, in the format of PolicyOwner.allowed."""
     return {
         f"{guard}/{plural}/{vc.name}"
         for guard, plural in _ALLOWANCES
@@ -52,17 +52,17 @@ def allowances(vc: VirtualCluster, profile: str) -> set[str]:
 
 
 def about(entries: Iterable[str], cluster: str) -> set[str]:
-    """Return the entries of PolicyOwner.held or .allowed that are about a virtual cluster."""
+    """Return the entries of PolicyOwner.held or .allowed for a virtual cluster."""
     return {each for each in entries if cluster_of(each) == cluster}
 
 
 def cluster_of(entry: str) -> str:
-    """Return the virtual cluster that an entry of PolicyOwner.held or .allowed is about."""
+    """Return the virtual cluster of an entry of PolicyOwner.held or .allowed."""
     return entry.rpartition("/")[2]
 
 
 def variables_by_cluster(owner: PolicyOwner) -> list[Object]:
-    """Return what strict_validations and unless_allowed need, nothing where they are none."""
+    """Return the variables of strict_validations and unless_allowed; () if not needed."""
     label = f"namespaceObject.metadata.labels['{CLUSTER_LABEL}']"
     cluster = {"name": "cluster", "expression": label}
     hosts = [
@@ -73,13 +73,13 @@ def variables_by_cluster(owner: PolicyOwner) -> list[Object]:
 
 
 def unless_allowed(owner: PolicyOwner, guard: Guard, expression: str) -> str:
-    """Return an expression that lets through those who are allowed what a guard refuses."""
+    """Return an expression that exempts those whom `allow` permits what a guard refuses."""
     names = sorted(cluster_of(each) for each in owner.allowed if each.startswith(f"{guard}/"))
     return f"variables.cluster in {cel_list(names)} || {expression}" if names else expression
 
 
 def strict_validations(owner: PolicyOwner) -> list[Object]:
-    """Return what Services and Ingresses of the tenants held must be; old values may stay."""
+    """Return the validations of Services and Ingresses in Strict; existing values may stay."""
     same_address = (
         "oldObject != null && has(oldObject.spec.loadBalancerIP)"
         " && oldObject.spec.loadBalancerIP == object.spec.loadBalancerIP"
@@ -98,23 +98,29 @@ def strict_validations(owner: PolicyOwner) -> list[Object]:
         (
             Guard.LOAD_BALANCER_ADDRESSES,
             f"({no_address}) && {_no_new(sorted(LOAD_BALANCER_KEYS))}",
-            "an address of a load balancer is the host's, others may claim it too: leave it out",
+            (
+                "the address of a load balancer belongs to the host, and others may claim it "
+                "too: remove it"
+            ),
         ),
         (
             Guard.EXTERNAL_DNS,
             _no_new(DNS_NAMES),
-            "an annotation makes a name for all, which others may claim too: leave it out",
+            "the annotation creates a public name, which others may claim too: remove it",
         ),
         (
             Guard.WILDCARD_HOSTS,
             f"{few_hosts} && {no_alias}",
-            "no host, or a pattern, means hosts of other virtual clusters too: name each host",
+            (
+                "no host, or a wildcard, also matches hosts of other virtual clusters: name each "
+                "host"
+            ),
         ),
     )
     return [
         {
             "expression": f"!({held}) || {expression}",
-            "message": f'{message}; an administrator allows it by "allow: [{guard}]"',
+            "message": f'{message}; an administrator can allow it with "allow: [{guard}]"',
         }
         for guard, expression, message in rules
         if (held := _held(owner, guard))
@@ -122,7 +128,7 @@ def strict_validations(owner: PolicyOwner) -> list[Object]:
 
 
 def _held(owner: PolicyOwner, guard: Guard) -> str:
-    """Return whether a guard holds for the object and its virtual cluster; "" = for none."""
+    """Return whether a guard applies to the object and its virtual cluster; "" = to none."""
     asked = []
     for each, plural in _HOLDS:
         prefix = f"{guard}/{plural}/"
@@ -134,12 +140,12 @@ def _held(owner: PolicyOwner, guard: Guard) -> str:
 
 
 def _no_new(keys: list[str] | tuple[str, ...]) -> str:
-    """Return whether no annotation of these is set, but as it was before."""
+    """Return whether none of these annotations is added or changed."""
     return f"{cel_list(keys)}.all(k, !(k in {_NEW}) || {_NEW}[k] == '' || {_UNCHANGED})"
 
 
 def _hosts(obj: str) -> str:
-    """Return the hosts of an Ingress, "" for every host, as a default backend alone means it."""
+    """Return the hosts of an Ingress, "" for every host, as a default backend implies."""
     rules = f"{obj}.spec.rules"
     return (
         f"{obj} == null ? [] : has({rules}) && {rules}.size() > 0"

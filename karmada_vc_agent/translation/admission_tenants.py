@@ -1,4 +1,4 @@
-"""What tenants may write in claimed namespaces: policies about what no translation sees."""
+"""What tenants may write in claimed namespaces themselves, without translation."""
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
@@ -30,11 +30,11 @@ _SNIPPETS = ("/snippet", "/snippets", "-snippet", "-snippets")
 
 
 def own_objects(owner: PolicyOwner) -> Object:
-    """Keep quotas, limits, NetworkPolicies and bindings of the agent from whoever has rights there.
+    """Deny changes of the agent's quotas, limits, NetworkPolicies and bindings to tenants.
 
-    Controllers of Kubernetes remove them with the namespace; an administrator may do all.
+    Controllers of Kubernetes delete them with the namespace; administrators may do anything.
     """
-    # Neither a name that the server makes up nor a deletion of many is in the request.
+    # The request contains neither a generated name nor, for deletecollection, any name.
     name = (
         "(has(request.name) && request.name != '' ? request.name"
         " : oldObject != null ? oldObject.metadata.name"
@@ -70,9 +70,9 @@ def own_objects(owner: PolicyOwner) -> Object:
 
 
 def _somebody_else(owner: PolicyOwner) -> str:
-    """Return whether neither the agent asks nor a part of Kubernetes, nor an administrator.
+    """Return whether the user is neither the agent, a Kubernetes component nor an administrator.
 
-    The API server itself counts what quotas hold.
+    The API server itself updates the status of quotas.
     """
     user = "request.userInfo.username"
     return (
@@ -84,7 +84,7 @@ def _somebody_else(owner: PolicyOwner) -> str:
 
 
 def shared_proxies(owner: PolicyOwner) -> Object:
-    """Hold what tenants write themselves to what their Works may; old values may stay."""
+    """Restrict what tenants write to what their Works may contain; existing values may stay."""
     old, new = "variables.old_annotations", "variables.new_annotations"
     unchanged = f"k in {old} && {old}[k] == {new}[k]"
     writes_proxy = " || ".join(
@@ -126,8 +126,8 @@ def shared_proxies(owner: PolicyOwner) -> Object:
                     f"!({is_service}) || !has(object.spec.externalIPs)"
                     " || object.spec.externalIPs.all(ip, ip in variables.before)",
                 ),
-                "message": "spec.externalIPs would take that address from everybody on the host: "
-                "leave it out",
+                "message": "spec.externalIPs would take over that address on the whole host: "
+                "remove it",
             },
             {
                 "expression": unless_allowed(
@@ -135,13 +135,15 @@ def shared_proxies(owner: PolicyOwner) -> Object:
                     Guard.PROXY_SNIPPETS,
                     f"{is_service} || {new}.all(k, {unchanged} || !({writes_proxy}))",
                 ),
-                "message": "an annotation writes the configuration of a proxy that all share: "
-                "leave it out",
+                "message": "the annotation changes the configuration of a shared proxy: remove it",
             },
             {
                 "expression": f"{is_service}"
                 f" || {new}.all(k, {unchanged} || !({names_other}) || {own})",
-                "message": "an annotation names an object of another namespace: name one here",
+                "message": (
+                    "the annotation refers to an object in another namespace: use one in this "
+                    "namespace"
+                ),
             },
             *strict_validations(owner),
         ],
@@ -158,8 +160,8 @@ def pod_binding(owner: PolicyOwner) -> Object:
         "validations": [
             {
                 "expression": "false",
-                "message": "only a scheduler may bind pods here: "
-                "karmada-vc-agent join --scheduler names another one",
+                "message": "only schedulers may bind pods here; to add one, use karmada-vc-agent "
+                "join --scheduler",
             }
         ],
     }
@@ -177,8 +179,8 @@ def volume_node(owner: PolicyOwner) -> Object:
                 "expression": f"!({key} in variables.new_annotations)"
                 f" || {key} in variables.old_annotations"
                 f" && variables.old_annotations[{key}] == variables.new_annotations[{key}]",
-                "message": "only a scheduler may set annotation "
-                f"{SELECTED_NODE_ANNOTATION}: leave it out",
+                "message": f"only schedulers may set annotation {SELECTED_NODE_ANNOTATION}: "
+                "remove it",
             }
         ],
     }
@@ -193,9 +195,10 @@ def _no_scheduler(owner: PolicyOwner) -> Object:
 
 
 def pod_limits() -> Object:
-    """One pod with anti-affinity to pods everywhere kept all others from its nodes.
+    """Deny system priorities, and affinity to pods of other virtual clusters.
 
-    Whose a namespace is, only its label says: names are cut and hashed, or adopted.
+    A pod with anti-affinity to all pods would keep others off its nodes. Whose a namespace is, only
+    its label tells: names are truncated and hashed, or adopted.
     """
     cluster = f"namespaceObject.metadata.labels['{CLUSTER_LABEL}']"
     selector = "t.namespaceSelector"
@@ -214,8 +217,8 @@ def pod_limits() -> Object:
             {
                 "expression": "!has(object.spec.priorityClassName)"
                 " || !object.spec.priorityClassName.startsWith('system-')",
-                "message": "priorities system-* are the host's: "
-                "use another priorityClassName, or none",
+                "message": "priorities system-* are reserved for the host: use another "
+                "priorityClassName, or none",
             },
             {
                 "expression": "variables.terms.all(t,"

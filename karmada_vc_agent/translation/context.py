@@ -1,4 +1,4 @@
-"""What a translation depends on besides the manifest: settings, and facts about the world."""
+"""The input of a translation besides the manifest: settings, and facts about the world."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from karmada_vc_agent.translation.reference_table import NamespaceReferences
 
 @dataclass(frozen=True, slots=True)
 class TranslationSettings:
-    """What of the agent's settings the rules depend on (rewriting-rules 10)."""
+    """The agent's settings that translation depends on (rewriting-rules 10)."""
 
     namespace_template: NamespaceTemplate = field(
         default_factory=lambda: NamespaceTemplate.parse(names.DEFAULT_NAMESPACE_TEMPLATE)
@@ -46,11 +46,11 @@ class TranslationSettings:
 
     @property
     def is_strict(self) -> bool:
-        """Whether tenants do not trust each other."""
+        """Whether the profile is Strict: tenants do not trust each other."""
         return self.tenancy == tenancy.STRICT
 
     def is_of_host(self, address: str) -> bool:
-        """Whether an address is known to be of the host: a pod's, its DNS, or only a node's own."""
+        """Whether an address is known to be the host's: of a pod, of its DNS, or node-local."""
         found = plain_address(address)
         if found is None:
             return False
@@ -63,18 +63,18 @@ class TranslationSettings:
 
 @dataclass(frozen=True, slots=True)
 class TranslationContext:
-    """Facts about the world that a translation depends on, handed in by the caller.
+    """Facts about the world that a translation depends on, passed in by the caller.
 
-    claims: the host namespaces of this virtual cluster, by virtual name.
+    claims: host namespaces of this virtual cluster, by virtual name.
     owns_node: whether a node, by its name, belongs to this virtual cluster.
-    work: `<execution namespace>/<work>` that brings the manifest; empty if none does.
-    is_of_cluster: whether the hub made that Work for the Cluster itself, for no template.
-    admin_rules: what may be done with namespaced objects of the host, see rbac.admin_rules().
-    nodes_of_group: names of the nodes in a NodeGroup of KubeEdge, None where there is none.
+    work: `<execution namespace>/<work>` of the manifest; "" = none.
+    is_of_cluster: whether Karmada created that Work for the Cluster itself, not for a template.
+    admin_rules: the most a Role may grant, see rbac_rules.admin_rules().
+    nodes_of_group: names of the nodes in a KubeEdge NodeGroup; None = no such group.
     node_taints: taints of the nodes of this virtual cluster, which its pods tolerate.
-    is_of_host: whether an address is of a node, a pod or a Service of others.
-    is_namespaced: the scope of a kind, None where the host does not serve it.
-    names_only: find what a manifest made before a rule refused it; its content counts not.
+    is_of_host: whether an address belongs to a node, a pod or a Service of others.
+    is_namespaced: the scope of a kind; None = the host does not serve it.
+    names_only: only find which object an earlier manifest created; skip checks of its content.
     """
 
     vc: VirtualCluster
@@ -91,7 +91,7 @@ class TranslationContext:
     names_only: bool = False
 
     def refuses(self, guard: Guard, kind: str = "") -> bool:
-        """Whether the profile refuses something that the virtual cluster is not allowed."""
+        """Whether the profile and `allow` of the virtual cluster refuse what a guard covers."""
         return tenancy.refuses(self.settings.tenancy, self.vc.allow, guard, kind)
 
     def placement(self) -> Placement:
@@ -105,7 +105,7 @@ class TranslationContext:
         )
 
     def names(self, noted: Mapping[str, str] | None = None) -> Names:
-        """Return the map of names that these facts give."""
+        """Return the mapping of names under these facts. noted: names recorded on the object."""
         return Names(
             cluster=self.vc.name,
             template=self.settings.namespace_template,

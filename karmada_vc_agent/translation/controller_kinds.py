@@ -1,7 +1,7 @@
 """Table: kinds whose controllers act with rights of their own, not with those of the tenant.
 
-An object of such a kind asks a controller of the host to make others, in any namespace and
-cluster-wide as far as that controller may. Nothing of what it makes is translated.
+An object of such a kind makes a controller of the host create others, in any namespace and
+cluster-wide as far as that controller's rights go. None of them is translated.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ _BY_GROUP: Mapping[str, tuple[str, ...]] = {
     "policies.kyverno.io": (ANY,),
     "velero.io": (ANY,),
 }
-"""Group -> its kinds that count; cluster-scoped ones are refused as such unless opened."""
+"""Group -> its kinds; cluster-scoped ones are refused anyway unless opened by a setting."""
 
 
 CONTROLLER_KINDS = frozenset(
@@ -46,12 +46,12 @@ CONTROLLER_KINDS = frozenset(
 
 
 def has_rights_of_its_own(kind: GroupKind) -> bool:
-    """Whether objects of a kind are carried out by a controller with rights of its own."""
+    """Whether a controller with rights of its own reconciles objects of this kind."""
     return kinds.is_among(kind, CONTROLLER_KINDS)
 
 
 def is_resource_of_one(group: str, resource: str) -> bool:
-    """Whether a resource, or the one of a subresource, is of such a kind; plurals are regular."""
+    """Whether a resource or subresource belongs to such a kind; plurals are assumed regular."""
     plural = resource.partition("/")[0]
     names = _BY_GROUP.get(group, ())
     return ANY in names or plural in [f"{kind.lower()}s" for kind in names]

@@ -1,4 +1,4 @@
-"""What a 403 of the host means for a tenant whose manifests are written with given rights."""
+"""What a 403 of the host means to a tenant whose manifests are applied with limited rights."""
 
 import re
 
@@ -13,21 +13,21 @@ _GROUPS = re.compile(r" \(groups=\[[^\]]*\]\)")
 
 
 def explain_denial(text: str, cluster: str, apply_as: ApplyAs) -> str:
-    """Return an answer of the host without the name of its account, and with the missing rule.
+    """Return an answer of the host without the account's name, and with the missing rule.
 
-    text: of the 403, with virtual names already. Other answers than those of RBAC, such as of an
-    admission policy, only lose the account's name. Source: rewriting-rules 7, ADR 14.
+    text: of the 403, already in virtual names. Answers other than those of RBAC, such as those of
+    an admission policy, only lose the account's name. Source: rewriting-rules 7, ADR 14.
     """
     match = _CANNOT.search(text)
     if match is not None and match["verb"] == "impersonate" and apply_as.is_default:
         return (
-            f'virtual cluster "{cluster}": the agent may not act as the account that it has in '
-            "tenancy Strict; run karmada-vc-agent join"
+            f'virtual cluster "{cluster}": the agent may not impersonate the account of this '
+            "virtual cluster (tenancy Strict); run karmada-vc-agent join"
         )
     if match is not None and match["verb"] == "impersonate":
         return (
-            f'virtual cluster "{cluster}": the agent may not act as the ServiceAccount of setting '
-            'applyAs; grant it verb "impersonate" on that ServiceAccount'
+            f'virtual cluster "{cluster}": the agent may not impersonate the ServiceAccount of '
+            'setting applyAs; grant it verb "impersonate" on that ServiceAccount'
         )
     if match is not None and match["user"] == apply_as.user:
         where = f" in namespace {match['namespace']}" if match["namespace"] else ""

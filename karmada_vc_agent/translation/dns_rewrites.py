@@ -1,11 +1,11 @@
-"""Services found by the names of virtual namespaces, without a change to applications (ADR 15).
+"""Virtual Service names that resolve without a change to applications (ADR 15).
 
 A pod gets a search domain of its virtual cluster, `<cluster>.vc.<cluster domain>`. The host's
-CoreDNS rewrites what ends so to the host namespace: `web.shop.branch-a.vc.cluster.local` ->
-`web.shop-v-branch-a.svc.cluster.local`. Resolvers try search domains first for every name with
+CoreDNS rewrites names with that suffix to the host namespace: `web.shop.branch-a.vc.cluster.local`
+-> `web.shop-v-branch-a.svc.cluster.local`. Resolvers try search domains first for every name with
 fewer dots than `ndots` (5), so `web.shop`, `web.shop.svc` and `web.shop.svc.cluster.local` all
-come by. The rules are made from the claims, since host names with a hash cannot be computed by
-a pattern.
+work. The rules are generated from the claims, since a pattern cannot compute host names with a
+hash.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,8 +40,8 @@ def name_services(
 ) -> None:
     """Give every pod spec of an object the search domain of its virtual cluster.
 
-    Pods that do not use the cluster's DNS stay as they are. cluster_dns: addresses of it, needed
-    where virtual names come first.
+    Pods that do not use the cluster's DNS are not changed. cluster_dns: IP addresses of the host's
+    DNS, required for `VirtualFirst`.
     """
     if vc.service_names == SERVICE_NAMES_NONE:
         return
@@ -63,9 +63,9 @@ def rewrite_rules(
     cluster_domain: str,
     claims: Mapping[str, Mapping[VirtualNamespace, HostNamespace]],
 ) -> str:
-    """Return the rules for CoreDNS, to be imported into the server block of the cluster domain.
+    """Return the rewrite rules, to be imported into CoreDNS's server block of the cluster domain.
 
-    claims: by virtual cluster. Longer suffixes come first: of several that fit the first counts.
+    claims: by virtual cluster. Longer suffixes come first, since the first match wins.
     """
     rules = {
         f".{virtual}{form}.{search_domain(cluster, cluster_domain)}.": host
@@ -85,7 +85,7 @@ def _uses_cluster_dns(spec: Object) -> bool:
     policy = spec.get("dnsPolicy") or ""
     if policy not in _CLUSTER_FIRST:
         return False
-    # On the host's network the plain policy means the DNS of the node.
+    # With hostNetwork, policy ClusterFirst means the DNS of the node.
     return not spec.get("hostNetwork") or policy == "ClusterFirstWithHostNet"
 
 
@@ -98,7 +98,7 @@ def _add_search(spec: Object, domain: str) -> None:
 
 
 def _replace_dns(spec: Object, searches: list[str], cluster_dns: tuple[str, ...]) -> None:
-    """Say all that the policy ClusterFirst says, but with the virtual names before the host's."""
+    """Spell out policy ClusterFirst, with the virtual search domain before the host's."""
     config = dict(spec.get("dnsConfig") or {})
     own = [domain for domain in config.get("searches") or [] if domain not in searches]
     servers = [server for server in config.get("nameservers") or [] if server not in cluster_dns]

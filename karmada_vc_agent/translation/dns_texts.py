@@ -1,8 +1,8 @@
-"""Names of Services inside texts, where the object asks for it (rewriting-rules 4.3).
+"""Service names in texts, rewritten if the object requests it (rewriting-rules 4.3).
 
-The annotation `D/rewrite-dns: "env,args,data"` says in which places: values of environment
-variables, arguments and commands of containers, data of a ConfigMap. There the namespace in
-`<service>.<namespace>.svc` is replaced, if it is a claimed one. Binary data and Secrets never are.
+The annotation `D/rewrite-dns: "env,args,data"` lists the places: values of environment variables,
+arguments and commands of containers, data of a ConfigMap. There the namespace in
+`<service>.<namespace>.svc` is replaced if it is claimed. Binary data and Secrets never are.
 """
 
 import re
@@ -18,14 +18,14 @@ ENV, ARGS, DATA = "env", "args", "data"
 PLACES = (ENV, ARGS, DATA)
 
 DATA_FIELDS: Mapping[GroupKind, tuple[str, ...]] = {kinds.CONFIG_MAP: ("data",)}
-"""Where `data` stands: maps of texts."""
+"""The fields behind `data`: maps of strings."""
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 Replace = Callable[[str], str]
 
 
 def places_of(obj: Object) -> tuple[str, ...]:
-    """Return the places that the annotation of an object names, known or not."""
+    """Return the places that the annotation of an object lists, valid or not."""
     text = annotations_of(obj).get(REWRITE_DNS_ANNOTATION, "")
     return tuple(place for place in map(str.strip, text.split(",")) if place)
 
@@ -36,10 +36,10 @@ def rewrite_texts(
     namespaces: Iterable[tuple[str, str]],
     extra: Iterable[pod_templates.PodTemplates] = (),
 ) -> bool:
-    """Replace, in place, namespaces in the texts that the object's annotation names.
+    """Replace, in place, namespaces in the texts that the object's annotation selects.
 
-    namespaces: what stands there and what is to stand there. Returns whether the object asks for
-    it: then the result rests on which namespaces are claimed.
+    namespaces: what to replace -> replacement. Returns whether the object has the annotation: the
+    result then depends on the claims.
     """
     places = frozenset(places_of(obj)).intersection(PLACES)
     if not places:
@@ -60,7 +60,7 @@ def rewrite_texts(
 
 
 def _replacing(namespaces: Mapping[str, str]) -> Replace:
-    """Return what replaces all of them at once: one may be named like what another becomes."""
+    """Return a function that replaces all of them at once: a replacement may equal another key."""
     if not namespaces:
         return lambda text: text
     names = "|".join(map(re.escape, sorted(namespaces)))

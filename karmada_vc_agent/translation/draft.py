@@ -1,4 +1,4 @@
-"""One manifest on its way through the steps, and the steps that only some kinds have."""
+"""A manifest during translation, and the steps that only some kinds have."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -13,30 +13,30 @@ from karmada_vc_agent.translation.refusal import Refusal
 
 Step = Callable[["Draft"], None]
 Tell = Callable[[Object, TranslationContext], Iterable[Notice]]
-"""(manifest as it came, context) -> what a user should know of it."""
+"""(original manifest, context) -> what a user should know of it."""
 Restore = Callable[["Returning"], None]
 
 
 def no_step(_draft: "Draft") -> None:
-    """Do nothing more than is done to all kinds."""
+    """Do nothing beyond the common steps."""
 
 
 def no_notice(_manifest: Object, _context: TranslationContext) -> Iterable[Notice]:
-    """Tell nothing more than is told of all kinds."""
+    """Report nothing beyond the common notices."""
     return ()
 
 
 def no_way_back(_returning: "Returning") -> None:
-    """Restore nothing more than is restored of all kinds."""
+    """Restore nothing beyond the common steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnSteps:
-    """What objects of one kind go through beside what all do, in this order.
+    """The additional steps of one kind, in the order in which they run.
 
-    strip: once what tenants may not write is dropped. metadata: once the name is mapped. inside:
-    for manifests inside, before references. rewrite: after references. place: after pods.
-    notices: told of the manifest. restore: on the way back, before references.
+    strip: after fields that tenants may not write are dropped. metadata: after the name is mapped.
+    inside: for embedded manifests, before references. rewrite: after references. place: after pods.
+    notices: about the original manifest. restore: on the way back, before references.
     """
 
     strip: Step = no_step
@@ -49,7 +49,7 @@ class OwnSteps:
 
     @property
     def holds_manifests(self) -> bool:
-        """Whether there are whole manifests inside."""
+        """Whether objects of this kind embed whole manifests."""
         return self.inside is not no_step
 
 
@@ -57,7 +57,7 @@ class OwnSteps:
 class Draft:
     """A manifest on its way to the host; obj is changed in place.
 
-    own: the steps of its kind. translate_inside: translates a manifest inside this one.
+    own: the steps of its kind. translate_inside: translates an embedded manifest.
     """
 
     obj: Object
@@ -78,7 +78,7 @@ class Draft:
 class Returning:
     """A host object on its way back; obj is changed in place.
 
-    restore_inside: restores a manifest inside this one.
+    restore_inside: restores an embedded manifest.
     """
 
     obj: Object

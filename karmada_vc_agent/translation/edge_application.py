@@ -1,8 +1,8 @@
-"""KubeEdge's EdgeApplication: whole manifests inside, and the nodes they go to.
+"""KubeEdge's EdgeApplication: embedded manifests, and the nodes they go to.
 
-Every manifest inside is rewritten as one of its own, by the function handed in; the scope must
-stay within the virtual cluster (rewriting-rules 3.2). KubeEdge replaces node selectors
-afterwards, so admission on the host is what holds its pods (kubeedge 4).
+Each embedded manifest is rewritten like one of its own, by the function passed in; the scope must
+stay within the virtual cluster (rewriting-rules 3.2). KubeEdge replaces node selectors afterwards,
+so admission on the host enforces placement of its pods (kubeedge 4).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -16,33 +16,33 @@ from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 
 _MANIFESTS = ("spec", "workloadTemplate", "manifests")
 NOT_INSIDE = frozenset({kinds.EDGE_APPLICATION})
-"""Kinds that are refused inside, beside the cluster-scoped ones."""
+"""Kinds that are refused inside, in addition to cluster-scoped ones."""
 _SCOPE = "spec.workloadScope"
 _CONTROLLERS_DOMAIN = f"{kinds.EDGE_APPLICATION.group}/"
 
 IsNamespaced = Callable[[GroupVersionKind], bool | None]
-"""Kind -> whether its objects lie in a namespace; None where the host does not serve it."""
+"""Kind -> whether it is namespaced; None = the host does not serve it."""
 Rewrite = Callable[[Object], Object | Refusal]
-"""A manifest inside -> the same for the host, or why it is refused."""
+"""An embedded manifest -> the host's version of it, or the refusal."""
 NodesOfGroup = Callable[[str], Collection[str] | None]
-"""Name of a NodeGroup -> names of its nodes, None where there is no such group."""
+"""Name of a NodeGroup -> names of its nodes; None = no such group."""
 
 
 def no_groups(_name: str) -> Collection[str] | None:
-    """Know no NodeGroup, as where the host does not serve them."""
+    """Know no NodeGroup, for hosts that do not serve them."""
     return None
 
 
 def namespaced_by_table(gvk: GroupVersionKind) -> bool | None:
-    """Take a kind to lie in a namespace unless it is known to lie in none."""
+    """Treat a kind as namespaced unless it is known to be cluster-scoped."""
     return not kind_policy.is_cluster_scoped(gvk)
 
 
 def drop_controllers_annotations(obj: Object) -> None:
-    """Drop, in place, annotations by which KubeEdge's controller remembers what it made.
+    """Drop, in place, annotations by which KubeEdge's controller tracks what it created.
 
-    It deletes whatever `last-contained-resources` lists, in any namespace. The list of what
-    Karmada manages forgets them too, so that the controller's own on the host stays.
+    It deletes whatever `last-contained-resources` lists, in any namespace. They are also dropped
+    from the list of fields that Karmada manages, so that the host's own values stay.
     """
     annotations = dig(obj, "metadata", "annotations")
     if not isinstance(annotations, dict):
@@ -58,7 +58,7 @@ def drop_controllers_annotations(obj: Object) -> None:
 def rewrite_manifests(
     obj: Object, namespace: str, rewrite: Rewrite, is_namespaced: IsNamespaced
 ) -> None:
-    """Rewrite, in place, the manifests inside; one without a namespace gets the object's own.
+    """Rewrite, in place, the embedded manifests; those without a namespace get the object's.
 
     Refuses what `rewrite` refuses, with the path inside the EdgeApplication.
     """
@@ -76,7 +76,7 @@ def rewrite_manifests(
 
 
 def restore_manifests(obj: Object, restore: Callable[[Object], Object]) -> None:
-    """Give back, in place, the manifests inside."""
+    """Restore, in place, the embedded manifests."""
     manifests = dig(obj, *_MANIFESTS)
     if isinstance(manifests, list):
         manifests[:] = [restore(each) if isinstance(each, dict) else each for each in manifests]
@@ -90,7 +90,7 @@ def confine_scope(
 ) -> None:
     """Keep, in place, the node labels of the scope within the virtual cluster.
 
-    Refuses NodeScopeForbidden: a group or labels that reach other nodes.
+    Refuses NodeScopeForbidden: a group or labels that match other nodes.
     """
     for index, target in enumerate(_targets(obj, "targetNodeGroups")):
         name = dig(target, "name")
@@ -113,7 +113,7 @@ def confine_scope(
 
 
 def _in_namespace(manifest: Object, namespace: str) -> Object:
-    """Return a manifest with a namespace, the one given where it has none."""
+    """Return a manifest with a namespace, by default the given one."""
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("namespace"):
         return manifest
@@ -123,10 +123,10 @@ def _in_namespace(manifest: Object, namespace: str) -> Object:
 def _refuse_kind(manifest: Any, path: str, is_namespaced: IsNamespaced) -> None:
     gvk = gvk_of(manifest) if isinstance(manifest, dict) else GroupVersionKind("", "", "")
     if not gvk.kind:
-        raise RefusedError(Code.MANIFEST_INVALID, path, f"{path} is no object")
+        raise RefusedError(Code.MANIFEST_INVALID, path, f"{path} is not an object")
     scope = is_namespaced(gvk)
     if scope is None:
-        detail = f"the host does not serve kind {gvk.kind}, so nobody knows its scope"
+        detail = f"the host does not serve kind {gvk.kind}, so its scope is unknown"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))
     if gvk.group_kind in NOT_INSIDE or kind_policy.is_cluster_scoped(gvk) or not scope:
         detail = f"kind {gvk.kind} is not allowed inside an EdgeApplication"

@@ -1,8 +1,8 @@
-"""What of a manifest reaches beyond its virtual cluster, and who may have it (ADR 23).
+"""What in a manifest may affect others than its virtual cluster, and who may use it (ADR 23).
 
-A check finds; whether a finding refuses is the profile's and the virtual cluster's: see
-model/tenancy.py. What is not refused may still be worth a notice. The manifest is looked at as
-it came, with virtual names.
+A check finds; whether a finding is refused depends on the profile and on `allow` of the virtual
+cluster: see model/tenancy.py. What is not refused may still give a notice. Checks read the original
+manifest, with virtual names.
 """
 
 import re
@@ -29,9 +29,9 @@ from karmada_vc_agent.translation.refusal import Code, RefusedError
 
 
 class Finding(NamedTuple):
-    """Something that reaches beyond, and where it stands.
+    """Something that may affect others, and its path.
 
-    guard: what refuses it, and what `allow` names; None = it is refused always.
+    guard: what refuses it, and what `allow` lists; None = always refused.
     """
 
     code: Code
@@ -41,15 +41,15 @@ class Finding(NamedTuple):
 
 
 class Refuses(Protocol):
-    """Whether the profile refuses what a guard holds, for objects of a kind (`group/Kind`)."""
+    """Whether the profile refuses what a guard covers, for objects of a kind (`group/Kind`)."""
 
     def __call__(self, guard: Guard, kind: str = "") -> bool: ...
 
 
 class Facts(NamedTuple):
-    """What a check must know of the world.
+    """What a check must know about the world.
 
-    is_of_host: whether an address is that of a node, a pod or a Service of others.
+    is_of_host: whether an address belongs to a node, a pod or a Service of others.
     """
 
     is_of_host: Callable[[str], bool]
@@ -60,10 +60,10 @@ Find = Callable[[Object, Facts], Iterator[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Looks for what reaches beyond the virtual cluster.
+    """A search for what may affect others than the virtual cluster.
 
-    guards: those by which a finding may pass, each with the notice of it, None = nothing is told.
-    What is found under no guard, or under one that is not here, is refused always.
+    guards: those that may let a finding pass, each with the notice for it, None = no notice. A
+    finding without a guard, or with one that is not listed, is always refused.
     """
 
     find: Find
@@ -73,14 +73,14 @@ class Check:
 def pass_guards(
     obj: Object, gvk: GroupVersionKind, refuses: Refuses, facts: Facts
 ) -> Iterator[Notice]:
-    """Refuse the first finding that a guard holds; yield one notice for each other guard."""
+    """Refuse the first finding that a guard covers; yield a notice for each finding that passes."""
     kind, told = f"{gvk.group}/{gvk.kind}", set()
     for check in _checks(gvk.group_kind):
         for code, path, problem, guard in check.find(obj, facts):
             if guard is None:
                 raise RefusedError(code, path, problem)
             if guard not in check.guards or refuses(guard, kind):
-                detail = f'{problem}; an administrator allows it by "allow: [{guard}]"'
+                detail = f'{problem}; an administrator can allow it with "allow: [{guard}]"'
                 raise RefusedError(code, path, detail)
             notice = check.guards[guard]
             if notice is not None and guard not in told:
@@ -108,7 +108,7 @@ _ON_THE_NODE = ("hostPath", "local")
 
 
 def _volume(obj: Object, _facts: Facts) -> Iterator[Finding]:
-    """Find storage that may be another's, no claim, and, refused always, reclaiming by a pod."""
+    """Find storage that may belong to others, a missing claim, and, refused always, recycling."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return
@@ -116,15 +116,15 @@ def _volume(obj: Object, _facts: Facts) -> Iterator[Finding]:
     path = "spec.persistentVolumeReclaimPolicy"
     reclaim = spec.get("persistentVolumeReclaimPolicy")
     if reclaim == "Recycle":
-        problem = f'{path} "Recycle" empties the volume by a pod on any node; set Retain'
+        problem = f'{path} "Recycle" runs a pod on any node to empty the volume; use Retain'
         yield Finding(forbidden, path, problem)
     if reclaim == "Delete" and spec.get("hostPath"):
-        problem = f'{path} "Delete" of a hostPath deletes files of the control plane; set Retain'
+        problem = f'{path} "Delete" of a hostPath deletes files of the control plane; use Retain'
         yield Finding(forbidden, path, problem)
     if not (dig(spec, "claimRef", "name") and dig(spec, "claimRef", "namespace")):
         problem = (
-            "spec.claimRef names no claim, so that claims of other virtual clusters may bind the "
-            "volume; set its name and namespace"
+            "spec.claimRef is not set, so claims of other virtual clusters may bind the volume; "
+            "set its name and namespace"
         )
         yield Finding(forbidden, "spec.claimRef", problem, Guard.UNCLAIMED_VOLUMES)
     for source in sorted(key for key in spec if key not in _NOT_A_SOURCE and spec[key]):
@@ -132,16 +132,16 @@ def _volume(obj: Object, _facts: Facts) -> Iterator[Finding]:
             problem = f"spec.{source} is a directory or disk of a node"
             yield Finding(forbidden, f"spec.{source}", problem, Guard.HOST_PATH)
         else:
-            problem = f"spec.{source} names storage that may be another's"
+            problem = f"spec.{source} refers to storage that may belong to others"
             yield Finding(forbidden, f"spec.{source}", problem, Guard.NETWORK_VOLUMES)
 
 
 def _snapshot_content(obj: Object, _facts: Facts) -> Iterator[Finding]:
-    """Find handles of snapshots and volumes that may be another's."""
+    """Find handles of snapshots and volumes that may belong to others."""
     for handle in ("snapshotHandle", "volumeHandle"):
         if dig(obj, "spec", "source", handle):
             path = f"spec.source.{handle}"
-            problem = f"{path} names storage that may be another's"
+            problem = f"{path} refers to storage that may belong to others"
             yield Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
 
 
@@ -153,7 +153,7 @@ def _default_class(obj: Object, _facts: Facts) -> Iterator[Finding]:
     for key, value in annotations_of(obj).items():
         if _DEFAULT_CLASS.search(key) and value == "true":
             path = f'metadata.annotations["{key}"]'
-            problem = f"{path} would hold for all virtual clusters"
+            problem = f"{path} would apply to all virtual clusters"
             yield Finding(Code.KIND_FORBIDDEN, path, problem, Guard.DEFAULT_CLASSES)
 
 
@@ -171,9 +171,9 @@ LOAD_BALANCER_KEYS = frozenset(
 
 
 def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
-    """Find `externalIPs`, and addresses that are asked of a load balancer."""
+    """Find `externalIPs`, and addresses requested from a load balancer."""
     for path, address in values_at(obj, "spec.externalIPs[]"):
-        problem = f'{path} "{address}" takes that address from everybody on the host'
+        problem = f'{path} "{address}" would take over that address on the whole host'
         yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES)
     wanted = [("spec.loadBalancerIP", dig(obj, "spec", "loadBalancerIP"))]
     for key, value in annotations_of(obj).items():
@@ -181,13 +181,15 @@ def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
             wanted.append((f'metadata.annotations["{key}"]', value))
     for path, address in wanted:
         if address:
-            problem = f"{path} {address} is the host's; other virtual clusters may claim it too"
+            problem = (
+                f"{path} {address} belongs to the host; other virtual clusters may claim it too"
+            )
             guard = Guard.LOAD_BALANCER_ADDRESSES
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, guard)
 
 
 def _endpoints(obj: Object, facts: Facts) -> Iterator[Finding]:
-    """Find addresses, but in slices that Karmada itself brings for a MultiClusterService."""
+    """Find addresses, except in slices that Karmada itself sends for a MultiClusterService."""
     if _is_dispatched(obj):
         return
     for where in (
@@ -198,21 +200,21 @@ def _endpoints(obj: Object, facts: Facts) -> Iterator[Finding]:
         for path, address in values_at(obj, where):
             code, guard = Code.ADDRESS_FORBIDDEN, Guard.FOREIGN_ENDPOINTS
             if facts.is_of_host(str(address)):
-                problem = f'{path} "{address}" is of a node, pod or Service of others'
+                problem = f'{path} "{address}" belongs to a node, pod or Service of others'
                 yield Finding(code, path, problem, Guard.HOST_ENDPOINTS)
-            problem = f'{path} "{address}" is not known to be of the virtual cluster'
+            problem = f'{path} "{address}" is not known to belong to the virtual cluster'
             yield Finding(code, path, problem, guard)
 
 
 def _is_dispatched(obj: Object) -> bool:
-    """Whether Karmada itself brings a slice, for a MultiClusterService; no template does."""
+    """Whether Karmada itself sends a slice, for a MultiClusterService; templates cannot."""
     labels = labels_of(obj)
     return labels.get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA and (
         not any(label in labels for label in karmada.BINDING_LABELS)
     )
 
 
-# --- names in the DNS and in proxies ----------------------------------------------------
+# --- DNS names and proxies --------------------------------------------------------------
 
 _EXTERNAL_DNS = "external-dns.alpha.kubernetes.io/"
 DNS_NAMES = (f"{_EXTERNAL_DNS}hostname", f"{_EXTERNAL_DNS}internal-hostname")
@@ -220,7 +222,7 @@ _SNIPPET = re.compile(r"[/-]snippets?$")
 PROXY_CONFIG = "haproxy-ingress.github.io/config-"
 ALIAS_ENDS = ("/server-alias", "/server-alias-regex")
 MANY_MARKS = "*~^("
-"""What an alias has that stands for many hosts."""
+"""Marks of an alias that matches many hosts."""
 
 
 def _external_dns(obj: Object, _facts: Facts) -> Iterator[Finding]:
@@ -228,27 +230,27 @@ def _external_dns(obj: Object, _facts: Facts) -> Iterator[Finding]:
     for key, value in annotations_of(obj).items():
         if key in DNS_NAMES and value:
             path = f'metadata.annotations["{key}"]'
-            problem = f"{path} {value} is a name for all; other virtual clusters may claim it too"
+            problem = f"{path} {value} is a public name; other virtual clusters may claim it too"
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_DNS)
 
 
 def _dns_endpoint(_obj: Object, _facts: Facts) -> Iterator[Finding]:
-    """Find each object: external-dns writes what it says."""
-    problem = "kind DNSEndpoint writes names for all; other virtual clusters may claim them too"
+    """Find each object: external-dns publishes its names."""
+    problem = "kind DNSEndpoint creates public names; other virtual clusters may claim them too"
     yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.EXTERNAL_DNS)
 
 
 def _snippets(obj: Object, _facts: Facts) -> Iterator[Finding]:
-    """Find annotations that write the configuration of a proxy."""
+    """Find annotations that change the configuration of a proxy."""
     for key in annotations_of(obj):
         if _SNIPPET.search(key) or key.startswith(PROXY_CONFIG):
             path = f'metadata.annotations["{key}"]'
-            problem = f"{path} writes the configuration of a proxy that all share"
+            problem = f"{path} changes the configuration of a shared proxy"
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)
 
 
 def _hosts(path: str, *, is_needed: bool) -> Find:
-    """Make a search for hosts at a path that stand for many; is_needed: none stands for all."""
+    """Make a search for hosts at a path that match many; is_needed: none matches all."""
     parent, _, last = path.rpartition(".")
 
     def check(obj: Object, _facts: Facts) -> Iterator[Finding]:
@@ -257,37 +259,37 @@ def _hosts(path: str, *, is_needed: bool) -> Find:
             value = dig(holder, last.removesuffix("[]"))
             here = f"{where}.{last}" if where else last
             if is_needed and not value:
-                yield _many(f"{here} is not set, which means every host", here)
+                yield _many(f"{here} is not set, which matches every host", here)
             for host in value if isinstance(value, list) else [value]:
                 if isinstance(host, str) and host.startswith("*"):
-                    yield _many(f'{here} "{host}" means many hosts', here)
+                    yield _many(f'{here} "{host}" matches many hosts', here)
 
-    what = ", and where none is" if is_needed else ""
-    check.__doc__ = f"Find patterns at `{path}`{what}: they mean hosts of others."
+    what = ", and where none is set" if is_needed else ""
+    check.__doc__ = f"Find patterns at `{path}`{what}: they match hosts of others."
     return check
 
 
 def _ingress(obj: Object, facts: Facts) -> Iterator[Finding]:
-    """Find rules, backends and aliases that mean many hosts or every host."""
+    """Find rules, backends and aliases that match many hosts or every host."""
     if dig(obj, "spec", "defaultBackend") and not dig(obj, "spec", "rules"):
         path = "spec.defaultBackend"
-        yield _many(f"{path} without rules means every host", path)
+        yield _many(f"{path} without rules matches every host", path)
     yield from _hosts("spec.rules[].host", is_needed=True)(obj, facts)
     for key, value in annotations_of(obj).items():
         if key.endswith(ALIAS_ENDS) and any(mark in str(value) for mark in MANY_MARKS):
             path = f'metadata.annotations["{key}"]'
-            yield _many(f"{path} {value} means many hosts", path)
+            yield _many(f"{path} {value} matches many hosts", path)
 
 
 def _many(problem: str, path: str) -> Finding:
-    problem = f"{problem}, those of other virtual clusters too"
+    problem = f"{problem}, also those of other virtual clusters"
     return Finding(Code.HOST_FORBIDDEN, path, problem, Guard.WILDCARD_HOSTS)
 
 
 def _controller_kind(obj: Object, _facts: Facts) -> Iterator[Finding]:
-    """Find each object: a controller with rights of its own carries it out."""
+    """Find each object: a controller with rights of its own reconciles it."""
     kind = gvk_of(obj).kind
-    problem = f"a controller with rights of its own carries out kind {kind}"
+    problem = f"a controller with rights of its own reconciles kind {kind}"
     yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.CONTROLLER_KINDS)
 
 
@@ -337,5 +339,5 @@ OF_CONTROLLER_KINDS = Check(
 
 
 def nothing_of_host(_address: Any) -> bool:
-    """Know no addresses, as where nobody says what the host has."""
+    """Know no addresses of the host."""
     return False

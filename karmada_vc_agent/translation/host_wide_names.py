@@ -1,7 +1,7 @@
-"""Names that all virtual clusters of a host share: hosts of traffic, REST paths of Rules.
+"""Names that all virtual clusters of a host share: traffic hosts, REST paths of Rules.
 
-A controller of the host answers for each of them once, whoever asks for it, so two virtual
-clusters with the same one get in each other's way (rewriting-rules 4.1, 4.3).
+A controller of the host serves each of them once, so two virtual clusters with the same one
+conflict (rewriting-rules 4.1, 4.3).
 """
 
 import re
@@ -22,14 +22,14 @@ from karmada_vc_agent.model.well_known import GATEWAY_GROUP
 
 
 class Space(StrEnum):
-    """What a shared name is."""
+    """The kind of a shared name."""
 
     HOST = "host"
     REST_PATH = "REST path"
 
 
 class SharedName(NamedTuple):
-    """One name, as it is compared: hosts in small letters, paths without slashes around them."""
+    """One name, normalised for comparison: hosts in lower case, paths without outer slashes."""
 
     space: Space
     name: str
@@ -43,36 +43,36 @@ HOLDERS: Mapping[GroupKind, tuple[Space, str]] = {
     GroupKind(GATEWAY_GROUP, "GRPCRoute"): _ROUTE,
     GroupKind(GATEWAY_GROUP, "TLSRoute"): _ROUTE,
     GroupKind(GATEWAY_GROUP, "Gateway"): (Space.HOST, "spec.listeners[].hostname"),
-    # Only the source of a Rule is served by the host; a target's path is the edge's own.
+    # Only the source of a Rule is served by the host; the path of a target is served by the edge.
     GroupKind("rules.kubeedge.io", "Rule"): (Space.REST_PATH, "spec.sourceResource.path"),
 }
-"""Kind -> what its objects take, and where it stands."""
+"""Kind -> what its objects use, and the path."""
 GUARDS: Mapping[Space, Guard] = {Space.HOST: Guard.SHARED_HOSTS}
-"""What refuses a name that another virtual cluster has; one without a guard is only told."""
+"""What refuses a name that another virtual cluster uses; without a guard it is only reported."""
 
 
 def holds_names(gvk: GroupVersionKind) -> bool:
-    """Whether objects of a kind take shared names."""
+    """Whether objects of a kind use shared names."""
     return gvk.group_kind in HOLDERS
 
 
 def shared_names(obj: Object) -> dict[SharedName, str]:
-    """Return the shared names that an object takes, each with the path where it stands first."""
+    """Return the shared names that an object uses, each with the path of its first occurrence."""
     return dict(reversed(list(_found(obj))))
 
 
 def index_keys(obj: Object) -> Iterator[str]:
-    """Yield the shared names of an object as keys of an index."""
+    """Yield the shared names of an object as index keys."""
     return map(index_key, shared_names(obj))
 
 
 def index_key(name: SharedName) -> str:
-    """Return a shared name as the key of an index."""
+    """Return a shared name as an index key."""
     return f"{name.space} {name.name}"
 
 
 def _aliases(obj: Object) -> Iterator[tuple[SharedName, str]]:
-    """Yield the hosts that annotations of an Ingress add; patterns are for guards.py."""
+    """Yield the hosts that annotations of an Ingress add; wildcards are left to guards.py."""
     for key, value in annotations_of(obj).items():
         if key.endswith("/server-alias"):
             for host in re.split(r"[\s,]+", value.lower()):

@@ -1,4 +1,4 @@
-"""What cannot move when the required selector changes: Pods and Jobs (rewriting-rules 3.3)."""
+"""Pods and Jobs, which cannot follow a changed required selector (rewriting-rules 3.3)."""
 
 from collections.abc import Mapping
 
@@ -8,16 +8,16 @@ from karmada_vc_agent.translation.pod_templates import PodSpec, are_fixed, pod_s
 from karmada_vc_agent.translation.refusal import Code, Refusal
 
 _ANSWERS = ("field is immutable", "pod updates may not change fields")
-"""How the host says so of a Job and of a Pod; it prints the whole pod spec beside (1.34.4)."""
+"""The host's message for a Job and for a Pod; it also prints the whole pod spec (1.34.4)."""
 
 
 def explain_immutable(
     answer: str, gvk: GroupVersionKind, live: Object | None, required: Mapping[str, str]
 ) -> Refusal | None:
-    """Return Immutable where the host kept a live object from selecting the group's nodes of now.
+    """Return Immutable if the host rejected a change of the node selector of a live object.
 
-    answer: its 422. live: the host object. required: the required selector. None where something
-    else was wrong: a Job that was not started yet may still move, so the host is asked first.
+    answer: its 422. live: the host object. required: the required selector. None if something else
+    was wrong. A Job that was not started yet may still move, so the host is tried first.
     """
     if live is None or not any(words in answer for words in _ANSWERS):
         return None
@@ -28,8 +28,8 @@ def explain_immutable(
         if missing:
             path = f"{pod_spec.path}.nodeSelector"
             detail = (
-                f"{path} cannot be changed to select {missing}; the object stays as it is: to "
-                "move it, delete it and create it again"
+                f"{path} cannot be changed to select {missing}; the object stays where it is: to "
+                "move it, delete and recreate it"
             )
             return Refusal(Code.IMMUTABLE, path, detail)
     return None

@@ -40,19 +40,21 @@ class Policy(StrEnum):
 MEANING: Mapping[Policy, str] = {
     Policy.MAP: "becomes a claimed host namespace",
     Policy.APPLY: "goes into the host namespace under its own name",
-    Policy.RENAME: "gets a host name of its own",
-    Policy.SHARE: "is one host object for all virtual clusters that want the same, owners counted",
+    Policy.RENAME: "is renamed on the host",
+    Policy.SHARE: (
+        "is one host object for all virtual clusters with the same content, with a list of owners"
+    ),
     Policy.CONVERT: "becomes a RoleBinding in each claimed namespace",
-    Policy.ABSORB: "counts as applied and makes no object",
+    Policy.ABSORB: "counts as applied and creates no object",
     Policy.REFUSE: "is refused",
 }
 
 
 IMPERSONATOR = "karmada-impersonator"
-"""The ClusterRole, and its binding, by which Karmada may impersonate users (5.4)."""
+"""The ClusterRole, and its binding, that let Karmada impersonate users (5.4)."""
 
 CONFIGURABLE = (Policy.SHARE, Policy.RENAME, Policy.REFUSE)
-"""What the setting `clusterScopedKinds` may say of a kind."""
+"""Values that the setting `clusterScopedKinds` may have."""
 
 CLUSTER_SCOPED: Mapping[GroupKind, Policy] = {
     kinds.NAMESPACE: Policy.MAP,
@@ -91,7 +93,7 @@ NEVER_OPENED = frozenset(
         GroupKind(DOMAIN, ANY),
     }
 )
-"""Cluster-scoped kinds that act on the whole host, or are the host's: no setting opens them."""
+"""Cluster-scoped kinds that affect or belong to the whole host: no setting opens them."""
 
 NEVER_DENIED = frozenset({kinds.NAMESPACE})
 """Kinds that the settings of a virtual cluster cannot deny."""
@@ -100,13 +102,13 @@ CONTROL_PLANES_OWN: Mapping[GroupKind, Policy] = {
     kinds.CLUSTER_ROLE: Policy.RENAME,
     kinds.CLUSTER_ROLE_BINDING: Policy.ABSORB,
 }
-"""What becomes of the two objects named IMPERSONATOR where Karmada itself sent them (5.4)."""
+"""Policies of the two objects named IMPERSONATOR that Karmada itself sends (5.4)."""
 
 DEFINE_KINDS = frozenset({kinds.CUSTOM_RESOURCE_DEFINITION})
-"""Shared kinds that change, and go, only while nobody else has objects of what they define."""
+"""Shared kinds that change, and are deleted, only while others have no objects of their kinds."""
 
 _PRIORITY_MAX = 1_000_000
-"""Of a PriorityClass: pre-emption is by node, but the queue of pending pods is the host's."""
+"""Of a PriorityClass: preemption is per node, but the queue of pending pods is the host's."""
 
 _NOT_ALLOWED = "kind {kind} is not allowed"
 _CONTROL_PLANE = "kind {kind} belongs to Karmada's control plane"
@@ -117,18 +119,21 @@ REFUSED_NAMESPACED: Mapping[GroupKind, str] = {
     GroupKind("", "Binding"): _NOT_ALLOWED,
     GroupKind("authentication.k8s.io", "TokenRequest"): _NOT_ALLOWED,
     GroupKind("authorization.k8s.io", "LocalSubjectAccessReview"): _NOT_ALLOWED,
+    GroupKind("storage.k8s.io", "CSIStorageCapacity"): (
+        "kind {kind} is made by CSI drivers; schedulers go by those of all namespaces"
+    ),
     GroupKind("policy.kubeedge.io", "ServiceAccountAccess"): (
-        "kind {kind} is made by KubeEdge itself"
+        "kind {kind} is created by KubeEdge itself"
     ),
     GroupKind("reliablesyncs.kubeedge.io", ANY): _NOT_ALLOWED,
-    GroupKind(DOMAIN, ANY): _NOT_ALLOWED,  # ours: would define virtual clusters of the host
+    GroupKind(DOMAIN, ANY): _NOT_ALLOWED,  # ours: it would define virtual clusters of the host
 }
 """Namespaced kinds that are refused, and why; others are applied (rewriting-rules 5.3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Names that no manifest of a kind may have: what they begin with, and whole ones with why."""
+    """Names that no manifest of a kind may have: prefixes, and whole names with the reason."""
 
     prefixes: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
@@ -147,11 +152,11 @@ RESERVED: Mapping[GroupKind, Reserved] = {
     GroupKind("", "ResourceQuota"): _OUR_DEFAULTS,
     GroupKind("", "LimitRange"): _OUR_DEFAULTS,
 }
-"""Kinds with names that are refused: NameReserved (rewriting-rules 5.2, 6)."""
+"""Kinds with reserved names: NameReserved (rewriting-rules 5.2, 6)."""
 
 
-ClusterScopedKinds = Mapping[tuple[str, str], Policy]
-"""The setting `clusterScopedKinds`: (group, kind) -> one of CONFIGURABLE."""
+ClusterScopedKinds = Mapping[GroupKind, Policy]
+"""The setting `clusterScopedKinds`: kind -> one of CONFIGURABLE."""
 
 _AS_BUILT_IN: ClusterScopedKinds = {}
 
@@ -159,7 +164,7 @@ _AS_BUILT_IN: ClusterScopedKinds = {}
 def policy_for(
     gvk: GroupVersionKind, *, namespaced: bool, configured: ClusterScopedKinds = _AS_BUILT_IN
 ) -> Policy:
-    """Return what happens to objects of a kind; versions make no difference."""
+    """Return what happens to objects of a kind, whatever its version."""
     if namespaced:
         return Policy.REFUSE if _refusal_of_namespaced(gvk) else Policy.APPLY
     kind = gvk.group_kind
@@ -169,22 +174,22 @@ def policy_for(
 
 
 def is_cluster_scoped(gvk: GroupVersionKind) -> bool:
-    """Whether a kind is known to lie in no namespace; unknown kinds are taken to lie in one."""
+    """Whether a kind is known to be cluster-scoped; unknown kinds are taken as namespaced."""
     kind = gvk.group_kind
     return kind in CLUSTER_SCOPED or _is_never_opened(kind)
 
 
 def configured_kinds(setting: Mapping[str, str]) -> ClusterScopedKinds:
-    """Return the setting `clusterScopedKinds`, which has been checked, as rules take it."""
+    """Return the validated setting `clusterScopedKinds` in the form used by the rules."""
     return {parse_kind(name): Policy(policy) for name, policy in setting.items()}
 
 
 def problem_with(name: str, policy: str) -> str | None:
-    """Say what is wrong with an entry of `clusterScopedKinds`, or None; name: group/Kind."""
+    """Return what is wrong with an entry of `clusterScopedKinds`, or None. name: group/Kind."""
     if policy not in CONFIGURABLE:
         return f'is "{policy}", must be {either(CONFIGURABLE)}'
     if _is_never_opened(parse_kind(name)) and policy != Policy.REFUSE:
-        return "acts on the whole host and cannot be opened"
+        return "affects the whole host and cannot be opened"
     return None
 
 
@@ -199,9 +204,9 @@ def hidden_from_api_enablements(
     configured: ClusterScopedKinds = _AS_BUILT_IN,
     vc: VirtualCluster | None = None,
 ) -> bool:
-    """Whether a kind is left out of the APIs reported to Karmada.
+    """Whether a kind is omitted from the APIs reported to Karmada.
 
-    Karmada schedules only kinds that a Cluster reports, so what would be refused is not sent.
+    Karmada schedules only kinds that a Cluster reports, so it does not send what would be refused.
     """
     if vc is not None and denies(vc, gvk):
         return True
@@ -218,7 +223,7 @@ def denies(vc: VirtualCluster, gvk: GroupVersionKind) -> bool:
 
 
 def refuse_denied(gvk: GroupVersionKind, vc: VirtualCluster) -> None:
-    """Refuse KindForbidden where the settings of the virtual cluster deny the kind."""
+    """Refuse KindForbidden if the settings of the virtual cluster deny the kind."""
     if denies(vc, gvk):
         detail = f"kind {gvk.kind} is not allowed in this virtual cluster"
         raise RefusedError(Code.KIND_FORBIDDEN, "kind", detail)
@@ -231,9 +236,9 @@ def refuse_forbidden(
     configured: ClusterScopedKinds = _AS_BUILT_IN,
     names_only: bool = False,
 ) -> Policy:
-    """Refuse a manifest whose kind, name or content is not allowed; else return its policy.
+    """Refuse a manifest with a forbidden kind, name or content; return its policy otherwise.
 
-    names_only: do not look at the content. Refuses KindForbidden and NameReserved.
+    names_only: skip the content. Refuses KindForbidden and NameReserved.
     Source: rewriting-rules 5, 6.
     """
     gvk = gvk_of(manifest)
@@ -266,9 +271,9 @@ def _anything(_manifest: Object) -> Iterator[tuple[str, str]]:
 
 
 def _cluster_role(manifest: Object) -> Iterator[tuple[str, str]]:
-    """Find an aggregationRule, and a name that begins with `system:`."""
+    """Find an aggregationRule, and a name with prefix `system:`."""
     if manifest.get("aggregationRule") is not None:
-        yield "aggregationRule", "aggregationRule would collect the rules of others"
+        yield "aggregationRule", "aggregationRule would collect rules of others"
     if str(dig(manifest, "metadata", "name")).startswith("system:"):
         yield NAME_FIELD, 'names of kind ClusterRole must not begin with "system:"'
 
@@ -276,34 +281,34 @@ def _cluster_role(manifest: Object) -> Iterator[tuple[str, str]]:
 def _custom_resource_definition(manifest: Object) -> Iterator[tuple[str, str]]:
     """Find a conversion by webhook."""
     if dig(manifest, "spec", "conversion", "strategy") == "Webhook":
-        yield "spec.conversion", "spec.conversion by webhook would act for all virtual clusters"
+        yield "spec.conversion", "spec.conversion by webhook would apply to all virtual clusters"
 
 
 def _priority_class(manifest: Object) -> Iterator[tuple[str, str]]:
-    """Find a `value` that is no integer or over 1000000, and `globalDefault`."""
+    """Find a `value` that is not an integer or is over 1000000, and `globalDefault`."""
     value = manifest.get("value")
     if not isinstance(value, int) or value > _PRIORITY_MAX:
-        yield "value", f"value is {value}, at most {_PRIORITY_MAX} is allowed"
+        yield "value", f"value is {value}, must be at most {_PRIORITY_MAX}"
     if manifest.get("globalDefault"):
-        yield "globalDefault", "globalDefault would hold for all virtual clusters"
+        yield "globalDefault", "globalDefault would apply to all virtual clusters"
 
 
 Content = Callable[[Object], Iterator[tuple[str, str]]]
-"""manifest -> (path, problem) of what is refused although the kind is not."""
+"""manifest -> (path, problem) of forbidden content of a kind that is not itself forbidden."""
 
 CONTENT: Mapping[GroupKind, Content] = {
     kinds.CLUSTER_ROLE: _cluster_role,
     kinds.CUSTOM_RESOURCE_DEFINITION: _custom_resource_definition,
     kinds.PRIORITY_CLASS: _priority_class,
 }
-"""Kinds whose content is looked at: KindForbidden (rewriting-rules 5.1)."""
+"""Kinds whose content is checked: KindForbidden (rewriting-rules 5.1)."""
 
 
 def control_planes_own(manifest: Object) -> Policy | None:
-    """Return what becomes of an object by which Karmada may impersonate; None for all others.
+    """Return the policy for an object that lets Karmada impersonate users; None for others.
 
-    A template with that name and label is told apart by the label of its binding, and by its
-    Work: that must be the Cluster's own, which the caller sees to.
+    A template with that name and label differs by the label of its binding and by its Work, which
+    must be the Cluster's own; the caller checks that.
     Source: rewriting-rules 5.4; contract 10.6.
     """
     policy = CONTROL_PLANES_OWN.get(gvk_of(manifest).group_kind)

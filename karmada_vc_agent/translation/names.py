@@ -1,9 +1,9 @@
 """The only place that maps virtual <-> host names.
 
-Namespaces: an existing claim wins, else the computation `M` (rewriting-rules 1.1). Names of
-cluster-scoped objects: the computation `R` (1.4). On the way back a claim is asked first, then
-what translate() noted on the object; last comes a guess that counts only if computing it forward
-again gives the very same host name.
+Namespaces: an existing claim wins, then the function `M` (rewriting-rules 1.1). Names of
+cluster-scoped objects: the function `R` (1.4). On the way back a claim comes first, then what
+translate() recorded on the object; the last resort is a guess that is valid only if it maps forward
+to the same host name.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ DEFAULT_FORBIDDEN_NAMESPACES = ("kube-*",)
 ANCHOR_NAMESPACE = VirtualNamespace("vc-system")
 
 NAMES_ANNOTATION = f"{DOMAIN}/names"
-"""JSON map, host name to virtual name, of references that cannot be computed back.
+"""JSON map, host name -> virtual name, of references that cannot be computed back.
 
-A key can also be the path of a selector that meant ALL_NAMESPACES, or of a list of names that
-stands there no more; no name has a dot and a capital letter as these paths do.
+A key can also be the path of a selector that meant ALL_NAMESPACES, or of a replaced list of names.
+Names and such paths cannot be confused: no name has a dot and a capital letter.
 """
 ALL_NAMESPACES = "*"
 _BETWEEN_NAMES = ","
@@ -54,22 +54,22 @@ _NAME_PIECE_LENGTH = 180
 
 
 def is_path(noted: str) -> bool:
-    """Return whether a key of the annotation is a path, and no name."""
+    """Return whether a key of the annotation is a path, not a name."""
     return "." in noted and noted != noted.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceTemplate:
-    """How host namespaces are named; made by parse()."""
+    """The template of host namespace names; created by parse()."""
 
     separator: str
     cluster_first: bool = False
 
     @classmethod
     def parse(cls, text: str) -> "NamespaceTemplate":
-        """Read `{namespace}<separator>{cluster}`, in either order.
+        """Parse `{namespace}<separator>{cluster}`, in either order.
 
-        Raises ValueError with what is wrong. Source: rewriting-rules 1.1.
+        Raises ValueError with the problem. Source: rewriting-rules 1.1.
         """
         if any(text.count(placeholder) != 1 for placeholder in _PLACEHOLDERS):
             raise ValueError(f'"{text}" must contain {{namespace}} and {{cluster}} once each')
@@ -78,14 +78,16 @@ class NamespaceTemplate:
         before, _, rest = text.partition(first)
         separator, _, after = rest.partition(second)
         if before or after:
-            raise ValueError(f'"{text}" must begin and end with a placeholder')
+            raise ValueError(f'"{text}" must start and end with a placeholder')
         if not _SEPARATOR.fullmatch(separator):
-            raise ValueError(f'"{text}" needs a text of a-z, 0-9 and "-" between its placeholders')
+            raise ValueError(
+                f'"{text}" needs characters of a-z, 0-9 and "-" between its placeholders'
+            )
         if _HASH_MARK in separator:
             raise ValueError(f'"{text}" must not contain "{_HASH_MARK}"')
         template = cls(separator, cluster_first)
         if template.piece_length < 1:
-            raise ValueError(f'"{text}" leaves no room for names: shorten its middle')
+            raise ValueError(f'"{text}" leaves no room for names: shorten its separator')
         return template
 
     def __str__(self) -> str:
@@ -94,12 +96,12 @@ class NamespaceTemplate:
 
     @property
     def piece_length(self) -> int:
-        """How many characters of each name the hashed form keeps."""
+        """Number of characters of each name that the hashed form keeps."""
         room = _LABEL_MAX_LENGTH - len(self.separator) - len(_HASH_MARK) - _HASH_LENGTH
         return min(_PIECE_MAX_LENGTH, room // 2)
 
     def join(self, namespace: str, cluster: str) -> str:
-        """Fill in the placeholders, nothing more."""
+        """Fill in the placeholders, without a hash."""
         if self.cluster_first:
             return cluster + self.separator + namespace
         return namespace + self.separator + cluster
@@ -110,8 +112,8 @@ def host_namespace(
 ) -> HostNamespace:
     """Compute the host namespace of a virtual one: the function M.
 
-    Injective over all pairs: the plain form never has `--` and splits in one way only, the hashed
-    form always has `--`. Source: rewriting-rules 1.1.
+    Injective over all pairs: the plain form never contains `--` and splits in one way only, the
+    hashed form always contains `--`. Source: rewriting-rules 1.1.
     """
     plain = template.join(namespace, cluster)
     if (
@@ -138,7 +140,7 @@ def host_name(name: str, cluster: str) -> str:
 
 
 def _occurrences(part: str, text: str) -> int:
-    """Count overlapping occurrences; str.count() skips those that overlap."""
+    """Count overlapping occurrences, unlike str.count()."""
     return sum(text.startswith(part, start) for start in range(len(text)))
 
 
@@ -156,7 +158,7 @@ class Names:
 
     claims: the namespaces of this virtual cluster that exist on the host.
     forbidden: patterns of namespaces that it may not have (setting `forbiddenNamespaces`).
-    noted: host name to virtual name, as found in NAMES_ANNOTATION of the object in hand.
+    noted: host name -> virtual name, from NAMES_ANNOTATION of the object at hand.
     """
 
     cluster: str
@@ -166,15 +168,15 @@ class Names:
     noted: Mapping[str, str] = field(default_factory=dict)
 
     def forbids(self, namespace: str) -> bool:
-        """Whether a virtual cluster may not have or name this namespace (rewriting-rules 1.3)."""
+        """Whether virtual clusters may not refer to this namespace (rewriting-rules 1.3)."""
         patterns = (*_ALWAYS_FORBIDDEN, *self.forbidden)
         return any(fnmatchcase(namespace, pattern) for pattern in patterns)
 
     def host_namespace(self, namespace: str) -> HostNamespace:
-        """Return where a virtual namespace is, or will be, on the host.
+        """Return the host namespace, existing or future, of a virtual one.
 
-        Refuses NamespaceClaimConflict where another namespace of this virtual cluster, adopted
-        under a name that looks computed, already is there.
+        Refuses NamespaceClaimConflict if another namespace of this virtual cluster, adopted under a
+        name that looks computed, is already there.
         """
         virtual = VirtualNamespace(namespace)
         if virtual in self.claims:
@@ -182,8 +184,8 @@ class Names:
         host = host_namespace(self.template, virtual, self.cluster)
         if host in self.claims.values():
             detail = (
-                f'namespace "{namespace}" would lie where another namespace of the virtual '
-                "cluster lies already; give it another name"
+                f'namespace "{namespace}" would map to the host namespace of another namespace '
+                "of this virtual cluster; use another name"
             )
             raise RefusedError(Code.NAMESPACE_CLAIM_CONFLICT, "", detail)
         return host
@@ -197,10 +199,10 @@ class Names:
         return VirtualNamespace(noted) if noted is not None else self._guess(namespace)
 
     def claimed_namespace(self, namespace: str) -> VirtualNamespace | None:
-        """Return which virtual namespace a host namespace is claimed for, if any."""
+        """Return the virtual namespace that a host namespace is claimed for, or None."""
         guess = self._guess(namespace)
         if guess is not None and self.claims.get(guess) == namespace:
-            return guess  # nearly always; spares the search
+            return guess  # nearly always true; avoids the search
         return next((v for v, host in self.claims.items() if host == namespace), None)
 
     def host_name(self, name: str) -> str:
@@ -212,9 +214,9 @@ class Names:
         return self.noted[name] if name in self.noted else self._guess_name(name)
 
     def computed_back(self, name: str) -> str | None:
-        """Return the virtual name of what only a computation can have named so, if any does."""
+        """Return the virtual name that maps to a host name by computation, or None."""
         if _piece(self.cluster, self.template.piece_length) not in name:
-            return None  # every computed name has that much of the cluster in it
+            return None  # every computed name contains that much of the cluster
         namespace = self._guess(name)
         return namespace if namespace is not None else self._guess_name(name)
 
@@ -240,7 +242,7 @@ class Names:
 
 
 def _without_hash(name: str) -> Iterator[str]:
-    """Yield a name as it is, then without the hash it may end with."""
+    """Yield a name as it is, then without a hash at its end."""
     yield name
     body, mark = name[: -_HASH_LENGTH - len(_HASH_MARK)], name[-_HASH_LENGTH - len(_HASH_MARK) :]
     if mark.startswith(_HASH_MARK):
@@ -248,49 +250,49 @@ def _without_hash(name: str) -> Iterator[str]:
 
 
 class Direction(Protocol):
-    """One way through the tables of references: to the host or back."""
+    """One direction through the tables of references: to the host or back."""
 
     to_host: ClassVar[bool]
 
     def namespace(self, value: str, path: str, /) -> str:
-        """Map a namespace that is named directly."""
+        """Map a namespace that is referred to directly."""
 
     def selected_namespace(self, value: str, /) -> str:
-        """Map a namespace that is named by a selector's value."""
+        """Map a namespace in the value of a selector."""
 
     def name(self, value: str, /) -> str:
         """Map the name of a cluster-scoped object."""
 
     def any_selector(self, selector: Object, path: str, /) -> Object | None:
-        """Map `{any: true}` of a monitor; None where the selector at the path means less."""
+        """Map `{any: true}` of a monitor; None if the selector at the path means less."""
 
     def note_names(self, names: list[str], path: str, /) -> None:
-        """Note the namespaces that stood at a path."""
+        """Record the namespaces that stood at a path."""
 
     def noted_names(self, path: str, /) -> list[str] | None:
-        """Return the namespaces that stood at a path; None where nothing is noted."""
+        """Return the namespaces recorded for a path, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToHost:
-    """Maps virtual names to host names and notes those that no computation gives back."""
+    """Maps virtual names to host names and records those that cannot be computed back."""
 
     to_host: ClassVar[bool] = True
     names: Names
     noted: dict[str, str] = field(default_factory=dict)
 
     def namespace(self, value: str, path: str) -> str:
-        """Map a namespace; refuses one that the virtual cluster may not name."""
+        """Map a namespace; refuses one that the virtual cluster may not refer to."""
         if self.names.forbids(value):
             raise RefusedError(
                 Code.REFERENCE_FORBIDDEN,
                 path,
-                f'{path} names "{value}", which is no namespace of a virtual cluster',
+                f'{path} refers to "{value}", which is not a namespace of a virtual cluster',
             )
         return self.selected_namespace(value)
 
     def selected_namespace(self, value: str) -> str:
-        """Map a selector's value; one that may not be named then selects nothing."""
+        """Map the value of a selector; a forbidden namespace then selects nothing."""
         host = self.names.host_namespace(value)
         if self.names.virtual_namespace(host) != value:
             self.noted[host] = value
@@ -304,24 +306,24 @@ class ToHost:
         return host
 
     def any_selector(self, selector: Object, path: str) -> Object | None:
-        """List the claimed host namespaces; the object changes when one comes or goes."""
+        """List the claimed host namespaces; the object changes whenever a claim does."""
         if selector.get("any") is not True:
             return None
         self.noted[path] = ALL_NAMESPACES
         return {"matchNames": sorted(self.names.claims.values())}
 
     def note_names(self, names: list[str], path: str) -> None:
-        """Note the namespaces that stood at a path."""
+        """Record the namespaces that stood at a path."""
         self.noted[path] = _BETWEEN_NAMES.join(names)
 
     def noted_names(self, _path: str) -> list[str] | None:
-        """Return None: notes are for the way back."""
+        """Return None: records are read on the way back."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class ToVirtual:
-    """Maps host names back; what is not of this virtual cluster stays as it is."""
+    """Maps host names back; names of others are not changed."""
 
     to_host: ClassVar[bool] = False
     names: Names
@@ -339,13 +341,13 @@ class ToVirtual:
         return self.names.virtual_name(value) or value
 
     def any_selector(self, _selector: Object, path: str) -> Object | None:
-        """Give `{any: true}` back where translate() noted it."""
+        """Return `{any: true}` if translate() recorded it."""
         return {"any": True} if self.names.noted.get(path) == ALL_NAMESPACES else None
 
     def note_names(self, _names: list[str], _path: str) -> None:
-        """Note nothing: notes are made on the way to the host."""
+        """Record nothing: records are made on the way to the host."""
 
     def noted_names(self, path: str) -> list[str] | None:
-        """Give back the namespaces that translate() noted for a path."""
+        """Return the namespaces that translate() recorded for a path."""
         noted = self.names.noted.get(path)
         return None if noted is None else noted.split(_BETWEEN_NAMES)

@@ -1,7 +1,7 @@
 """Objects and labels that every claimed namespace gets (rewriting-rules 6).
 
-Objects are written as the server keeps them, defaults filled in and quantities canonical, so that
-what was changed by hand is told from what the server did.
+Objects are written the way the server stores them, with defaults and canonical quantities, so that
+changes by users can be told from changes by the server.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ QUOTA_NAME = "vc-quota"
 LIMITS_NAME = "vc-limits"
 ISOLATION_NAME = "vc-isolation"
 APPLY_AS_NAME = "vc:apply-as"
-"""Names that no manifest may use (kind_policy)."""
+"""Names that manifests may not use (kind_policy)."""
 
 POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
 
@@ -30,7 +30,7 @@ DEFAULT_KINDS: Mapping[GroupVersionKind, str] = {
     GroupVersionKind("networking.k8s.io", "v1", "NetworkPolicy"): ISOLATION_NAME,
     GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding"): APPLY_AS_NAME,
 }
-"""Kind -> name of the default of that kind."""
+"""Kind -> name of the default object of that kind."""
 
 
 def namespace_defaults(
@@ -40,10 +40,10 @@ def namespace_defaults(
     infrastructure: Iterable[str],
     pod_cidrs: Iterable[str],
 ) -> list[Object]:
-    """Return the defaults of one namespace that do not depend on the others.
+    """Return the default objects of one namespace that do not depend on other namespaces.
 
-    infrastructure: host namespaces that may reach isolated pods. pod_cidrs: of the host's pods;
-    empty = not known. The quota depends on the other namespaces: see empty_quota().
+    infrastructure: host namespaces that may reach isolated pods. pod_cidrs: of the host's pods; ()
+    = unknown. The quota depends on the other namespaces: see empty_quota().
     """
     found = []
     if vc.limits:
@@ -68,13 +68,13 @@ def namespace_defaults(
 
 
 def empty_quota(vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace) -> Object:
-    """Return the quota that a namespace starts with: nothing, until it gets its share."""
+    """Return the initial quota of a namespace: zero, until it gets its share."""
     spec = {"spec": {"hard": dict.fromkeys(sorted(vc.quota), "0")}}
     return _claimed(_object("v1", "ResourceQuota", QUOTA_NAME, spec), vc, virtual, host)
 
 
 def put_pod_security(namespace: Object, vc: VirtualCluster) -> None:
-    """Label a Namespace on its way to the host with the level of the settings."""
+    """Label a Namespace on its way to the host with the Pod Security level of the settings."""
     if not vc.pod_security:
         return
     metadata = namespace["metadata"]
@@ -85,9 +85,9 @@ def put_pod_security(namespace: Object, vc: VirtualCluster) -> None:
 
 
 def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:
-    """Return the merge patch of metadata that puts the level right; empty = it is right.
+    """Return the merge patch of metadata that sets the level; {} = no change.
 
-    The setting wins over what the Work brings; a label that we put there goes with it.
+    The setting wins over the Work; it also removes a label that we set earlier.
     """
     label = labels_of(live).get(POD_SECURITY_LABEL)
     ours = annotations_of(live).get(POD_SECURITY_ANNOTATION)
@@ -119,7 +119,7 @@ def _limits(limits: Iterable[Object]) -> Object:
 
 
 def _with_server_defaults(limit: Object) -> Object:
-    """Return one item of a LimitRange as the server keeps it.
+    """Return one item of a LimitRange as the server stores it.
 
     For containers the server derives `default` and `defaultRequest`. Source: kubernetes
     pkg/apis/core/v1/defaults.go.
@@ -152,6 +152,6 @@ def _isolation(
         if any(network.version == v for network in networks)
     ]
     if outside:
-        # So that node ports keep working: they arrive with addresses from outside.
+        # Traffic to node ports comes from external addresses.
         ingress.append({"from": outside})
     return {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": ingress}

@@ -1,6 +1,6 @@
-"""What a user should know of a manifest that is applied all the same (rewriting-rules 7).
+"""What a user should know about a manifest that is applied (rewriting-rules 7).
 
-A notice refuses nothing; execution makes a Warning event of it on the Work.
+A notice refuses nothing; execution writes it as a Warning event on the Work.
 """
 
 import re
@@ -16,7 +16,7 @@ from karmada_vc_agent.translation.host_wide_names import SharedName, Space
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
 
 REFERENCES_MAX = 5
-"""Notices of one manifest about references; more say nothing new."""
+"""Maximum number of notices about references in one manifest."""
 
 _NAMESPACE_KEY = re.compile(r"([a-z0-9]N|n)amespaces?(Name|s)?")
 _BUILT_IN_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"})
@@ -24,7 +24,7 @@ _BUILT_IN_ENDING = ".k8s.io"
 
 
 class NoticeCode(StrEnum):
-    """Reasons of the events that refuse nothing."""
+    """Reasons of the events about applied manifests."""
 
     CONTROLLER_RIGHTS = "ControllerRights"
     HOST_SHARED = "HostShared"
@@ -40,62 +40,65 @@ class NoticeCode(StrEnum):
 _SHARED = {
     Space.HOST: (
         NoticeCode.HOST_SHARED,
-        "which of the two gets its requests is up to the gateway or ingress controller of the host",
+        "the host's gateway or ingress controller decides which of the two gets requests",
     ),
     Space.REST_PATH: (
         NoticeCode.RULE_PATH_SHARED,
-        "KubeEdge tells the two apart by the namespace in the URL, which is that of the host",
+        "KubeEdge distinguishes the two by the namespace in the URL, which is that of the host",
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One thing to know; detail names virtual names only."""
+    """One notice; detail contains virtual names only."""
 
     code: NoticeCode
     detail: str
 
 
 def node_port_reassigned(wanted: int, got: int) -> Notice:
-    """Say that a fixed node port is taken on the host (4.3)."""
+    """Report that a fixed node port is taken on the host (4.3)."""
     detail = f"node port {wanted} is taken on the host; port {got} is used instead"
     return Notice(NoticeCode.NODE_PORT_REASSIGNED, detail)
 
 
 def shared_name(name: SharedName) -> Notice:
-    """Say that another virtual cluster has a host or a REST path too (4.1, 4.3)."""
+    """Report that another virtual cluster uses the same host or REST path (4.1, 4.3)."""
     code, consequence = _SHARED[name.space]
-    who = f"{name.space} {name.name} is used by another virtual cluster too"
+    who = f"{name.space} {name.name} is also used by another virtual cluster"
     return Notice(code, f"{who}; {consequence}")
 
 
 def rules_cut(obj: Object, *, is_strict: bool = False) -> Iterator[Notice]:
-    """Notice what a Role names and a virtual cluster may not do (5.2)."""
+    """Report the rules of a Role that a virtual cluster may not grant (5.2)."""
     rules = obj.get("rules")
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
         cut = list(rbac_rules.beyond(rule, is_strict=is_strict))
         if cut:
-            detail = f"rules[{index}] loses what a virtual cluster may not grant: {'; '.join(cut)}"
+            detail = (
+                f"rules[{index}] was cut to what a virtual cluster may grant; removed: "
+                f"{'; '.join(cut)}"
+            )
             yield Notice(NoticeCode.RULE_CUT, detail)
 
 
 def immediate_binding(obj: Object) -> Iterator[Notice]:
-    """Notice a StorageClass whose volumes may be made where no pod of ours can run (3.4)."""
+    """Report a StorageClass whose volumes may be provisioned where no pod of ours can run (3.4)."""
     if obj.get("volumeBindingMode") in (None, "", "Immediate"):
         yield Notice(
             NoticeCode.IMMEDIATE_BINDING,
-            "volumes are made before a pod wants them, perhaps out of reach of the nodes of this "
-            "virtual cluster: set volumeBindingMode WaitForFirstConsumer",
+            "volumes are provisioned before a pod is scheduled, possibly out of reach of the "
+            "nodes of this virtual cluster: set volumeBindingMode WaitForFirstConsumer",
         )
 
 
 def unknown_places(obj: Object) -> Iterator[Notice]:
-    """Notice what the annotation `D/rewrite-dns` asks for in vain (4.3)."""
+    """Report invalid values of the annotation `D/rewrite-dns` (4.3)."""
     for place in dns_texts.places_of(obj):
         if place not in dns_texts.PLACES:
             known = ", ".join(dns_texts.PLACES)
-            detail = f'annotation {REWRITE_DNS_ANNOTATION} names "{place}"; known are {known}'
+            detail = f'annotation {REWRITE_DNS_ANNOTATION} contains "{place}"; valid are {known}'
             yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
 
 
@@ -105,10 +108,10 @@ def unknown_references(
     namespaces: Collection[str],
     configured: Collection[NamespaceReferences],
 ) -> Iterator[Notice]:
-    """Notice what looks like a namespace of this virtual cluster and is in no table (4.1).
+    """Report values that look like a namespace of this virtual cluster but are in no table (4.1).
 
-    obj: the original manifest. namespaces: virtual names. Kubernetes' own kinds are known
-    whole, so only custom ones are searched: for keys that speak of namespaces.
+    obj: the original manifest. namespaces: virtual names. Kubernetes' own kinds are fully known, so
+    only custom ones are searched: for keys that mention namespaces.
     """
     if gvk.group in _BUILT_IN_GROUPS or gvk.group.endswith(_BUILT_IN_ENDING):
         return
@@ -122,8 +125,8 @@ def unknown_references(
     )
     for _, (path, value) in zip(range(REFERENCES_MAX), found, strict=False):
         detail = (
-            f'{path} is "{value}", which is a namespace of this virtual cluster, and is not '
-            "rewritten: if it names that namespace, list the path in namespaceReferences"
+            f'{path} is "{value}", the name of a namespace of this virtual cluster, and is not '
+            "rewritten: if it refers to that namespace, add the path to namespaceReferences"
         )
         yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
 

@@ -1,6 +1,6 @@
-"""Table: kind -> the steps of translation that only its objects go through.
+"""Table: kind -> additional translation steps of that kind.
 
-Each function is one row's step; its docstring is what docs/kinds.md says of the kind.
+Each function is one step; its docstring is also the text about the kind in docs/kinds.md.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ def _confine_namespace(draft: Draft) -> None:
 
 
 def _restore_namespace(returning: Returning) -> None:
-    """Give the label `kubernetes.io/metadata.name` the virtual name."""
+    """Restore the virtual name in label `kubernetes.io/metadata.name`."""
     metadata = returning.obj.get("metadata") or {}
     labels = metadata.get("labels") or {}
     if NAMESPACE_NAME_LABEL in labels and metadata.get("name"):
@@ -45,7 +45,7 @@ def _restore_namespace(returning: Returning) -> None:
 
 
 def _confine_cluster_role(draft: Draft) -> None:
-    """Drop all labels but Karmada's and ours: they would add it to roles of the host (ADR 23)."""
+    """Drop all labels but Karmada's and ours: others aggregate it into host roles (ADR 23)."""
     draft.notices += tenant_metadata.confine_cluster_role(draft.obj)
 
 
@@ -53,17 +53,17 @@ def _confine_cluster_role(draft: Draft) -> None:
 
 
 def _confine_rules(draft: Draft) -> None:
-    """Write `*` out, and cut rules to what `virtual-cluster-admin` may (rewriting-rules 5.2)."""
+    """Expand `*`, and cut rules to what `virtual-cluster-admin` may (rewriting-rules 5.2)."""
     rbac.confine_rules(draft.obj, _confines(draft.context), draft.direction)
 
 
 def _restore_rules(returning: Returning) -> None:
-    """Give rules on namespaces their virtual names back."""
+    """Restore the virtual names in rules on namespaces."""
     rbac.restore_rules(returning.obj, returning.direction)
 
 
-def _tell_cut_rules(manifest: Object, context: TranslationContext) -> Iterable[Notice]:
-    """Tell the rules that were cut (`RuleCut`)."""
+def _report_cut_rules(manifest: Object, context: TranslationContext) -> Iterable[Notice]:
+    """Report the rules that were cut (`RuleCut`)."""
     return notices.rules_cut(manifest, is_strict=context.settings.is_strict)
 
 
@@ -74,7 +74,7 @@ def _confine_subjects(draft: Draft) -> None:
 
 
 def _restore_subjects(returning: Returning) -> None:
-    """Give subjects and the ClusterRole their virtual names back."""
+    """Restore the virtual names of subjects and of the ClusterRole."""
     rbac.restore_binding(returning.obj, returning.context.vc.name, returning.direction)
 
 
@@ -91,14 +91,14 @@ def _confines(context: TranslationContext) -> rbac.Confines:
 
 
 def _rewrite_service(draft: Draft) -> None:
-    """Drop what the host allots, map the namespace in `externalName` (rewriting-rules 4.3)."""
+    """Drop what the host allocates, map the namespace in `externalName` (rewriting-rules 4.3)."""
     services.drop_addresses(draft.obj)
     domain_name = draft.context.settings.cluster_domain
     services.rewrite_external_name(draft.obj, domain_name, draft.direction)
 
 
 def _restore_service(returning: Returning) -> None:
-    """Give the namespace in `externalName` its virtual name back."""
+    """Restore the virtual name of the namespace in `externalName`."""
     domain_name = returning.context.settings.cluster_domain
     services.rewrite_external_name(returning.obj, domain_name, returning.direction)
 
@@ -109,12 +109,12 @@ def _drop_selected_node(draft: Draft) -> None:
 
 
 def _tie_volume(draft: Draft) -> None:
-    """Tie a volume that is `local` or `hostPath` to own nodes (rewriting-rules 3.4)."""
+    """Pin a `local` or `hostPath` volume to own nodes (rewriting-rules 3.4)."""
     placement.tie_volume(draft.obj, draft.context.vc.required_selector)
 
 
-def _tell_immediate_binding(manifest: Object, _context: TranslationContext) -> Iterable[Notice]:
-    """Tell where volumes are made before a pod wants them (`ImmediateBinding`)."""
+def _report_immediate_binding(manifest: Object, _context: TranslationContext) -> Iterable[Notice]:
+    """Report volumes that are provisioned before a pod is scheduled (`ImmediateBinding`)."""
     return notices.immediate_binding(manifest)
 
 
@@ -122,7 +122,7 @@ def _tell_immediate_binding(manifest: Object, _context: TranslationContext) -> I
 
 
 def _confine_image_pull(draft: Draft) -> None:
-    """Require own nodes by labels, where it names none (rewriting-rules 5.1)."""
+    """Require own nodes by labels, if it lists none by name (rewriting-rules 5.1)."""
     placement.confine_image_pull(draft.obj, draft.context.vc.required_selector)
 
 
@@ -132,7 +132,7 @@ def _drop_controllers_annotations(draft: Draft) -> None:
 
 
 def _rewrite_inside(draft: Draft) -> None:
-    """Rewrite each manifest inside by all steps; groups and labels of nodes must be its own."""
+    """Rewrite each embedded manifest by all steps; node groups and labels must be its own."""
     context = draft.context
 
     def rewrite(manifest: Object) -> Object | Refusal:
@@ -150,7 +150,7 @@ def _rewrite_inside(draft: Draft) -> None:
 
 
 def _restore_inside(returning: Returning) -> None:
-    """Restore each manifest inside."""
+    """Restore each embedded manifest."""
     edge_application.restore_manifests(returning.obj, returning.restore_inside)
 
 
@@ -160,16 +160,16 @@ OWN_STEPS: Mapping[GroupKind, OwnSteps] = {
     kinds.CLUSTER_ROLE: OwnSteps(
         metadata=_confine_cluster_role,
         rewrite=_confine_rules,
-        notices=_tell_cut_rules,
+        notices=_report_cut_rules,
         restore=_restore_rules,
     ),
-    kinds.ROLE: OwnSteps(rewrite=_confine_rules, notices=_tell_cut_rules, restore=_restore_rules),
+    kinds.ROLE: OwnSteps(rewrite=_confine_rules, notices=_report_cut_rules, restore=_restore_rules),
     kinds.CLUSTER_ROLE_BINDING: _BINDING,
     kinds.ROLE_BINDING: _BINDING,
     kinds.SERVICE: OwnSteps(rewrite=_rewrite_service, restore=_restore_service),
     kinds.PERSISTENT_VOLUME_CLAIM: OwnSteps(place=_drop_selected_node),
     kinds.PERSISTENT_VOLUME: OwnSteps(place=_tie_volume),
-    kinds.STORAGE_CLASS: OwnSteps(notices=_tell_immediate_binding),
+    kinds.STORAGE_CLASS: OwnSteps(notices=_report_immediate_binding),
     kinds.IMAGE_PRE_PULL_JOB: OwnSteps(place=_confine_image_pull),
     kinds.EDGE_APPLICATION: OwnSteps(
         strip=_drop_controllers_annotations, inside=_rewrite_inside, restore=_restore_inside
@@ -180,5 +180,5 @@ _NONE = OwnSteps()
 
 
 def own_steps(gvk: GroupVersionKind) -> OwnSteps:
-    """Return the steps that only objects of a kind go through, of whichever version."""
+    """Return the additional steps of a kind, whatever its version."""
     return OWN_STEPS.get(gvk.group_kind, _NONE)

@@ -1,6 +1,6 @@
-"""Node selector merged into pod specs, conflicts found (rewriting-rules 3.3, 3.4).
+"""Node selectors merged into pod specs; conflicts (rewriting-rules 3.3, 3.4).
 
-Functions change what they are given; translate() works on a copy of its own.
+Functions change their arguments; translate() works on a copy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,9 +11,9 @@ from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, copy_object, dig
 from karmada_vc_agent.model.well_known import NAME_FIELD, SELECTED_NODE_ANNOTATION
 from karmada_vc_agent.translation import pod_templates
-from karmada_vc_agent.translation.node_taints import is_for, missing_tolerations
 from karmada_vc_agent.translation.pod_templates import PodSpec
 from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.translation.taint_tolerations import is_for, missing_tolerations
 
 _IMAGE_PULL = "imagePrePullTemplate"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -30,7 +30,7 @@ class Placement:
 
     required_selector: labels that every pod must select, one equality each.
     owns_node: whether a node, by its name, belongs to the virtual cluster.
-    taints: of its nodes, which its pods tolerate.
+    taints: of its nodes; its pods tolerate them.
     """
 
     required_selector: Mapping[str, str]
@@ -77,7 +77,7 @@ def merge_node_selector(spec: Object, path: str, required: Mapping[str, str]) ->
 
 
 def refuse_affinity_elsewhere(pod_spec: PodSpec, placement: Placement) -> None:
-    """Refuse NodeAffinityConflict where every term keeps away from the required nodes.
+    """Refuse NodeAffinityConflict if every term excludes the required nodes.
 
     Terms are ORed, so one that may match is enough; the nodeSelector is ANDed to all of them.
     """
@@ -94,7 +94,7 @@ def refuse_affinity_elsewhere(pod_spec: PodSpec, placement: Placement) -> None:
 def move_node_name_to_affinity(pod_spec: PodSpec, owns_node: Callable[[str], bool]) -> None:
     """Replace nodeName by required node affinity to that node; refuses a foreign node.
 
-    The host's admission policy forbids nodeName, also in pods that a controller makes.
+    The host's admission policy forbids nodeName, also in pods that a controller creates.
     """
     spec = pod_spec.spec
     node = spec.get("nodeName")
@@ -114,13 +114,13 @@ def move_node_name_to_affinity(pod_spec: PodSpec, owns_node: Callable[[str], boo
         return
     for term in required["nodeSelectorTerms"]:
         fields = _list_at(term, "matchFields")
-        # A term without requirements matches no node; one more would make it match.
+        # A term without requirements matches no node; adding one would make it match.
         if isinstance(term, dict) and term and only_there not in fields:
             term["matchFields"] = [*fields, only_there]
 
 
 def add_tolerations(spec: Object, placement: Placement) -> None:
-    """Add what is missing: configured tolerations, for a cut uplink, for taints of the nodes."""
+    """Add missing tolerations: configured ones, for lost uplinks, for taints of the nodes."""
     tolerations = list(_list_at(spec, "tolerations"))
     tolerations += [t for t in placement.tolerations if t not in tolerations]
     if placement.offline_tolerations:
@@ -132,10 +132,10 @@ def add_tolerations(spec: Object, placement: Placement) -> None:
 
 
 def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> None:
-    """Leave the tolerations of a pod spec that cannot be changed as they are.
+    """Keep the tolerations of a live pod spec that cannot be changed.
 
-    They stay if they hold all that is wanted but what was added for taints of the nodes: these
-    come and go, and a Job that was made before is not to fail for it.
+    They are kept if they contain all wanted ones but those for taints of the nodes: these change
+    over time, and a Job created earlier must not fail for it.
     """
     found, wanted = _list_at(live, "tolerations"), _list_at(spec, "tolerations")
     if all(toleration in found for toleration in wanted if not is_for(toleration, taints)):
@@ -145,16 +145,16 @@ def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> Non
 
 
 def drop_selected_node(obj: Object) -> None:
-    """Drop the annotation that ties a claim's volume to a node (rewriting-rules 3.4)."""
+    """Drop the annotation that binds the volume of a claim to a node (rewriting-rules 3.4)."""
     annotations = dig(obj, "metadata", "annotations")
     if isinstance(annotations, dict):
         annotations.pop(SELECTED_NODE_ANNOTATION, None)
 
 
 def tie_volume(obj: Object, required: Mapping[str, str]) -> None:
-    """Tie a volume that lies on a node to the virtual cluster's nodes (rewriting-rules 3.4).
+    """Pin a volume on a node's disk to the virtual cluster's nodes (rewriting-rules 3.4).
 
-    Every term gets the required labels; other volumes can be reached from anywhere.
+    Every term gets the required labels; other volumes are reachable from anywhere.
     """
     spec = obj.get("spec")
     if not isinstance(spec, dict) or not any(spec.get(source) for source in _ON_A_NODE):
@@ -166,7 +166,7 @@ def tie_volume(obj: Object, required: Mapping[str, str]) -> None:
     terms = [term for term in _list_at(selector, "nodeSelectorTerms") if isinstance(term, dict)]
     for term in terms:
         expressions = _list_at(term, "matchExpressions")
-        # A term without requirements matches no node; one more would make it match.
+        # A term without requirements matches no node; adding one would make it match.
         if term:
             missing = [each for each in wanted if each not in expressions]
             term["matchExpressions"] = [*expressions, *missing]
@@ -176,8 +176,8 @@ def tie_volume(obj: Object, required: Mapping[str, str]) -> None:
 def confine_image_pull(obj: Object, required: Mapping[str, str]) -> None:
     """Keep KubeEdge's ImagePrePullJob on the virtual cluster's nodes (rewriting-rules 5.1).
 
-    It goes to nodes by name, which are checked as references, or by labels.
-    Refuses NodeScopeForbidden: labels that reach other nodes.
+    It selects nodes by name, which are checked as references, or by labels.
+    Refuses NodeScopeForbidden: labels that match other nodes.
     """
     job = dig(obj, "spec", _IMAGE_PULL)
     if not isinstance(job, dict):
@@ -190,7 +190,7 @@ def confine_image_pull(obj: Object, required: Mapping[str, str]) -> None:
 def require_node_labels(target: Object, path: str, required: Mapping[str, str]) -> None:
     """Add, in place, the required labels to target.labelSelector; path: of its matchLabels.
 
-    Refuses NodeScopeForbidden where another value is asked for.
+    Refuses NodeScopeForbidden if another value is requested.
     """
     selector = target.get("labelSelector")
     selector = dict(selector) if isinstance(selector, dict) else {}
@@ -204,7 +204,7 @@ def require_node_labels(target: Object, path: str, required: Mapping[str, str]) 
 
 
 def node_selector_annotation(required: Mapping[str, str]) -> str:
-    """Return the selector as namespaces carry it: `k=v,k2=v2`, keys sorted."""
+    """Return the selector in the format of the namespace annotation: `k=v,k2=v2`, keys sorted."""
     return ",".join(f"{key}={value}" for key, value in sorted(required.items()))
 
 
@@ -219,7 +219,7 @@ def _may_match(term: Any, placement: Placement) -> bool:
 
 
 def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
-    """Whether a requirement on labels fails on every node with the required labels."""
+    """Whether a label requirement excludes every node with the required labels."""
     key = dig(expression, "key")
     if not isinstance(key, str) or key not in required:
         return False
@@ -232,20 +232,20 @@ def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
 
 
 def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
-    """Whether a requirement on the node's name leaves no node of the virtual cluster."""
+    """Whether a requirement on the node's name excludes all nodes of the virtual cluster."""
     if dig(match, "key") != NAME_FIELD or dig(match, "operator") != "In":
         return False
     return not any(isinstance(name, str) and owns_node(name) for name in _list_at(match, "values"))
 
 
 def _list_at(obj: Any, key: str) -> list[Any]:
-    """Return a list for reading; an empty one where it is missing or no list."""
+    """Return a list for reading; empty if missing or not a list."""
     value = dig(obj, key)
     return value if isinstance(value, list) else []
 
 
 def _map_at(obj: Object, key: str) -> Object:
-    """Return a map for writing, made where it is missing or no map."""
+    """Return a map for writing, created if missing or not a map."""
     if not isinstance(obj.get(key), dict):
         obj[key] = {}
     result: Object = obj[key]

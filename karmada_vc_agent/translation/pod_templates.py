@@ -8,11 +8,11 @@ from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object, 
 
 @dataclass(frozen=True, slots=True)
 class PodTemplates:
-    """Where objects of one kind hold pod specs; also a row of the setting `podTemplates`.
+    """Paths of pod specs in objects of one kind; also a row of the setting `podTemplates`.
 
-    selector_only: only nodeSelector and tolerations are understood there.
-    create: add_missing_specs() adds the maps along the paths where they are missing. fixed: the
-    API server lets nobody change them in an object that is there. version: empty for all.
+    selector_only: only nodeSelector and tolerations are supported there.
+    create: add_missing_specs() creates missing maps along the paths. fixed: the API server rejects
+    changes of the pod spec in an existing object. version: "" for all.
     """
 
     group: str
@@ -95,7 +95,7 @@ _SELECTOR_ONLY = (
     _selector_only("monitoring.coreos.com", "PrometheusAgent", "spec"),
     _selector_only("monitoring.coreos.com", "Alertmanager", "spec"),
     _selector_only("monitoring.coreos.com", "ThanosRuler", "spec"),
-    # Tekton moved the field between versions, and pods need it even where it is not written.
+    # Tekton moved the field between versions, and pods need it even if it is not set.
     PodTemplates("tekton.dev", "TaskRun", ("spec.podTemplate",), selector_only=True, create=True),
     PodTemplates(
         "tekton.dev",
@@ -136,10 +136,10 @@ BY_KIND = _by_kind((*_JOB_TEMPLATES, *_CUSTOM, *_SELECTOR_ONLY))
 def pod_specs(
     obj: Object, gvk: GroupVersionKind, extra: Iterable[PodTemplates] = ()
 ) -> Iterator[PodSpec]:
-    """Yield every pod spec of an object, those of configured rows too.
+    """Yield every pod spec of an object, also those at configured paths.
 
-    extra: the setting `podTemplates`; it adds to the table and takes nothing away.
-    An unknown kind yields nothing: admission on the host holds its pods (rewriting-rules 3.5).
+    extra: the setting `podTemplates`; it extends the table.
+    An unknown kind yields nothing: admission on the host covers its pods (rewriting-rules 3.5).
     """
     seen: set[str] = set()  # a name that is mapped twice would be lost
     for row in _rows(gvk, extra):
@@ -151,12 +151,12 @@ def pod_specs(
 
 
 def are_fixed(gvk: GroupVersionKind) -> bool:
-    """Whether the API server lets nobody change the pod specs of an object that is there."""
+    """Whether the API server rejects changes of the pod specs of an existing object."""
     return any(row.fixed for row in BY_KIND.get(gvk.group_kind, ()))
 
 
 def add_missing_specs(obj: Object, gvk: GroupVersionKind) -> None:
-    """Add empty pod specs, in place, to kinds whose pods need one even where it is not written."""
+    """Add empty pod specs, in place, to kinds whose pods need one even if it is not set."""
     for row in _rows(gvk, ()):
         for path in row.paths if row.create else ():
             _create(obj, path)
@@ -168,7 +168,7 @@ def _rows(gvk: GroupVersionKind, extra: Iterable[PodTemplates]) -> Iterator[PodT
 
 
 def _create(obj: Object, path: str) -> None:
-    """Add the missing maps along a path of plain keys."""
+    """Create the missing maps along a path of plain keys."""
     for key in path.split("."):
         value = obj.get(key)
         if value is None:

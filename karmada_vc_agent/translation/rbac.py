@@ -1,7 +1,7 @@
-"""Subjects and roleRefs; rules stand in rbac_rules.py (rewriting-rules 5.2).
+"""Subjects and roleRefs; rules are in rbac_rules.py (rewriting-rules 5.2).
 
-What is not understood is refused, never let through. Functions change what they are given;
-callers work on a copy of their own.
+What is not understood is refused, never passed through. Functions change their arguments; callers
+work on a copy.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,11 +29,11 @@ _AUTHENTICATED = ("Group", "system:authenticated")
 _UNAUTHENTICATED = ("Group", "system:unauthenticated")
 _OF_THE_NAMESPACE = frozenset({kinds.ROLE.kind})
 _OF_THE_CLUSTER = frozenset({kinds.CLUSTER_ROLE.kind})
-"""Kinds of roles: one of the namespace has the same name everywhere."""
+"""Kinds of roles; a Role keeps its name on the host."""
 
 
 def identity_prefix(cluster: str) -> str:
-    """Return what user and group names of a virtual cluster begin with on the host."""
+    """Return the prefix of user and group names of a virtual cluster on the host."""
     return f"vc:{cluster}:"
 
 
@@ -44,9 +44,9 @@ def everyone(cluster: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Confines:
-    """What RBAC objects of a virtual cluster may reach.
+    """The limits of RBAC objects of a virtual cluster.
 
-    admin_rules: the most a rule may grant, as rbac_rules.admin_rules() made them.
+    admin_rules: the most a rule may grant, from rbac_rules.admin_rules().
     host_namespaces: the claimed ones. is_strict: whether the profile is Strict.
     """
 
@@ -78,9 +78,9 @@ def confine_rules(obj: Object, confines: Confines, direction: Direction) -> None
 
 
 def confine_binding(obj: Object, confines: Confines, direction: Direction) -> bool:
-    """Rewrite a RoleBinding or ClusterRoleBinding so that only its virtual cluster is granted.
+    """Rewrite a RoleBinding or ClusterRoleBinding so that it binds only its virtual cluster.
 
-    Returns whether the result rests on which namespaces are claimed.
+    Returns whether the result depends on the claims.
     Refuses RuleForbidden, SubjectForbidden, ReferenceForbidden.
     """
     depends_on_claims = False
@@ -98,7 +98,7 @@ def confine_binding(obj: Object, confines: Confines, direction: Direction) -> bo
 
 
 def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object:
-    """Return the RoleBinding that stands for a ClusterRoleBinding in one namespace.
+    """Return the RoleBinding that represents a ClusterRoleBinding in one namespace.
 
     cluster_role_binding: already rewritten for the host. Source: rewriting-rules 5.2.
     """
@@ -116,14 +116,14 @@ def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object
 
 
 def restore_rules(obj: Object, direction: Direction) -> None:
-    """Give the names of namespaces in the rules of a role their virtual names back."""
+    """Restore the virtual names of namespaces in the rules of a role."""
     rules = obj.get("rules")
     for rule in rules if isinstance(rules, list) else ():
         rbac_rules.rename_namespaces(rule, "rules", direction)
 
 
 def restore_binding(obj: Object, cluster: str, direction: Direction) -> None:
-    """Give the subjects and the roleRef of a binding their virtual names back."""
+    """Restore the virtual names of the subjects and the roleRef of a binding."""
     subjects = obj.get("subjects")
     if isinstance(subjects, list):
         obj["subjects"] = [_virtual_subject(each, cluster, direction) for each in subjects]
@@ -138,7 +138,7 @@ def _is_all_service_accounts(subject: Any) -> bool:
 def _host_subjects(
     subject: Any, path: str, confines: Confines, direction: Direction
 ) -> list[Object]:
-    """Map one subject; all ServiceAccounts become those of each claimed namespace."""
+    """Map one subject; "all ServiceAccounts" becomes those of each claimed namespace."""
     if not _is_all_service_accounts(subject):
         return [_host_subject(subject, path, confines.cluster, direction)]
     groups = (_SERVICE_ACCOUNT_GROUP + namespace for namespace in confines.host_namespaces)
@@ -154,7 +154,7 @@ def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -
         return {**subject, "namespace": direction.namespace(str(namespace), f"{path}.namespace")}
     if kind not in _BY_NAME or not isinstance(name, str):
         found = dig(subject, "kind")
-        detail = f'{path} has kind "{found}", known are User, Group and ServiceAccount'
+        detail = f'{path} has kind "{found}", must be User, Group or ServiceAccount'
         raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
     if (kind, name) == _UNAUTHENTICATED:
         detail = f'{path} is group "{name}", which is not allowed'
@@ -179,7 +179,7 @@ def _virtual_subject(subject: Any, cluster: str, direction: Direction) -> Any:
 
 
 def _mapped_group(name: str, path: str, direction: Direction) -> str | None:
-    """Map the namespace in a group that stands for ServiceAccounts; None for other groups."""
+    """Map the namespace in a group of ServiceAccounts; None for other groups."""
     namespace = name.removeprefix(_SERVICE_ACCOUNT_GROUP)
     if namespace == name or not namespace or ":" in namespace:
         return None
@@ -187,7 +187,7 @@ def _mapped_group(name: str, path: str, direction: Direction) -> str | None:
 
 
 def _mapped_user(name: str, path: str, direction: Direction) -> str | None:
-    """Map the namespace in a user that stands for a ServiceAccount; None for other users."""
+    """Map the namespace in the user name of a ServiceAccount; None for other users."""
     rest = name.removeprefix(_SERVICE_ACCOUNT_USER)
     namespace, colon, account = rest.partition(":")
     if rest == name or not (namespace and colon and account):
@@ -197,12 +197,12 @@ def _mapped_user(name: str, path: str, direction: Direction) -> str | None:
 
 
 _WITH_A_NAMESPACE = frozenset({"ServiceAccount"})
-"""Kinds of subjects that a namespace and a name stand for."""
+"""Kinds of subjects identified by namespace and name."""
 _BY_NAME: Mapping[str, Callable[[str, str, Direction], str | None]] = {
     "Group": _mapped_group,
     "User": _mapped_user,
 }
-"""Kinds of subjects that a name stands for -> how a name that has a namespace in it is mapped."""
+"""Kinds of subjects identified by name -> mapping of names that contain a namespace."""
 
 
 def _host_role_ref(role_ref: Any, direction: Direction) -> Object:
@@ -212,12 +212,12 @@ def _host_role_ref(role_ref: Any, direction: Direction) -> Object:
         return dict(role_ref)
     if kind not in _OF_THE_CLUSTER or not isinstance(name, str):
         found = dig(role_ref, "kind")
-        detail = f'roleRef has kind "{found}", known are Role and ClusterRole'
+        detail = f'roleRef has kind "{found}", must be Role or ClusterRole'
         raise RefusedError(Code.RULE_FORBIDDEN, "roleRef.kind", detail)
     if name in _HOST_BUILT_INS:
         return dict(role_ref)
     if name == IMPERSONATOR:
-        detail = f'roleRef.name is "{name}", which is Karmada\'s own and bound to nobody'
+        detail = f'roleRef.name is "{name}", which is reserved for Karmada'
         raise RefusedError(Code.REFERENCE_FORBIDDEN, "roleRef.name", detail)
     host = VIRTUAL_CLUSTER_ADMIN if name == _CLUSTER_ADMIN else direction.name(name)
     return {**role_ref, "name": host}

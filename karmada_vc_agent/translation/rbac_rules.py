@@ -1,8 +1,8 @@
-"""Rules of Roles and ClusterRoles: what of them may stand on the host (rewriting-rules 5.2).
+"""Rules of Roles and ClusterRoles: what of them may be granted on the host (rewriting-rules 5.2).
 
-A `*` means all that a virtual cluster may do, so it is written out: on the host it would mean
-more. What may be done at most is `admin_rules`, which rests on what the host serves: less than
-`agent_rules`, for what tenants write themselves no translation confines.
+`*` means everything that a virtual cluster may do, so it is expanded: on the host it would mean
+more. The maximum is `admin_rules`, which depends on what the host serves. It is less than
+`agent_rules`, since nothing translates what tenants write themselves.
 """
 
 from collections import defaultdict
@@ -24,28 +24,31 @@ _NAMESPACES = "namespaces"
 
 _NEVER = frozenset(
     {
-        ("", "serviceaccounts/token"),  # a token made there would be a credential of the host
-        ("", "bindings"),  # who binds names any node
+        ("", "serviceaccounts/token"),  # a token created there would be a credential of the host
+        ("", "bindings"),  # binding assigns any node
         ("", "pods/binding"),
     }
 )
 _FOR_NOBODY = frozenset(
     {
-        *(("", "resourcequotas"), ("", "resourcequotas/status")),  # the bounds it is held in
+        *(
+            ("", "resourcequotas"),
+            ("", "resourcequotas/status"),
+        ),  # the limits that apply to the tenant
         ("", "limitranges"),
         ("policy.kubeedge.io", "serviceaccountaccesses"),  # what KubeEdge lets an edge read
         ("policy.kubeedge.io", "serviceaccountaccesses/status"),
     }
 )
 _UNREACHED = frozenset({("", "services/proxy"), ("", "pods/proxy")})
-"""For no tenant: the API server would ask there, from the host's own network."""
+"""Denied to all tenants: the API server would connect from the host's own network."""
 _TRANSLATED = frozenset(
     (group, resource + part)
     for group, resource in (
         ("", "endpoints"),  # addresses of the host and of others
         ("discovery.k8s.io", "endpointslices"),
-        ("apps.kubeedge.io", "edgeapplications"),  # carried out with the rights of a controller
-        ("devices.kubeedge.io", "devices"),  # names any node
+        ("apps.kubeedge.io", "edgeapplications"),  # reconciled with the rights of a controller
+        ("devices.kubeedge.io", "devices"),  # refers to any node
         ("rules.kubeedge.io", "rules"),
         ("rules.kubeedge.io", "ruleendpoints"),
     )
@@ -56,15 +59,15 @@ _TRANSLATED = frozenset(
     ("resource.k8s.io", "resourceclaims/status"),  # takes devices of any node
     ("storage.k8s.io", "csistoragecapacities"),  # the scheduler reads those of all namespaces
 }
-"""Tenants only read: by their own hand they could reach what their Works are refused."""
+"""Read-only for tenants: by writing them they could reach what their Works are refused."""
 _READ_ONLY = _FOR_NOBODY | _TRANSLATED
 _HOSTS_GROUPS = frozenset(
     {
         "reliablesyncs.kubeedge.io",  # what CloudCore sends to which node
-        DOMAIN,  # ours: would define virtual clusters of the host
+        DOMAIN,  # ours: it would define virtual clusters of the host
     }
 )
-"""Works bring no kind of them (kind_policy.py), so tenants only read, whatever is served."""
+"""Works may contain none of them (kind_policy.py), so tenants only read them."""
 
 _Known = Mapping[str, Mapping[str, Sequence[str]]]
 """group -> resource -> verbs."""
@@ -73,10 +76,10 @@ _Known = Mapping[str, Mapping[str, Sequence[str]]]
 def admin_rules(
     namespaced: Iterable[tuple[str, str]], *, is_strict: bool = False
 ) -> tuple[Object, ...]:
-    """Return the rules of `virtual-cluster-admin`: an explicit list, without any `*`.
+    """Return the rules of `virtual-cluster-admin`: an explicit list without `*`.
 
     namespaced: (group, plural or plural/subresource) of every namespaced resource of the host.
-    is_strict: in profile Strict also kinds with a controller of its own rights are only read.
+    is_strict: in profile Strict, kinds whose controller has rights of its own are read-only.
     """
     return _rules(
         (group, resource, _verbs_on(group, resource, is_strict=is_strict))
@@ -86,7 +89,7 @@ def admin_rules(
 
 
 def agent_rules(namespaced: Iterable[tuple[str, str]]) -> tuple[Object, ...]:
-    """Return what the agent itself may write in claimed namespaces; it holds all of admin_rules."""
+    """Return what the agent itself may write in claimed namespaces; includes admin_rules."""
     return _rules(
         (group, resource, _READING if (group, resource) in _FOR_NOBODY else VERBS)
         for group, resource in namespaced
@@ -112,14 +115,14 @@ def allowed_rules(
     *,
     is_strict: bool = False,
 ) -> list[Object]:
-    """Return what of one rule may stay; rules on namespaces are for reading.
+    """Return the part of one rule that may be granted; rules on namespaces are read-only.
 
-    admin: as admin_rules() made them. Refuses RuleForbidden.
+    admin: from admin_rules(). Refuses RuleForbidden.
     """
     verbs = _texts(rule, "verbs", path)
     for verb in verbs:
         if verb in _FORBIDDEN_VERBS:
-            detail = f'{path}.verbs has "{verb}", which no role of a virtual cluster may grant'
+            detail = f'{path}.verbs contains "{verb}", which no role of a virtual cluster may grant'
             raise RefusedError(Code.RULE_FORBIDDEN, f"{path}.verbs", detail)
     resources = _texts(rule, "resources", path)
     groups = _texts(rule, "apiGroups", path)
@@ -148,7 +151,7 @@ def allowed_rules(
 
 
 def beyond(rule: Any, *, is_strict: bool = False) -> Iterator[str]:
-    """Yield `verbs resource` for what a rule names itself and no virtual cluster may do."""
+    """Yield `verbs resource` for what a rule lists explicitly and no virtual cluster may do."""
     fields = (dig(rule, field) for field in ("apiGroups", "resources", "verbs"))
     groups, resources, verbs = (
         [str(each) for each in values] if isinstance(values, list) else [] for values in fields
@@ -165,7 +168,7 @@ def beyond(rule: Any, *, is_strict: bool = False) -> Iterator[str]:
 
 
 def excess(rule: Any, *, is_strict: bool = False) -> Iterator[str]:
-    """Yield what a rule on the host allows and no Work could have brought; none has a `*`."""
+    """Yield what a rule on the host allows that no Work could have granted; rules have no `*`."""
     yield from beyond(rule, is_strict=is_strict)
     fields = ("verbs", "resources", "apiGroups")
     verbs, resources, groups = ([str(e) for e in dig(rule, field) or ()] for field in fields)
@@ -175,7 +178,7 @@ def excess(rule: Any, *, is_strict: bool = False) -> Iterator[str]:
 
 
 def rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
-    """Map, in place, the resourceNames of a rule that is about namespaces."""
+    """Map, in place, the resourceNames of a rule on namespaces."""
     resources, names = dig(rule, "resources"), dig(rule, "resourceNames")
     if not isinstance(resources, list) or not isinstance(names, list):
         return
@@ -207,7 +210,10 @@ def _known(admin: Iterable[Object], path: str) -> _Known:
         for group in rule["apiGroups"]:
             known[group].update(dict.fromkeys(rule["resources"], rule["verbs"]))
     if not known:
-        detail = f'{path}: the agent does not know yet what "{WILDCARD}" stands for on the host'
+        detail = (
+            f'{path}: the agent cannot expand "{WILDCARD}" yet, since it has not listed the APIs '
+            "of the host"
+        )
         raise RefusedError(Code.RULE_FORBIDDEN, path, detail)
     return known
 
@@ -220,7 +226,7 @@ def _written_out(
     *,
     is_strict: bool,
 ) -> Iterator[Object]:
-    """Yield rules without `*` for what is known; what is named itself stays, known or not."""
+    """Yield rules with `*` expanded; resources listed explicitly stay, known or not."""
     for group in sorted(known) if WILDCARD in groups else groups:
         by_verbs: dict[tuple[str, ...], set[str]] = defaultdict(set)
         served = known.get(group, {})
@@ -239,7 +245,7 @@ def _written_out(
 
 
 def _matching(wanted: str, served: Mapping[str, Any], *, is_any_group: bool) -> Iterable[str]:
-    """Return the resources meant by `pods`, `*`, or `*/scale`."""
+    """Return the resources that `pods`, `*`, or `*/scale` match."""
     if wanted == WILDCARD:
         return served
     if wanted.startswith(f"{WILDCARD}/"):

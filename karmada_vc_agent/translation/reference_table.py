@@ -1,6 +1,6 @@
-"""Table: kind -> where its objects name namespaces, nodes and cluster-scoped objects.
+"""Table: kind -> where its objects refer to namespaces, nodes and cluster-scoped objects.
 
-Source of every row: rewriting-rules 4.1. How a treatment works stands in references.py.
+Source of every row: rewriting-rules 4.1. references.py implements the treatments.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,28 +13,28 @@ from karmada_vc_agent.model.well_known import GATEWAY_GROUP
 
 
 class Treatment(Enum):
-    """What is done with the value that a row names."""
+    """How the value at a path is rewritten."""
 
     NAMESPACE = "mapped as a namespace"
     SELECTOR = "a selector of namespaces, rewriting-rules 4.2"
-    AFFINITY_TERM = "a term of pod affinity: names of other namespaces become a selector"
-    NAME_LIST_SELECTOR = "a selector that lists names or means any, as monitors have it"
+    AFFINITY_TERM = "a pod affinity term: names of other namespaces become a selector"
+    NAME_LIST_SELECTOR = "a selector with a list of names or `any`, as in monitors"
     ROUTE_NAMESPACES = "which namespaces may attach routes to a listener of a Gateway"
     DESTINATION = "a destination of Argo CD: mapped where it is the local cluster"
     PATTERN = "mapped as a namespace; a glob is refused"
     PARAMETERS = "a map for a driver: namespaces of Secrets in it are mapped"
-    SECRET_ANNOTATIONS = "annotations: those that end in -secret-namespace are mapped"  # noqa: S105 - no secret
+    SECRET_ANNOTATIONS = "annotations: those with suffix -secret-namespace are mapped"  # noqa: S105 - no secret
     PROXY_ANNOTATIONS = "annotations of an Ingress: Secrets as namespace/name are mapped"
     CLUSTER_SCOPED_NAME = "mapped as the name of a cluster-scoped object"
     NODE = "a node, which must be of the virtual cluster"
     NODE_IF_OWN = "a node, dropped unless it is of the virtual cluster"
     DROPPED = "dropped on the way to the host"
-    REFUSED = "refused where it is set"
+    REFUSED = "refused if set"
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One place in an object; path as values_at() takes it, `[]` may also end it."""
+    """One place in an object; path as in values_at(); it may also end in `[]`."""
 
     path: str
     treatment: Treatment = Treatment.NAMESPACE
@@ -101,7 +101,7 @@ _CORE: Mapping[GroupKind, tuple[Reference, ...]] = {
         Reference("endpoints[].targetRef.namespace"),
         Reference("endpoints[].nodeName", Treatment.NODE_IF_OWN),
     ),
-    # Only ever read: manifests of these kinds are refused.
+    # Read on the way back only: manifests of these kinds are refused.
     GroupKind("", "Event"): _namespaces("involvedObject.namespace", "related.namespace"),
     GroupKind("events.k8s.io", "Event"): _namespaces("regarding.namespace", "related.namespace"),
     GroupKind("networking.k8s.io", "NetworkPolicy"): _selectors(
@@ -227,7 +227,7 @@ _POD_AFFINITY_TERMS = tuple(
     )
 )
 AFFINITY = tuple(Reference(term, Treatment.AFFINITY_TERM) for term in _POD_AFFINITY_TERMS)
-"""Paths below the pod spec."""
+"""Paths relative to the pod spec."""
 IN_POD_SPECS = (
     *AFFINITY,
     Reference("volumes[].csi.volumeAttributes", Treatment.PARAMETERS),
@@ -248,7 +248,7 @@ class NamespaceReferences:
 
 
 def rows_for(kind: GroupKind, extra: Iterable[NamespaceReferences]) -> list[Reference]:
-    """Return the rows of a kind; a path that settings and table name counts once."""
+    """Return the rows of a kind; a path in both settings and table counts once."""
     configured = {
         path: Reference(path)
         for row in extra

@@ -1,8 +1,7 @@
-"""Walks the table of references: namespaces and names that objects name.
+"""Rewrites references: namespaces and names that objects refer to.
 
-One walk serves both ways: a Direction says what a name becomes, a row of reference_table.py
-where names stand and how they are treated. Functions change what they are given; callers work
-on a copy of their own.
+The same walk serves both directions: a Direction maps a name, a row of reference_table.py has the
+path and the treatment. Functions change their arguments; callers work on a copy.
 """
 
 import re
@@ -29,25 +28,25 @@ _LOCAL_SERVERS = ("https://kubernetes.default.svc", "https://kubernetes.default.
 _LOCAL_CLUSTER = "in-cluster"
 _GLOB_MARKS = "*?[!"
 _OWN_NAMESPACE = "${pvc.namespace}"
-"""A claim's own namespace, filled in by the driver; other templates may name any."""
+"""A claim's own namespace, filled in by the driver; other templates may refer to any."""
 _NAMESPACE_KEYS = ("secretnamespace", "pvcnamespace", "podnamespace")
-_SECRET_KEY = "secretname"  # noqa: S105 - the end of a parameter's name
+_SECRET_KEY = "secretname"  # noqa: S105 - the suffix of a parameter's name
 OF_ALL_PROXIES = ("/auth-secret", "/auth-tls-secret", "/proxy-ssl-secret")
 PROXY_REFERENCES = ("-ca", "-crt", "-secret", "-headers", "-configmap")
-"""Ends of annotations of an Ingress whose value is `namespace/name`, or the name alone."""
+"""Suffixes of annotations of an Ingress with value `namespace/name`, or the name alone."""
 PROXY_DOMAINS = (
     *("nginx.ingress.kubernetes.io/", "nginx.org/", "nginx.com/", "ingress.kubernetes.io/"),
     *("haproxy.org/", "haproxy.com/", "haproxy-ingress.github.io/"),
 )
-"""Whose annotations are read so; those of OF_ALL_PROXIES under any domain."""
+"""Domains with such annotations; those of OF_ALL_PROXIES count under any domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
     """Rewrites the references of one virtual cluster's objects in one direction.
 
-    owns_node: whether a node belongs to the virtual cluster; asked on the way to the host.
-    own_namespace: host namespace of the object; asked on the way to the host.
+    owns_node: whether a node belongs to the virtual cluster; used on the way to the host.
+    own_namespace: host namespace of the object; used on the way to the host.
     """
 
     cluster: str
@@ -58,7 +57,7 @@ class Rewriter:
     namespace_references: tuple[NamespaceReferences, ...] = ()
 
     def rewrite(self, obj: Object, gvk: GroupVersionKind) -> None:
-        """Rewrite everything that the tables and the settings name in an object.
+        """Rewrite all references in an object that the tables and the settings know.
 
         Refuses ReferenceForbidden and NodeNameForbidden on the way to the host.
         Source: rewriting-rules 4.1.
@@ -66,7 +65,7 @@ class Rewriter:
         rows = reference_table.rows_for(gvk.group_kind, self.namespace_references)
         self._apply(obj, "", rows)
         for pod_spec in pod_specs(obj, gvk, self.pod_templates):
-            # Of the others only the affinity is known to be a pod's.
+            # In other kinds only the affinity is certain to be a pod's.
             inside = AFFINITY if pod_spec.selector_only else IN_POD_SPECS
             self._apply(pod_spec.spec, f"{pod_spec.path}.", inside)
 
@@ -81,7 +80,7 @@ class Rewriter:
 
 
 _Change = Callable[[Rewriter, Any, str], Any]
-"""(rewriter, value, path) -> what stands there instead; None removes the key."""
+"""(rewriter, value, path) -> the new value; None removes the key."""
 
 
 def _namespace(way: Rewriter, value: Any, path: str) -> Any:
@@ -94,7 +93,9 @@ def _name(way: Rewriter, value: Any, _path: str) -> Any:
 
 def _pattern(way: Rewriter, value: Any, path: str) -> Any:
     if way.direction.to_host and _is_name(value) and any(m in value for m in _GLOB_MARKS):
-        detail = f'{path} is "{value}"; name each namespace, for a pattern reaches others'
+        detail = (
+            f'{path} is "{value}"; list each namespace, since a pattern matches those of others'
+        )
         raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
     return _namespace(way, value, path)
 
@@ -131,7 +132,9 @@ def _parameters(way: Rewriter, parameters: Any, path: str) -> Any:
     for key, name in plain.items():
         before = name.removesuffix(_SECRET_KEY)
         if way.direction.to_host and before != name and f"{before}secretnamespace" not in ends:
-            detail = f'{path}["{key}"] names a Secret without its namespace; give that too'
+            detail = (
+                f'{path}["{key}"] refers to a Secret without a namespace; set the namespace too'
+            )
             raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
     return {
         key: _parameter(way, value, f'{path}["{key}"]')
@@ -145,13 +148,13 @@ def _parameter(way: Rewriter, value: Any, path: str) -> Any:
     if value == _OWN_NAMESPACE:
         return value
     if way.direction.to_host and isinstance(value, str) and "${" in value:
-        detail = f'{path} is "{value}"; only {_OWN_NAMESPACE} or a name is allowed'
+        detail = f'{path} is "{value}", must be {_OWN_NAMESPACE} or the name of a namespace'
         raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
     return _namespace(way, value, path)
 
 
 def _secret_annotations(way: Rewriter, annotations: Any, path: str) -> Any:
-    """Map the namespaces of Secrets by which drivers delete (`-secret-namespace`)."""
+    """Map the namespaces of Secrets that drivers use for deletion (`-secret-namespace`)."""
     if not isinstance(annotations, dict):
         return annotations
     return {
@@ -163,7 +166,7 @@ def _secret_annotations(way: Rewriter, annotations: Any, path: str) -> Any:
 
 
 def _proxy_annotations(way: Rewriter, annotations: Any, path: str) -> Any:
-    """Map the namespace in annotations that name a Secret as `namespace/name`."""
+    """Map the namespace in annotations that refer to a Secret as `namespace/name`."""
     if not isinstance(annotations, dict):
         return annotations
     mapped = dict(annotations)
@@ -175,7 +178,7 @@ def _proxy_annotations(way: Rewriter, annotations: Any, path: str) -> Any:
         if found:
             mapped[key] = f"{_namespace(way, found['namespace'], where)}/{found['name']}"
         elif way.direction.to_host:
-            detail = f'{where} "{value}" is not understood; write <namespace>/<name>, or the name'
+            detail = f'{where} "{value}" is not valid; use <namespace>/<name>, or the name'
             raise RefusedError(Code.REFERENCE_FORBIDDEN, where, detail)
     return mapped
 
@@ -187,7 +190,7 @@ def _is_proxys(key: str) -> bool:
 
 
 def _destination(way: Rewriter, destination: Any, path: str) -> Any:
-    """Map the namespace where the destination is the cluster that Argo CD runs in."""
+    """Map the namespace if the destination is the cluster that Argo CD runs in."""
     server, name = dig(destination, "server"), dig(destination, "name")
     if not isinstance(destination, dict) or not (
         server in _LOCAL_SERVERS or name == _LOCAL_CLUSTER or not (server or name)
@@ -211,7 +214,7 @@ def _route_namespaces(way: Rewriter, allowed: Any, _path: str) -> Any:
 
 
 def _name_list_selector(way: Rewriter, selector: Any, path: str) -> Any:
-    """Map a list of names; `any` becomes the list of all namespaces there are now."""
+    """Map a list of names; `any` becomes the list of all currently claimed namespaces."""
     if not isinstance(selector, dict):
         return selector
     whole = way.direction.any_selector(selector, path)
@@ -223,7 +226,7 @@ def _name_list_selector(way: Rewriter, selector: Any, path: str) -> Any:
 
 
 def _selector(way: Rewriter, selector: Any, _path: str) -> Any:
-    """Return a selector of namespaces that finds the same ones on the other side.
+    """Return a selector that matches the same namespaces on the other side.
 
     An empty one, all namespaces, becomes all of this virtual cluster. Source: 4.2.
     """
@@ -258,10 +261,10 @@ def _expression(way: Rewriter, expression: Any) -> Any:
 
 
 def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
-    """Map a term of pod affinity, which means its `namespaces` and those that it selects.
+    """Map a pod affinity term, which applies to its `namespaces` and to those it selects.
 
-    On the host only the own namespace is named: whose another one is, no policy reads from a name
-    (ADR 23). Others are selected by name and by the cluster's label; the names are noted.
+    On the host only the own namespace is referred to by name, since policies cannot tell from a
+    name whose it is (ADR 23). Others are selected by label; their names are recorded.
     """
     if not isinstance(term, dict):
         return term
@@ -281,8 +284,8 @@ def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
     whole_cluster = _selector(way, {}, "")
     if selector not in (None, whole_cluster):
         detail = (
-            f"{where} names other namespaces beside a namespaceSelector; "
-            "give each a term of its own, or select all of them by labels"
+            f"{where} lists other namespaces in addition to a namespaceSelector; use a term of "
+            "its own for each, or select all of them by labels"
         )
         raise RefusedError(Code.REFERENCE_FORBIDDEN, where, detail)
     way.direction.note_names(names, where)
@@ -293,14 +296,14 @@ def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
 
 
 def _term_of_names(way: Rewriter, term: Object, where: str) -> Object:
-    """Return a term, mapped otherwise, with the namespaces that it named."""
+    """Return a term, its other parts already mapped, with the namespaces that it listed."""
     noted = way.direction.noted_names(where)
     if noted is None:
         names = term.get("namespaces")
         if isinstance(names, list):
             term["namespaces"] = [_namespace(way, name, where) for name in names]
         return term
-    if term.get("namespaceSelector"):  # it lists them; an empty one was the tenant's
+    if term.get("namespaceSelector"):  # it lists them; an empty one is the tenant's own
         del term["namespaceSelector"]
     return {**term, "namespaces": noted}
 
@@ -329,7 +332,7 @@ _CHANGES: Mapping[Treatment, _Change] = {
 
 
 def _change_at(obj: Object, path: str, changed: Callable[[Any, str], Any]) -> None:
-    """Replace, in place, every value at a path by what `changed(value, path)` returns.
+    """Replace, in place, every value at a path by `changed(value, path)`.
 
     None removes the key. A path that ends in `[]` or `{}` changes elements or map values.
     """

@@ -36,11 +36,11 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Says that a manifest must not be applied, where the reason stands and what it is.
+    """Why a manifest must not be applied: code, place and reason.
 
-    path: JSON path inside the manifest, empty where the whole object is meant.
-    detail: a sentence for users; names of the virtual cluster only, never of the host.
-    about: the one thing of the host that it rests on, by name; never shown.
+    path: JSON path inside the manifest, "" for the whole object.
+    detail: a sentence for users, with names of the virtual cluster only.
+    about: the one thing on the host that it depends on, by name; never shown.
     """
 
     code: Code
@@ -51,8 +51,7 @@ class Refusal:
     def text(self, vc: str, kind: str, namespace: str, name: str) -> str:
         """Return the full sentence for conditions, events and the gateway's answers.
 
-        namespace: the virtual one, empty for cluster-scoped objects.
-        Source: rewriting-rules 7.
+        namespace: the virtual one, "" for cluster-scoped objects. Source: rewriting-rules 7.
         """
         target = f"{kind} {namespaced_name(namespace, name)}"
         return f'virtual cluster "{vc}" refused {target}: {self.code}: {self.detail}'
@@ -62,6 +61,6 @@ class RefusedError(Exception):
     """Carries a Refusal from the step that found it up to translate(), the only catcher."""
 
     def __init__(self, code: Code, path: str, detail: str, about: str = "") -> None:
-        """Build the Refusal that is carried."""
+        """Create the Refusal to carry."""
         self.refusal = Refusal(code, path, detail, about)
         super().__init__(f"{code}: {detail}")

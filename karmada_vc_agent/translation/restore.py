@@ -1,6 +1,6 @@
 """The way back: host object or identifier -> virtual.
 
-Injected fields (node selector, tolerations, affinity to a node) stay; what was dropped is lost.
+Injected fields (node selector, tolerations, node affinity) stay; dropped fields are lost.
 """
 
 import json
@@ -32,8 +32,8 @@ _NAME_IN_TEXT = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 def restore(obj: Object, context: TranslationContext) -> Object:
     """Return a host object as its virtual cluster sees it.
 
-    obj: as the host gave it, with status; not modified. Names come back by claim, by what
-    translate() noted on the object, else by computation; a name of none of these stays.
+    obj: from the host, with status; not modified. Names are mapped back by claim, by what
+    translate() recorded on the object, or by computation; others are not changed.
     """
     obj, gvk = copy_object(obj), gvk_of(obj)
     settings, cluster = context.settings, context.vc.name
@@ -57,21 +57,21 @@ def restore(obj: Object, context: TranslationContext) -> Object:
 
 
 def names_of(obj: Object, context: TranslationContext) -> Names:
-    """Return the map of names for a host object, with those that translate() noted on it."""
+    """Return the mapping of names for a host object, including those recorded on it."""
     return context.names(_noted(obj))
 
 
 def restore_text(text: str, names: Names) -> str:
-    """Return a text of the host with the names that its virtual cluster knows.
+    """Return a text of the host with virtual names.
 
-    Names of host namespaces and of cluster-scoped objects, claimed, noted or computed. Only
-    whole names count: a longer name that contains one is another name.
+    Replaces names of host namespaces and of cluster-scoped objects: claimed, recorded or computed.
+    Only whole names are replaced, not parts of longer ones.
     """
     return _text_restorer(names)(text)
 
 
 def restore_texts(value: Any, names: Names) -> Any:
-    """Return a JSON value with restore_text() done to all of its texts, also to keys."""
+    """Return a JSON value with restore_text() applied to all of its strings and keys."""
     restored = _text_restorer(names)
 
     def walk(part: Any) -> Any:
@@ -103,7 +103,7 @@ def _text_restorer(names: Names) -> Callable[[str], str]:
 
 
 def _noted(obj: Object) -> dict[str, str]:
-    """Return host name to virtual name as translate() noted them; what is odd is left out."""
+    """Return host name -> virtual name as recorded by translate(), without malformed entries."""
     try:
         noted = json.loads(annotations_of(obj).get(names.NAMES_ANNOTATION, "{}"))
     except ValueError:
@@ -113,7 +113,7 @@ def _noted(obj: Object) -> dict[str, str]:
 
 
 def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names) -> None:
-    """Give back metadata.namespace, or the name of a Namespace; a claim beats the label."""
+    """Restore metadata.namespace, or the name of a Namespace; a claim wins over the label."""
     metadata = obj.get("metadata") or {}
     own = namespace_field(gvk.group_kind)
     host = metadata.get(own)
@@ -125,14 +125,14 @@ def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names) -> None
 
 
 def _restore_name(obj: Object) -> None:
-    """Give a renamed cluster-scoped object its virtual name back; the annotation says it."""
+    """Restore the virtual name of a renamed cluster-scoped object from its annotation."""
     name = annotations_of(obj).get(domain.NAME_ANNOTATION)
     if name and not obj["metadata"].get("namespace"):
         obj["metadata"]["name"] = name
 
 
 def _restore_metadata(obj: Object) -> None:
-    """Remove our labels and annotations and give back those that name the Work."""
+    """Remove our labels and annotations; restore those that name the Work."""
     metadata = obj.get("metadata") or {}
     work = annotations_of(obj).get(domain.WORK_ANNOTATION, "")
     for name in ("labels", "annotations"):

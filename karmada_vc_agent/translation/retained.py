@@ -1,4 +1,4 @@
-"""What Retain made of a translated object, held to the rules again (rewriting-rules 2)."""
+"""Enforces the rules again on the result of Retain (rewriting-rules 2)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ def assert_placement(
 ) -> HostObject | Refusal:
     """Return the object to write after Retain, with namespace and placement as translated.
 
-    retained: what Retain made of translated.obj; not modified. live: the host's object, None
-    if there is none. What a script dropped of the required selector is added again, our labels
-    and annotations too. A Pod keeps the node it already runs on. Refuses what 3.3 refuses, and
-    NamespaceForbidden where a script moved the object. Source: rewriting-rules 2, step 8.
+    retained: the result of Retain for translated.obj; not modified. live: the host's object, None =
+    does not exist. What a script dropped of the required selector is added again, as are our labels
+    and annotations. A Pod keeps the node it already runs on. Refuses what 3.3 refuses, and
+    NamespaceForbidden if a script moved the object. Source: rewriting-rules 2, step 8.
     """
     if key_of(retained) != translated.host_key:
-        detail = "the interpreter of this kind changed its kind, namespace or name"
+        detail = "the interpreter changed the kind, namespace or name of the object"
         return Refusal(Code.NAMESPACE_FORBIDDEN, "metadata", detail)
     obj = copy_object(retained)
     kept = KEPT.get(translated.host_key.gvk.group_kind, _NOTHING)
@@ -57,7 +57,7 @@ def assert_placement(
 
 
 def _node_it_runs_on(spec: Any, live: Object | None, path: tuple[str, ...]) -> str | None:
-    """Return the nodeName that Retain copied from a running Pod; nothing else may bring one."""
+    """Return the nodeName that Retain copied from a running Pod; nothing else may set one."""
     node = dig(spec, "nodeName")
     return node if node and node == dig(live, *path, "nodeName") else None
 
@@ -71,7 +71,7 @@ def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) ->
 
 
 def _keep_our_metadata(obj: Object, translated: Object, also: frozenset[str]) -> None:
-    """Set our labels and annotations, and some that are not in our domain, to the translated."""
+    """Set our labels and annotations, and the keys in `also`, to the translated values."""
     for name in ("labels", "annotations"):
         wanted = {
             key: value
@@ -87,7 +87,7 @@ def _keep_nothing(_obj: Object, _live: Object) -> None:
 
 
 def _keep_adoption(obj: Object, live: Object) -> None:
-    """Keep that the namespace is adopted, so that it is never deleted (rewriting-rules 1.2)."""
+    """Keep the mark of an adopted namespace, so that it is never deleted (rewriting-rules 1.2)."""
     adopted = annotations_of(live).get(domain.ADOPTED_ANNOTATION)
     if adopted is not None:
         annotations = metadata_map(obj, "annotations")
@@ -97,11 +97,11 @@ def _keep_adoption(obj: Object, live: Object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What one kind keeps beside what Retain says and what is kept of all.
+    """What one kind keeps beyond Retain and the common rules.
 
-    bound_spec: where the pod spec stands that the host binds to a node; () = nowhere.
-    annotations: those that stay as translated, though they are not of our domain.
-    keep: puts into the object what stays of the live one.
+    bound_spec: path of the pod spec that the host binds to a node; () = none.
+    annotations: those that stay as translated although they are not in our domain.
+    keep: copies fields of the live object.
     """
 
     bound_spec: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Services and other shared address space."""
+"""Services, whose addresses all virtual clusters share."""
 
 import re
 
@@ -10,9 +10,9 @@ _EXTERNAL_NAME = "spec.externalName"
 
 
 def drop_addresses(obj: Object) -> None:
-    """Drop, in place, what the host allots: cluster IPs other than None, the health check port.
+    """Drop, in place, what the host allocates: cluster IPs but None, the health check port.
 
-    On updates Retain brings the host's values back. Source: rewriting-rules 4.3.
+    On updates Retain restores the host's values. Source: rewriting-rules 4.3.
     """
     spec = obj.get("spec")
     if not isinstance(spec, dict):
@@ -25,9 +25,9 @@ def drop_addresses(obj: Object) -> None:
 
 
 def rewrite_external_name(obj: Object, cluster_domain: str, direction: Direction) -> None:
-    """Map, in place, the namespace in an externalName that names a Service of the cluster.
+    """Map, in place, the namespace in an externalName that refers to a Service of the cluster.
 
-    Forms: `<x>.<namespace>.svc`, with the cluster's domain or without, with a last dot or without.
+    Forms: `<x>.<namespace>.svc`, with or without the cluster domain, with or without a final dot.
     Refuses ReferenceForbidden on the way to the host. Source: rewriting-rules 4.3.
     """
     spec = obj.get("spec")

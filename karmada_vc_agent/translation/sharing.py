@@ -1,6 +1,6 @@
-"""Marks of an object that virtual clusters share (rewriting-rules 5.1).
+"""Labels of objects that virtual clusters share (rewriting-rules 5.1).
 
-A shared object belongs to no single Work, so it carries nothing that names one.
+A shared object belongs to no single Work, so it carries nothing that refers to one.
 """
 
 from karmada_vc_agent.model import domain, karmada
@@ -17,7 +17,7 @@ _KEPT = frozenset(
 
 
 def stamp(obj: Object) -> None:
-    """Mark an object as shared, in place, and take off what names one Work or binding."""
+    """Label an object as shared, in place, and remove what refers to one Work or binding."""
     metadata = obj["metadata"]
     for name in ("labels", "annotations"):
         items = (metadata.get(name) or {}).items()

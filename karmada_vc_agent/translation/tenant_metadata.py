@@ -1,7 +1,7 @@
-"""Labels and annotations by which a tenant would decide for the host (ADR 23).
+"""Labels and annotations by which a tenant would configure the host (ADR 23).
 
 Those of a Namespace switch policy engines, meshes and admission plugins on and off; those of a
-ClusterRole add it to roles of the host. What is not known to be harmless is dropped.
+ClusterRole aggregate it into roles of the host. What is not known to be harmless is dropped.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ _SHARED_PATTERNS = (
     "pod-security.kubernetes.io/*",
 )
 _DECISIONS = frozenset({"control-plane", "istio-injection"})
-"""Keys without a domain by which well-known controllers leave a namespace out, or take it in."""
+"""Keys without a domain by which well-known controllers exclude or include a namespace."""
 _POD_SECURITY = (POD_SECURITY_LABEL, f"{POD_SECURITY_LABEL}-version")
 _AGGREGATE = "aggregate"
 
@@ -26,10 +26,10 @@ _AGGREGATE = "aggregate"
 def confine_namespace(
     obj: Object, profile: str, allowed: Iterable[str], pod_security: str
 ) -> Iterator[Notice]:
-    """Drop from a Namespace, in place, what decides for the host; yield what was dropped.
+    """Drop from a Namespace, in place, what would configure the host; yield a notice for it.
 
-    profile: the setting `tenancy`. allowed: patterns of the setting `namespaceKeys`.
-    pod_security: of the virtual cluster; it wins over a label of the same meaning.
+    profile: the setting `tenancy`. allowed: patterns of the setting `namespaceKeys`. pod_security:
+    of the virtual cluster; it wins over a label for the same.
     """
 
     def stays(key: str) -> bool:
@@ -38,16 +38,16 @@ def confine_namespace(
         return _is_own(key) or _passes(key, profile, allowed)
 
     dropped = [*_drop(obj, "labels", stays), *_drop(obj, "annotations", stays)]
-    return _told(dropped, 'an administrator allows them by "namespaceKeys"')
+    return _dropped(dropped, 'an administrator can allow them with "namespaceKeys"')
 
 
 def confine_cluster_role(obj: Object) -> Iterator[Notice]:
-    """Drop from a ClusterRole, in place, labels that are not ours; yield what joins roles."""
+    """Drop from a ClusterRole, in place, all foreign labels; yield a notice for aggregation."""
     dropped = [key for key in _drop(obj, "labels", _is_own) if _AGGREGATE in key]
-    return _told(dropped, "they would add the role to roles of the host")
+    return _dropped(dropped, "they would aggregate the role into roles of the host")
 
 
-def _told(dropped: list[str], hint: str) -> Iterator[Notice]:
+def _dropped(dropped: list[str], hint: str) -> Iterator[Notice]:
     if dropped:
         detail = f"dropped {', '.join(dropped)}; {hint}"
         yield Notice(NoticeCode.METADATA_DROPPED, detail)
@@ -64,7 +64,7 @@ def _passes(key: str, profile: str, allowed: Iterable[str]) -> bool:
 
 
 def _is_own(key: str) -> bool:
-    """Whether a key is Karmada's, or one that we write ourselves over what a tenant wrote."""
+    """Whether a key is Karmada's, or ours, which we overwrite anyway."""
     is_ours = domain.is_ours(key) or key == domain.NODE_SELECTOR_ANNOTATION
     return is_ours or karmada.is_in_karmadas_domain(key)
 

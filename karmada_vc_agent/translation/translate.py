@@ -1,7 +1,7 @@
 """The order of steps for one manifest; returns HostObject, Converted, Refusal or Skipped.
 
-Steps change a draft, which holds a copy of the manifest; a step that raises RefusedError ends
-the trip. The list `_STEPS` is the order of rewriting-rules 2.
+Steps change a draft, which holds a copy of the manifest; a step that raises RefusedError ends the
+translation. The list `_STEPS` is the order of rewriting-rules 2.
 """
 
 import json
@@ -46,12 +46,12 @@ _SERVER_FIELDS = ("uid", "resourceVersion", "generation", "managedFields", "owne
 
 @dataclass(frozen=True, slots=True)
 class HostObject:
-    """A manifest as it shall stand on the host, and its key on both sides.
+    """A manifest as wanted on the host, and its key on both sides.
 
     is_shared: other virtual clusters may want the same object (rewriting-rules 5.1).
-    is_system: Karmada made it for the Cluster itself; it is no tenant's.
-    depends_on_claims: it must be translated again when a namespace is claimed or released.
-    notices: what a user should know of it.
+    is_system: Karmada created it for the Cluster itself, not for a tenant.
+    depends_on_claims: translate it again when a namespace is claimed or released.
+    notices: what a user should know.
     """
 
     obj: Object
@@ -91,7 +91,7 @@ def translate(
     """Return what a manifest of a Work becomes on the host.
 
     manifest: as Karmada sent it; not modified. namespaced: the scope of its kind.
-    Translating what restore() gives back returns the same again. Source: rewriting-rules 2.
+    Translating the result of restore() gives the same again. Source: rewriting-rules 2.
     """
     problem = malformed(manifest)
     if problem:
@@ -135,10 +135,10 @@ def claimed_namespace(
     settings: TranslationSettings,
     work: str = "",
 ) -> Object:
-    """Return the host Namespace to create where a manifest's namespace has no claim yet.
+    """Return the host Namespace to create for a namespace that has no claim yet.
 
-    It is not labelled as managed by Karmada: only a Namespace Work brings that label, and
-    takes the namespace over. Source: rewriting-rules 1.2, 1.3, 3.5.
+    It is not labelled as managed by Karmada: only a Work with the Namespace sets that label, and
+    takes it over. Source: rewriting-rules 1.2, 1.3, 3.5.
     """
     name = names.host_namespace(settings.namespace_template, namespace, vc.name)
     obj: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -175,7 +175,7 @@ def _refuse_forbidden_kind(draft: Draft) -> None:
 
 
 def _pass_guards(draft: Draft) -> None:
-    """Refuse what the profile and the virtual cluster do not allow (ADR 23)."""
+    """Refuse what the profile and `allow` of the virtual cluster do not permit (ADR 23)."""
     context = draft.context
     if not context.names_only:
         facts = Facts(context.is_of_host)
@@ -183,11 +183,11 @@ def _pass_guards(draft: Draft) -> None:
 
 
 def _map_name(draft: Draft) -> None:
-    """Give the object its host namespace, or a cluster-scoped one its host name (step 3)."""
+    """Set the host namespace, or the host name of a cluster-scoped object (step 3)."""
     metadata = draft.obj["metadata"]
     if draft.policy not in (Policy.APPLY, Policy.MAP):
         metadata.pop("namespace", None)
-        metadata.pop("finalizers", None)  # nobody but a tenant would take them off again
+        metadata.pop("finalizers", None)  # nobody but a tenant would remove them
         if draft.policy is Policy.RENAME:
             metadata["name"] = draft.direction.names.host_name(metadata["name"])
         return
@@ -207,17 +207,17 @@ def _map_name(draft: Draft) -> None:
 
 
 def _confine_metadata(draft: Draft) -> None:
-    """Drop labels and annotations that decide for the host (ADR 23)."""
+    """Drop labels and annotations that would configure the host (ADR 23)."""
     draft.own.metadata(draft)
 
 
 def _rewrite_inside(draft: Draft) -> None:
-    """Rewrite the manifests inside, each by all steps (3.2)."""
+    """Rewrite embedded manifests, each by all steps (3.2)."""
     draft.own.inside(draft)
 
 
 def _translate_inside(manifest: Object, outer: Draft) -> Object | Refusal:
-    """Translate a manifest inside another one, which tells its notices."""
+    """Translate an embedded manifest; the outer one reports its notices."""
     result = translate(manifest, True, replace(outer.context, work=""))
     assert not isinstance(result, Converted | Skipped)  # noqa: S101 - cluster-scoped ones
     if isinstance(result, Refusal):
@@ -240,7 +240,7 @@ def _rewrite_references(draft: Draft) -> None:
 
 
 def _rewrite_texts(draft: Draft) -> None:
-    """Map namespaces in texts, where the object asks for it (step 4)."""
+    """Map namespaces in texts, if the object requests it (step 4)."""
     context = draft.context
     templates = context.settings.pod_templates
     if dns_texts.rewrite_texts(draft.obj, draft.gvk, context.claims.items(), templates):
@@ -248,19 +248,19 @@ def _rewrite_texts(draft: Draft) -> None:
 
 
 def _rewrite_own(draft: Draft) -> None:
-    """Rewrite what only the kind has: RBAC (5.2), Services (4.3)."""
+    """Run the rewriting steps of the kind: RBAC (5.2), Services (4.3)."""
     draft.own.rewrite(draft)
 
 
 def _place(draft: Draft) -> None:
-    """Pin pods, and what decides about their nodes, to the virtual cluster (step 5)."""
+    """Pin pods and volumes to the virtual cluster (step 5)."""
     context = draft.context
     placement.place_pods(draft.obj, draft.gvk, context.placement(), context.settings.pod_templates)
     draft.own.place(draft)
 
 
 def _name_services(draft: Draft) -> None:
-    """Let pods find Services by virtual names, where the settings ask for it (ADR 15)."""
+    """Let pods resolve Services by virtual names, if configured (ADR 15)."""
     settings = draft.context.settings
     dns_rewrites.name_services(
         draft.obj,
@@ -273,7 +273,7 @@ def _name_services(draft: Draft) -> None:
 
 
 def _stamp(draft: Draft) -> None:
-    """Put our labels and annotations on the object itself, never on pod templates (step 7)."""
+    """Set our labels and annotations on the object itself, never on pod templates (step 7)."""
     _MARKS.get(draft.policy, _mark_own)(draft)
     annotations = metadata_map(draft.obj, "annotations")
     if draft.policy is Policy.RENAME:
@@ -307,7 +307,7 @@ def _mark_shared(draft: Draft) -> None:
 
 
 _MARKS: Mapping[Policy, Step] = {Policy.MAP: _mark_namespace, Policy.SHARE: _mark_shared}
-"""How objects are marked whose policy asks for other marks than those of their cluster."""
+"""Policy -> how its objects are labelled, other than with their cluster."""
 
 _STEPS: tuple[Step, ...] = (
     _strip,
@@ -326,12 +326,12 @@ _STEPS: tuple[Step, ...] = (
 
 
 def _rename(draft: Draft) -> None:
-    """Let what the control plane itself sent be renamed, whatever is in it (5.4)."""
+    """Rename an object that the control plane itself sent, whatever it contains (5.4)."""
     draft.policy = Policy.RENAME
 
 
 _SYSTEM_STEPS: tuple[Step, ...] = (_strip, _rename, _map_name, _stamp)
-"""For the role by which Karmada may impersonate; who may do so is read there, nobody has it."""
+"""For the role that lets Karmada impersonate; only its content is read, nobody is bound to it."""
 
 
 def _convert(draft: Draft, virtual_key: ObjectKey) -> Converted:
@@ -348,7 +348,7 @@ def _notices(manifest: Object, draft: Draft) -> Iterator[Notice]:
     context = draft.context
     yield from draft.own.notices(manifest, context)
     yield from notices.unknown_places(manifest)
-    if not draft.own.holds_manifests:  # they told theirs
+    if not draft.own.holds_manifests:  # they reported theirs
         yield from notices.unknown_references(
             manifest, draft.gvk, context.claims, context.settings.namespace_references
         )
@@ -357,7 +357,7 @@ def _notices(manifest: Object, draft: Draft) -> Iterator[Notice]:
 def _claim(
     obj: Object, vc: VirtualCluster, namespace: VirtualNamespace, agent_name: str, work: str
 ) -> None:
-    """Put the claim and the node-selector annotation on a Namespace (rewriting-rules 1.2, 3.5)."""
+    """Set the claim and the node-selector annotation of a Namespace (rewriting-rules 1.2, 3.5)."""
     metadata_map(obj, "labels").update(
         {
             domain.CLUSTER_LABEL: vc.name,

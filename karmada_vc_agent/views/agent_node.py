@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable
 
-from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
@@ -17,15 +17,15 @@ from karmada_vc_agent.views.membership import Membership
 _log = logging.getLogger(__name__)
 
 VARIABLE = "NODE_NAME"
-"""Set by the manifest through the downward API; without it nobody knows the node."""
+"""Set by the manifest through the downward API; without it the node is unknown."""
 
 
 async def check_apart_from_tenants(
     host: ApiClient, node: str, virtual_clusters: Iterable[VirtualCluster]
 ) -> None:
-    """Refuse a node of a group and an edge node. Raises ConfigError, KubeError.
+    """Reject a node of a group and an edge node. Raises ConfigError, KubeError.
 
-    node: empty = not known, nothing is refused.
+    node: "" = unknown, nothing is rejected.
     """
     if not node:
         return
@@ -37,12 +37,12 @@ async def check_apart_from_tenants(
         owner = next((vc.name for vc in virtual_clusters if vc.selects(node, labels)), None)
         condition = agent_apart(node, labels, owner)
         if condition["status"] != "True":
-            problem = f"{condition['message']}. With tenancy Strict it does not start there"
+            problem = f"{condition['message']}. With tenancy Strict the agent does not start there"
             raise ConfigError("environment", VARIABLE, problem)
 
 
 class AgentNode:
-    """Tells of the node while the agent runs: groups and labels change."""
+    """Watches the agent's node: groups and labels change."""
 
     def __init__(self, name: str, nodes: Store[Node], membership: Membership) -> None:
         self._name = name
@@ -51,19 +51,19 @@ class AgentNode:
         self._said = ""
 
     def condition(self, _vc: VirtualCluster, live: Object) -> list[Condition]:
-        """Return the condition AgentApart where it is not apart, or was not."""
+        """Return the condition AgentApart while the agent is not apart, or was not."""
         node = self._nodes.get("", self._name) if self._name else None
         if node is None:
             return []
         owner = self._membership.owner_of(self._name)
         condition = agent_apart(self._name, node.metadata.labels, owner)
         is_apart = condition["status"] == "True"
-        self._say("" if is_apart else condition["message"])
+        self._log_once("" if is_apart else condition["message"])
         if is_apart and find_condition(live.get("conditions"), AGENT_APART) is None:
             return []
         return [condition]
 
-    def _say(self, problem: str) -> None:
+    def _log_once(self, problem: str) -> None:
         if problem and problem != self._said:
-            _log.warning("Running on a node that tenants may hold", extra={"reason": problem})
+            _log.warning("Running on a node that tenants may control", extra={"reason": problem})
         self._said = problem

@@ -1,7 +1,7 @@
-"""Which host namespace belongs to which virtual cluster and virtual namespace.
+"""Which virtual cluster and virtual namespace a host namespace is claimed for.
 
-The claim labels on the host namespaces are the authority (rewriting-rules 1.2); names are
-never parsed back.
+The claim labels on the host namespaces are the source of truth (rewriting-rules 1.2); names are
+never parsed.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespa
 
 
 class Claim(NamedTuple):
-    """What the labels of a host namespace say."""
+    """The claim in the labels of a host namespace."""
 
     cluster: str
     namespace: VirtualNamespace
@@ -44,13 +44,13 @@ def claim_of(host_namespace: Object) -> Claim | None:
 
 
 def is_made_by_agent(host_namespace: Object) -> bool:
-    """Whether an agent made a namespace, so that it is deleted when it is given up."""
+    """Whether an agent created a namespace, so that it is deleted on release."""
     marks = annotations_of(host_namespace)
     return marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and ADOPTED_ANNOTATION not in marks
 
 
 def unclaim(live: Object) -> Object:
-    """Return the merge patch that removes everything we and Karmada put on a namespace."""
+    """Return the merge patch that removes everything that we and Karmada set on a namespace."""
 
     def goes(key: str) -> bool:
         return is_ours(key) or karmada.is_karmada_key(key) or key == NODE_SELECTOR_ANNOTATION
@@ -70,7 +70,7 @@ def claims_in(old: Object | None, new: Object | None) -> list[Claim]:
 
 
 class Claims:
-    """An index over the watched host namespaces; only this agent's own claims count."""
+    """An index of the watched host namespaces; only this agent's own claims count."""
 
     def __init__(self, host_namespaces: Store[Object], agent: str) -> None:
         self.store = host_namespaces
@@ -83,16 +83,20 @@ class Claims:
         """Return the claims of one virtual cluster."""
         return self._by_cluster.get(cluster, {})
 
+    def clusters(self) -> list[str]:
+        """Return the virtual clusters that have claims, in the settings or not."""
+        return [name for name, found in self._by_cluster.items() if found]
+
     def is_empty(self) -> bool:
-        """Whether there is no claim at all, also of virtual clusters not in the settings."""
+        """Whether there is no claim at all, including virtual clusters not in the settings."""
         return not any(self._by_cluster.values())
 
     def on(self, host_namespace: str) -> Claim | None:
-        """Return our claim on a host namespace, in force or not, or None."""
+        """Return our claim on a host namespace, effective or not, or None."""
         return self._own(self.store.get("", host_namespace))
 
     def holder_of(self, host_namespace: str) -> Claim | None:
-        """Return whose a host namespace is; None where it is nobody's, or not the one in force."""
+        """Return the effective claim on a host namespace, or None."""
         claim = self.on(host_namespace)
         if claim is None or self.of(claim.cluster).get(claim.namespace) != host_namespace:
             return None
@@ -115,7 +119,7 @@ class Claims:
         return claim is not None and claim.cluster == cluster
 
     def is_claimed_twice(self, cluster: str, namespace: VirtualNamespace) -> bool:
-        """Whether two host namespaces claim to be this virtual one."""
+        """Whether two host namespaces have the claim for a virtual one."""
         return len(self._duplicates.get((cluster, namespace), ())) > 1
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
@@ -124,7 +128,7 @@ class Claims:
         if before and old is not None and before != after:
             self._withdraw(before, HostNamespace(old["metadata"]["name"]))
         if after and new is not None:
-            # Also where nothing changed: what was observed after a write was not told before.
+            # Even if nothing changed: what was observed after a write was not reported before.
             self._enter(after, HostNamespace(new["metadata"]["name"]))
 
     def _own(self, obj: Object | None) -> Claim | None:

@@ -1,4 +1,4 @@
-"""How the division of each quota stands, and since when it has been waiting for something."""
+"""The state of the division of each quota, and since when it has been waiting."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from karmada_vc_agent.planning.quota_shares import Pending
 
 STALLED_AFTER_S = 10.0
-"""A division that moves waits for the server now and then, well under a second at a time."""
+"""A division in progress waits for the server now and then, each time for less than a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,20 +17,24 @@ class _Waiting:
 
 
 class Divisions:
-    """What each virtual cluster with a quota waits for; one that waits for long is stalled."""
+    """What each virtual cluster with a quota waits for; a long wait is a stall."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._waiting: dict[str, _Waiting | None] = {}
 
     def note(self, cluster: str, pending: Pending | None) -> None:
-        """Note what a division waits for; None = it is as it should be."""
+        """Record what a division waits for; None = it is complete."""
         known = self._waiting.get(cluster)
         if pending is None or known is None or known.pending != pending:
             self._waiting[cluster] = _Waiting(pending, self._clock()) if pending else None
 
+    def forget(self, cluster: str) -> None:
+        """Forget a virtual cluster that has no quota any more, or is not served."""
+        self._waiting.pop(cluster, None)
+
     def is_known(self, cluster: str) -> bool:
-        """Whether the quota of a virtual cluster was looked at."""
+        """Whether the quota of a virtual cluster was checked yet."""
         return cluster in self._waiting
 
     def stalled(self, cluster: str) -> Pending | None:

@@ -1,29 +1,29 @@
-"""Asks webhooks that do not answer again and again, so that no Work has to find out.
+"""Probes unavailable webhooks until they answer, so that Works need not.
 
-A probe is the last question that was not answered, asked beside all workers. A webhook is
-probed while it is what would be asked; the longer it is away, the less often.
+A probe repeats the last failed call, outside of all workers. A webhook is probed while it is
+configured; the longer it is unavailable, the less often.
 """
 
 import asyncio
 from collections.abc import Callable, Hashable
 
-from karmada_vc_agent.interpretation.errors import HookError, UnavailableError
+from karmada_vc_agent.interpretation.hook_errors import HookError, UnavailableError
 from karmada_vc_agent.interpretation.hooks import Dependency
 
 PAUSE_S = (2.0, 10.0)
 PAUSE_OF_OUTAGE = 0.1
-"""Part of an outage that may pass between two probes; 2 s at the beginning, 10 s at the end."""
+"""Fraction of an outage between two probes; 2 s at first, 10 s at most."""
 AT_ONCE = 4
-"""Probes under way: one that was swallowed must not hide that the next would be answered."""
+"""Concurrent probes: a lost one must not hide that the next would succeed."""
 PROBED_AT_MOST = 256
-"""Webhooks times virtual clusters; of more than that Works themselves find out."""
+"""Webhooks times virtual clusters; beyond that, Works themselves retry."""
 
 OnAnswer = Callable[[str, Hashable], None]
 """(virtual cluster, key of the hook)"""
 
 
 class HookProbes:
-    """Probes webhooks; on_answer: told of each that answers again."""
+    """Probes webhooks; on_answer: called with each that answers again."""
 
     def __init__(self, on_answer: OnAnswer) -> None:
         self._on_answer = on_answer
@@ -54,7 +54,7 @@ class HookProbes:
 
 
 async def _wait_answer(rest: Dependency) -> bool:
-    """Return whether it answers; False where it is no longer what would be asked."""
+    """Wait until it answers; return False if it is no longer configured."""
     loop = asyncio.get_running_loop()
     since, shortest, longest = loop.time(), *PAUSE_S
     asked: set[asyncio.Task[bool]] = set()
@@ -79,7 +79,7 @@ async def _wait_answer(rest: Dependency) -> bool:
 
 
 async def _answers(rest: Dependency) -> bool:
-    """Whether a question is answered, be it with a no."""
+    """Whether the webhook answers, even with an error."""
     try:
         await rest.ask_again()
     except UnavailableError:

@@ -18,10 +18,10 @@ def addresses_of(node: Node) -> Iterator[str]:
 
 
 class HostAddresses:
-    """Says which addresses are of machines that are not the virtual cluster's own.
+    """Which addresses belong to machines other than the virtual cluster's own.
 
-    nodes: with ADDRESS_INDEX. api_servers: names and addresses by which the agent reaches the
-    API server of the host. owner_of: the virtual cluster of a node.
+    nodes: with ADDRESS_INDEX. api_servers: names and addresses by which the agent reaches the API
+    server of the host. owner_of: the virtual cluster of a node.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class HostAddresses:
         self._owner_of = owner_of
 
     def is_foreign(self, address: str, cluster: str) -> bool:
-        """Whether an address is the API server's, or that of a node of anybody else.
+        """Whether an address belongs to the API server, or to a node of others.
 
-        A node says itself which addresses it has, so what two say is nobody's own.
+        Nodes report their own addresses, so an address that two report belongs to neither.
         """
         found = plain_address(address)
         if found is None:

@@ -8,7 +8,7 @@ Cluster names: whoever wrote that first.
 
 import hashlib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Container
 
 import orjson
 
@@ -60,18 +60,22 @@ class HubClusters:
     """Reads the watched Clusters of the hub."""
 
     def __init__(
-        self, store: Store[Object], host_uid: str, names: Iterable[str], agent: str = ""
+        self, store: Store[Object], host_uid: str, names: Container[str], agent: str = ""
     ) -> None:
         self.store = store
         self.agent = agent
         self.judge: Judgements | None = None
         """Who says which Clusters are Ready; None = another does, and the hub has it."""
-        self._ids = {name: cluster_id(host_uid, name) for name in names}
+        self._host_uid = host_uid
+        self._names = names
+        self._ids: dict[str, str] = {}
         self._marked: dict[str, str] = {}
         store.add_handler(self._changed)
 
     def id_of(self, name: str) -> str:
-        """Return the id of a virtual cluster."""
+        """Return the id of a virtual cluster, whether it is served or not."""
+        if name not in self._ids:
+            self._ids[name] = cluster_id(self._host_uid, name)
         return self._ids[name]
 
     def ours(self, name: str) -> Object | None:
@@ -89,13 +93,13 @@ class HubClusters:
 
     def _of_this_host(self, name: str) -> Object | None:
         cluster = self.store.get("", name)
-        if cluster is None or dig(cluster, "spec", "id") != self._ids.get(name):
+        if cluster is None or name not in self._names:
             return None
-        return cluster
+        return cluster if dig(cluster, "spec", "id") == self.id_of(name) else None
 
     def conflicting_cluster(self, name: str) -> Object | None:
         """Return a foreign Cluster that has our name or our id."""
-        own_id = self._ids[name]
+        own_id = self.id_of(name)
         for cluster in self.store:
             same_name = cluster["metadata"]["name"] == name
             same_id = dig(cluster, "spec", "id") == own_id
@@ -127,7 +131,7 @@ class HubClusters:
         if new is None or not new["metadata"].get("deletionTimestamp"):
             return
         name = new["metadata"]["name"]
-        if dig(new, "spec", "id") == self._ids.get(name):
+        if name in self._names and dig(new, "spec", "id") == self.id_of(name):
             self._marked[name] = uid_of(new)
 
     def is_deleting(self, name: str) -> bool:

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 
-from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
-from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.admission_guards import group_labels, guard_policies
-from karmada_vc_agent.translation.admission_objects import GROUP, MUTATING, VERSIONS, PolicyOwner
+from karmada_vc_agent.translation.admission_objects import (
+    ANY_CLUSTER,
+    GROUP,
+    MUTATING,
+    VERSIONS,
+    PolicyOwner,
+)
 from karmada_vc_agent.translation.admission_policies import (
     mutating_policies,
     policies_about_claims,
@@ -42,7 +45,8 @@ def unknown_to(
     """Say what policies do not know yet of who the agent is, what it serves and allows."""
     if owner.user != user:
         yield f"hold {owner.user}, but the agent is {user} on the host"
-    if names := [name for name in clusters if name not in owner.clusters]:
+    names = [name for name in clusters if name not in owner.clusters]
+    if names and ANY_CLUSTER not in owner.clusters:
         yield f"do not know {', '.join(names)}"
     keys = {key for vc in clusters.values() for key in group_labels(vc)}
     if unguarded := sorted(keys.difference(owner.group_labels)):
@@ -68,28 +72,3 @@ def resource_of(served: ServedApis, policy: Object) -> Resource:
     if gvk.kind.endswith("Binding"):
         plural = f"{gvk.kind.lower()}s"
     return served.by_kind.get(gvk) or Resource(gvk, plural, namespaced=False)
-
-
-async def remove_policies(host: ApiClient, served: ServedApis, agent: str) -> list[str]:
-    """Remove all policies of an agent; return them as `<kind> <name>`. Raises KubeError."""
-    removed = []
-    for resource in _resources(served):
-        answer = await host.get(resource.path(), {"labelSelector": f"{AGENT_LABEL}={agent}"})
-        for policy in answer.get("items") or ():
-            name = policy["metadata"]["name"]
-            try:
-                await host.delete(resource.path(name=name))
-            except NotFoundError:
-                continue
-            removed.append(f"{resource.gvk.kind} {name}")
-    return removed
-
-
-def _resources(served: ServedApis) -> Iterator[Resource]:
-    """Yield bindings before policies: a policy without one does nothing."""
-    for kind in (*(f"{policy}Binding" for policy in VERSIONS), *VERSIONS):
-        for version in VERSIONS[kind.removesuffix("Binding")]:
-            resource = served.by_kind.get(GroupVersionKind(GROUP, version, kind))
-            if resource is not None:
-                yield resource
-                break

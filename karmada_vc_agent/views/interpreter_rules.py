@@ -1,7 +1,7 @@
-"""What people tell the interpreter on the hub, watched: scripts, webhooks, their Services.
+"""Interpreter customizations of users on the hub, watched: scripts, webhooks, their Services.
 
-A change holds at once, and whoever has objects of the kinds it is about is told. Where the
-right to read these is missing the agent goes on without them and says which rule to add.
+A change applies at once, and the Works with objects of the affected kinds are enqueued. Without the
+rights to read them the agent runs without them and logs the missing rule.
 """
 
 import asyncio
@@ -11,7 +11,11 @@ from collections.abc import Callable
 
 from karmada_vc_agent.interpretation import customizations, webhook
 from karmada_vc_agent.interpretation.customizations import DeclarativeLevel, RunScript
-from karmada_vc_agent.interpretation.errors import AwayError, HookError, OverrunError
+from karmada_vc_agent.interpretation.hook_errors import (
+    HookError,
+    OverrunError,
+    UnreachableHookError,
+)
 from karmada_vc_agent.interpretation.hooks import HookLevel
 from karmada_vc_agent.interpretation.webhook import ServiceReference, Webhook, WebhookLevel
 from karmada_vc_agent.kube.client import ApiClient
@@ -21,10 +25,10 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.kube.webhook_client import (
     Endpoint,
-    WebhookAwayError,
     WebhookClient,
     WebhookError,
     WebhookTimeoutError,
+    WebhookUnreachableError,
 )
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.rbac_rule import Rule
@@ -33,7 +37,7 @@ from karmada_vc_agent.views.shapes import ServiceShape, WebhooksShape
 _log = logging.getLogger(__name__)
 
 Concerns = Callable[[GroupVersionKind], bool]
-"""Whether a change is about objects of a kind."""
+"""Whether a change concerns a kind."""
 
 _GROUP = "config.karmada.io"
 _CUSTOMIZATIONS = "resourceinterpretercustomizations"
@@ -41,9 +45,9 @@ _WEBHOOKS = "resourceinterpreterwebhookconfigurations"
 
 
 class InterpreterRules:
-    """Feeds the levels of the interpreter that people write.
+    """Feeds the interpreter levels with hooks of users.
 
-    on_change: told which kinds mean something else now.
+    on_change: called with the kinds whose interpretation changed.
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class InterpreterRules:
         self._services: Store[Object] = Store(codec)
         self._service_reflector = Reflector(hub, "/api/v1/services", codec, self._services)
         self._wants_services = asyncio.Event()
-        self.levels: tuple[HookLevel, ...] = (self._declarative, self._webhooks)
+        self.levels: list[HookLevel] = [self._declarative, self._webhooks]
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -87,7 +91,7 @@ class InterpreterRules:
         await self._client.close()
 
     async def wait_answered(self) -> None:
-        """Wait until all is known, or it is known that it may not be read."""
+        """Wait until everything is known, or known to be forbidden."""
         for reflector in self._reflectors:
             if not await reflector.wait_answered():
                 resource = reflector.path.rpartition("/")[2]
@@ -114,8 +118,8 @@ class InterpreterRules:
             return await self._client.post(await self._endpoint(hook), body, hook.timeout_s)
         except WebhookTimeoutError as error:
             raise OverrunError(str(error)) from error
-        except WebhookAwayError as error:
-            raise AwayError(str(error)) from error
+        except WebhookUnreachableError as error:
+            raise UnreachableHookError(str(error)) from error
         except WebhookError as error:
             raise HookError(str(error)) from error
 
@@ -124,12 +128,14 @@ class InterpreterRules:
         if isinstance(target, str):
             return Endpoint(target, hook.ca_bundle)
         if not await self._service_reflector.wait_answered():
-            raise AwayError("it names a Service, and Services of the hub may not be read")
+            raise UnreachableHookError(
+                "it refers to a Service, and the agent may not read Services of the hub"
+            )
         service = self._services.get(target.namespace, target.name)
         try:
             url = webhook.service_url(target, service)
         except HookError as error:
-            raise AwayError(str(error)) from error
+            raise UnreachableHookError(str(error)) from error
         return Endpoint(url, hook.ca_bundle, target.host)
 
 
@@ -149,7 +155,7 @@ def _reflector(
 
 def _warn_of_missing_right(group: str, resource: str, verbs: tuple[str, ...]) -> None:
     _log.warning(
-        "Serving without interpreter rules: the agent may not read them on the hub. "
-        "Run karmada-vc-agent join, or add the rule to its ClusterRole there",
+        "Serving without interpreter rules: the agent may not read them on the hub. Run "
+        "karmada-vc-agent join, or add the rule to its ClusterRole there",
         extra={"rule": str(Rule((group,), (resource,), verbs))},
     )

@@ -1,7 +1,7 @@
-"""Which Clusters are Ready by the agent's own judgement, and what the hub accepts of it.
+"""Which Clusters are Ready in the agent's own judgement, and what the hub accepts of it.
 
-The agent judges by its own probe of the host. What the hub writes beside it (Unknown, when it
-has not heard of the agent) says something about the way to the hub and nothing about the host.
+The agent judges by its own probe of the host. What the hub writes into the condition (Unknown, if
+it has not heard of the agent) is about the connection to the hub, not about the host.
 """
 
 import time
@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.status.conditions import Condition
 
 T = TypeVar("T")
@@ -17,32 +18,30 @@ STATUS, LEASE = "status", "Lease"
 
 
 class Judgements:
-    """The Ready condition of each virtual cluster as the agent sees it."""
+    """The Ready condition of each virtual cluster as judged by the agent.
+
+    changed: a virtual cluster whose status changed.
+    """
 
     def __init__(self) -> None:
         self._conditions: dict[str, Condition] = {}
-        self._listeners: list[Callable[[str], None]] = []
-
-    def add_listener(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` with each virtual cluster of which another status is held."""
-        self._listeners.append(listener)
+        self.changed: Signal[[str]] = Signal()
 
     def of(self, name: str) -> Condition | None:
-        """Return the condition that was judged last, or None before the first probe."""
+        """Return the last judged condition, or None before the first probe."""
         return self._conditions.get(name)
 
     def is_ready(self, name: str) -> bool:
-        """Whether the host can take what is sent to a virtual cluster."""
+        """Whether the host can take writes for a virtual cluster."""
         judged = self._conditions.get(name)
         return judged is not None and judged["status"] == "True"
 
     def judge(self, name: str, ready: Condition) -> None:
-        """Hold a condition; who waits for it is told where its status is another."""
+        """Store a condition; listeners are called if its status changed."""
         before = self._conditions.get(name)
         self._conditions[name] = ready
         if before is None or before["status"] != ready["status"]:
-            for listener in self._listeners:
-                listener(name)
+            self.changed.emit(name)
 
     def forget(self, name: str) -> None:
         """Drop what was held of a Cluster that is not ours any more."""
@@ -50,32 +49,34 @@ class Judgements:
 
 
 class HubContact:
-    """When the hub last accepted Lease and status of each Cluster, and what it says instead.
+    """When the hub last accepted Lease and status of each Cluster, and its last error.
 
-    Being answered is not enough: with an expired certificate every request is, by 401, while
-    watches that are open live on.
-    patience_s: how long it may accept nothing; after that it takes the agent for dead.
+    An answer is not enough: with an expired certificate every request is answered by 401, while
+    open watches live on.
+    patience_s: how long it may accept nothing; after that it considers the agent dead.
     """
 
     def __init__(self, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._patience_s = patience_s
         self._clock = clock
         self._accepted_at: dict[tuple[str, str], float] = {}
+        self._heard_at: dict[tuple[str, str], float] = {}
         self._reasons: dict[tuple[str, str], str] = {}
 
     def accepted(self, name: str, what: str) -> None:
-        """Note that the hub has STATUS or LEASE of a Cluster as the agent wants it."""
-        self._accepted_at[name, what] = self._clock()
+        """Record that the hub has accepted STATUS or LEASE of a Cluster."""
+        self._accepted_at[name, what] = self._heard_at[name, what] = self._clock()
         self._reasons.pop((name, what), None)
 
     def forget(self, name: str) -> None:
-        """Expect nothing of a Cluster that is not ours to report."""
+        """Drop a Cluster that is not ours to report."""
         for what in (STATUS, LEASE):
             self._accepted_at.pop((name, what), None)
+            self._heard_at.pop((name, what), None)
             self._reasons.pop((name, what), None)
 
-    async def noting(self, name: str, what: str, write: Awaitable[T]) -> T:
-        """Wait for a write; note why the hub does not accept it. Raises what `write` does."""
+    async def track(self, name: str, what: str, write: Awaitable[T]) -> T:
+        """Await a write; record the error if the hub rejects it. Raises what `write` raises."""
         self._accepted_at.setdefault((name, what), self._clock())
         try:
             return await write
@@ -84,24 +85,39 @@ class HubContact:
             raise
 
     def is_accepted(self, name: str) -> bool:
-        """Whether the hub has heard of a Cluster within its patience."""
+        """Whether the hub has accepted writes for a Cluster within its patience."""
         return not any(late == name for late, _, _ in self._late())
 
-    def trouble(self) -> str | None:
+    def silent_s(self, name: str) -> float | None:
+        """Return how many seconds ago the hub last had STATUS or LEASE of a Cluster as wanted.
+
+        None where it never had, or where that is not ours to report.
+        """
+        times = [at for (cluster, _), at in self._heard_at.items() if cluster == name]
+        return self._clock() - max(times) if times else None
+
+    def problem_of(self, name: str) -> str | None:
+        """Return what the hub has not accepted of a Cluster for too long, and why, or None."""
+        late = [entry for entry in self._late() if entry[0] == name]
+        return self._told(late[0], "") if late else None
+
+    def problem(self) -> str | None:
         """Return what the hub has not accepted for too long, and why, or None."""
         late = self._late()
         if not late:
             return None
-        name, what, since = late[0]
-        reason = self._reasons.get((name, what))
         others = len({cluster for cluster, _, _ in late}) - 1
-        more = f" (and {others} more)" if others else ""
+        return self._told(late[0], f" (and {others} more)" if others else "")
+
+    def _told(self, late: tuple[str, str, float], more: str) -> str:
+        name, what, since = late
+        reason = self._reasons.get((name, what))
         seconds = round(self._clock() - since)
         because = f": {reason}" if reason else ""
         return f"the hub has accepted no {what} of Cluster {name}{more} for {seconds} s{because}"
 
     def _late(self) -> list[tuple[str, str, float]]:
-        """Return (virtual cluster, what, since when), those that wait longest first."""
+        """Return (virtual cluster, what, since when), longest first."""
         limit = self._clock() - self._patience_s
         late = [(*key, at) for key, at in self._accepted_at.items() if at < limit]
         return sorted(late, key=lambda entry: entry[2])

@@ -1,10 +1,10 @@
-"""Everything on the host that carries the label of a virtual cluster, whatever its kind.
+"""Everything on the host with the label of a virtual cluster, of all kinds.
 
-One list of metadata for each kind that the host serves: some sixty requests on a plain
-Kubernetes, answered from its watch cache. For what is done now and then.
+One list of metadata for each kind that the host serves: some sixty requests on a plain Kubernetes,
+answered from its watch cache. For rare operations.
 """
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.answers import decoded
@@ -13,6 +13,7 @@ from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import ApiError, ExpiredError, NotFoundError
 from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.kube.retries import retry_on
 from karmada_vc_agent.model.objects import Object, parse_api_version
 
 PAGE_SIZE = "500"
@@ -39,15 +40,17 @@ async def labelled_objects(
     served: ServedApis,
     selector: str,
     namespaces: Collection[str] | None = None,
+    wants: Callable[[Resource], bool] = lambda _: True,
 ) -> AsyncIterator[tuple[Resource, Object]]:
     """Yield resource and metadata of every object that matches a label selector.
 
-    A kind that went, or whose own server is away, is passed over; any other failure is raised,
-    for who must know all. Unless `namespaces` are given: then what may not be listed everywhere
-    is listed in these, and what cannot be is passed over. Raises KubeError.
+    A kind that is no longer served, or whose aggregated server is unavailable, is skipped; any
+    other failure is raised, for callers that need everything. With `namespaces`, what may not be
+    listed cluster-wide is listed in these, and what cannot be is skipped. wants: which kinds to
+    list. Raises KubeError.
     """
     query = {"labelSelector": selector}
-    for resource in listed_resources(served):
+    for resource in filter(wants, listed_resources(served)):
         paths = [resource.path()]
         if namespaces is not None and not await _may_list(host, resource):
             paths = [resource.path(name) for name in namespaces] if resource.namespaced else []
@@ -61,7 +64,7 @@ async def labelled_objects(
 
 
 def _is_away(resource: Resource, error: ApiError) -> bool:
-    """Whether a kind is not served (any more), or by another server which is away."""
+    """Whether a kind is not served (any more), or by an aggregated server that is unavailable."""
     if isinstance(error, NotFoundError):
         return True
     return error.status == _UNAVAILABLE and not is_built_in(resource.gvk.group)
@@ -76,7 +79,7 @@ async def objects_in(
 ) -> AsyncIterator[tuple[Resource, Object]]:
     """Yield resource and metadata of every object in a namespace.
 
-    Raises KubeError also where a single kind cannot be listed: for who must know all.
+    Raises KubeError even if a single kind cannot be listed: for callers that need everything.
     """
     for resource in listed_resources(served):
         if not resource.namespaced:
@@ -85,17 +88,16 @@ async def objects_in(
             for item in await _listed(host, resource.path(namespace), {}):
                 yield resource, item
         except NotFoundError:
-            continue  # the kind went meanwhile, and its objects with it
+            continue  # the kind was removed meanwhile, and its objects with it
 
 
 async def _listed(host: ApiClient, path: str, query: dict[str, str]) -> list[Object]:
-    """Return a whole list; one whose pages expire while they are read starts over."""
-    for _ in range(_ATTEMPTS):
-        try:
-            return [item async for item in _pages(host, path, query)]
-        except ExpiredError as error:
-            expired = error
-    raise expired
+    """Return a whole list; one that expires between pages starts over."""
+
+    async def read() -> list[Object]:
+        return [item async for item in _pages(host, path, query)]
+
+    return await retry_on(ExpiredError, _ATTEMPTS, read)
 
 
 async def _pages(host: ApiClient, path: str, query: dict[str, str]) -> AsyncIterator[Object]:

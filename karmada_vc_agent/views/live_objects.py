@@ -1,4 +1,4 @@
-"""What is on the host now: from an informer of our own labelled objects, else from the server."""
+"""The live objects of the host: from an informer of our own labelled objects, else the server."""
 
 from collections.abc import Callable
 
@@ -9,23 +9,23 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 
 StoreOf = Callable[[Resource], Store[Object] | None]
-"""The informer store of a resource, or None where it has none."""
+"""The informer store of a resource, or None if it has none."""
 
 
 class LiveObjects:
-    """Reads host objects, and keeps the informers as new as our own writes."""
+    """Reads host objects, and stores our own writes in the informers."""
 
     def __init__(self, host: ApiClient, store_of: StoreOf) -> None:
         self._host = host
         self._store_of = store_of
 
     def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return an object if the informer has it; costs no request."""
+        """Return an object if the informer has it; sends no request."""
         store = self._store_of(resource)
         return store.get(namespace, name) if store is not None else None
 
     async def known(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return an object; what a synced informer does not have is not there, or not ours."""
+        """Return an object; what a synced informer lacks does not exist, or is not ours."""
         cached = self.cached(resource, namespace, name)
         store = self._store_of(resource)
         if cached is not None or (store is not None and store.is_synced):
@@ -33,12 +33,12 @@ class LiveObjects:
         return await self.fresh(resource, namespace, name)
 
     async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return an object; what the informer does not have is asked of the server."""
+        """Return an object; asks the server for what the informer lacks."""
         cached = self.cached(resource, namespace, name)
         return cached if cached is not None else await self.fresh(resource, namespace, name)
 
     async def fresh(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return an object as the server has it."""
+        """Return an object from the server."""
         try:
             live = await self._host.get(resource.path(namespace, name))
         except NotFoundError:
@@ -47,7 +47,7 @@ class LiveObjects:
         return live
 
     def observe(self, resource: Resource, answer: Object) -> None:
-        """Take what the server has just answered to a write."""
+        """Store the server's answer to a write."""
         answer["metadata"].pop("managedFields", None)
         store = self._store_of(resource)
         if store is not None:

@@ -7,34 +7,34 @@ creation of its Cluster on the hub, then by name (rewriting-rules 3.1).
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
+from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.views.virtual_clusters import VirtualClusters, name_of_change
 
 
 class Membership:
     """Nodes by virtual cluster.
 
     created_at: returns the creation time of a virtual cluster's Cluster, RFC 3339, or "".
+    changed: a virtual cluster one of whose nodes came, went or changed.
     """
 
     def __init__(
         self,
-        virtual_clusters: Iterable[VirtualCluster],
+        virtual_clusters: VirtualClusters,
         nodes: Store[Node],
         created_at: Callable[[str], str],
     ) -> None:
-        self._virtual_clusters = tuple(virtual_clusters)
+        self._virtual_clusters = virtual_clusters
         self._nodes = nodes
         self._created_at = created_at
         self._claimants: dict[str, tuple[str, ...]] = {}
         self._selected: dict[str, set[str]] = defaultdict(set)
-        self._listeners: list[Callable[[str], None]] = []
-        nodes.add_handler(self._changed)
-
-    def add_listener(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` with each virtual cluster one of whose nodes came, went or changed."""
-        self._listeners.append(listener)
+        self.changed: Signal[[str]] = Signal()
+        nodes.add_handler(self._node_changed)
+        virtual_clusters.changed.subscribe(self._selector_changed)
 
     def reconsider(self) -> list[str]:
         """Tell of all who share a node: a Cluster came or went, and with it the older one.
@@ -42,16 +42,12 @@ class Membership:
         Return these nodes.
         """
         shared: dict[str, None] = {}
-        for vc in self._virtual_clusters:
-            nodes = [node for node, _ in self.overlaps(vc.name)]
+        for cluster in self._virtual_clusters:
+            nodes = [node for node, _ in self.overlaps(cluster)]
             shared |= dict.fromkeys(nodes)
             if nodes:
-                self._tell(vc.name)
+                self.changed.emit(cluster)
         return list(shared)
-
-    def _tell(self, cluster: str) -> None:
-        for listener in self._listeners:
-            listener(cluster)
 
     def owner_of(self, node_name: str) -> str | None:
         """Return the virtual cluster that a node counts for."""
@@ -99,7 +95,7 @@ class Membership:
     def _seniority(self, cluster: str) -> tuple[str, str]:
         return (self._created_at(cluster) or "~", cluster)
 
-    def _changed(self, old: Node | None, new: Node | None) -> None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
         if node is None:
             return
@@ -108,18 +104,48 @@ class Membership:
         after: tuple[str, ...] = ()
         if new is not None:
             labels = new.metadata.labels
-            after = tuple(vc.name for vc in self._virtual_clusters if vc.selects(name, labels))
-        self._claimants[name] = after
-        if not after:
-            del self._claimants[name]
-        for cluster in before:
-            self._selected[cluster].discard(name)
-        for cluster in after:
-            self._selected[cluster].add(name)
+            vcs = self._virtual_clusters.values()
+            after = tuple(vc.name for vc in vcs if vc.selects(name, labels))
+        self._claim(name, before, after)
         if before == after and old is not None and new is not None and _is_same(old, new):
             return
         for cluster in dict.fromkeys((*before, *after)):
-            self._tell(cluster)
+            self.changed.emit(cluster)
+
+    def _selector_changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
+        """Let go of the nodes that a virtual cluster selects no longer, and take the others."""
+        cluster = name_of_change(old, new)
+        if old is not None and new is not None and _selects_the_same(old, new):
+            self.changed.emit(cluster)
+            return
+        concerned = {cluster: None}
+        for node in self._nodes:
+            name = node.metadata.name
+            before = self._claimants.get(name, ())
+            after = tuple(other for other in before if other != cluster)
+            if new is not None and new.selects(name, node.metadata.labels):
+                after = (*after, cluster)
+            if set(before) != set(after):
+                self._claim(name, before, after)
+                concerned |= dict.fromkeys((*before, *after))
+        if new is None:
+            self._selected.pop(cluster, None)
+        for each in concerned:
+            self.changed.emit(each)
+
+    def _claim(self, node: str, before: Iterable[str], after: tuple[str, ...]) -> None:
+        self._claimants[node] = after
+        if not after:
+            del self._claimants[node]
+        for cluster in before:
+            self._selected[cluster].discard(node)
+        for cluster in after:
+            self._selected[cluster].add(node)
+
+
+def _selects_the_same(old: VirtualCluster, new: VirtualCluster) -> bool:
+    """Whether no node moves: many may change at once, as by a bound of all, and nodes are many."""
+    return (old.node_selector, old.node_names) == (new.node_selector, new.node_names)
 
 
 def _is_same(old: Node, new: Node) -> bool:

@@ -1,4 +1,4 @@
-"""Whether the host has the nodes that the settings name."""
+"""Whether the host has the nodes in `nodeNames`."""
 
 import logging
 
@@ -13,27 +13,27 @@ _log = logging.getLogger(__name__)
 
 
 class NamedNodes:
-    """Tells of names that no node has: a node may come later, or its name is misspelt."""
+    """Detects names without a node: the node may join later, or the name is misspelt."""
 
     def __init__(self, nodes: Store[Node]) -> None:
         self._nodes = nodes
         self._told: dict[str, frozenset[str]] = {}
 
     def condition(self, vc: VirtualCluster, live: Object) -> list[Condition]:
-        """Return the condition NodesMissing where some are missing, or were."""
+        """Return the condition NodesMissing while some are missing, or were."""
         missing = [name for name in vc.node_names if self._nodes.get("", name) is None]
-        self._tell(vc.name, missing)
+        self._log_changes(vc.name, missing)
         if missing or find_condition(live.get("conditions"), NODES_MISSING):
             return [nodes_missing(missing)]
         return []
 
-    def _tell(self, cluster: str, missing: list[str]) -> None:
-        """Log names that are missing now and were not before, and that none is any more."""
+    def _log_changes(self, cluster: str, missing: list[str]) -> None:
+        """Log names that are newly missing, and that none is missing any more."""
         before = self._told.pop(cluster, frozenset())
         if missing:
             self._told[cluster] = frozenset(missing)
         if new := [name for name in missing if name not in before]:
             extra = {"virtual_cluster": cluster, "nodes": listed(new)}
-            _log.warning("Finding no nodes of these names", extra=extra)
+            _log.warning("Finding no nodes with these names", extra=extra)
         elif before and not missing:
             _log.info("Finding all named nodes", extra={"virtual_cluster": cluster})

@@ -1,4 +1,4 @@
-"""KubeEdge's NodeGroups of the host, watched once an EdgeApplication names one."""
+"""KubeEdge's NodeGroups of the host, watched once an EdgeApplication refers to one."""
 
 from collections.abc import Callable, Collection
 
@@ -11,10 +11,10 @@ NODE_GROUP = GroupVersionKind("apps.kubeedge.io", "v1alpha1", "NodeGroup")
 
 
 class NodeGroups:
-    """Says which nodes a NodeGroup has.
+    """The nodes of NodeGroups.
 
-    find: returns where NodeGroups live, None where the host does not serve them.
-    store_of: the informer store of a resource; its changes have refused Works tried again.
+    find: returns the resource of NodeGroups, None if the host does not serve them. store_of: the
+    informer store of a resource; its changes let refused Works be retried.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class NodeGroups:
         self._membership = membership
 
     def nodes_of(self, name: str) -> Collection[str] | None:
-        """Return the names of the nodes in a group, None where there is no such group (yet)."""
+        """Return the names of the nodes in a group, None if there is no such group (yet)."""
         resource = self._find(NODE_GROUP)
         store = self._store_of(resource) if resource is not None else None
         group = store.get("", name) if store is not None else None

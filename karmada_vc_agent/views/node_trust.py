@@ -1,4 +1,4 @@
-"""What decides whether nodes can be trusted with labels: KubeEdge, and NodeRestriction."""
+"""What decides whether the labels of nodes can be trusted: KubeEdge, and NodeRestriction."""
 
 import asyncio
 import itertools
@@ -16,14 +16,14 @@ _log = logging.getLogger(__name__)
 
 PLUGIN = "NodeRestriction"
 API_SERVERS = ("/api/v1/namespaces/kube-system/pods", {"labelSelector": "component=kube-apiserver"})
-"""Where kubeadm and its kin run them; elsewhere nothing tells how they were started."""
+"""Where kubeadm and similar tools run them; elsewhere their flags are unknown."""
 LOOK_S = 600.0
 _KUBEEDGE = "kubeedge"
 _ENABLE, _DISABLE = "--enable-admission-plugins", "--disable-admission-plugins"
 
 
 class NodeTrust:
-    """Follows the nodes, and looks now and then how the API servers of the host were started."""
+    """Follows the nodes, and periodically reads the flags of the host's API servers."""
 
     def __init__(self, host: ApiClient, nodes: Store[Node]) -> None:
         self._host = host
@@ -33,22 +33,24 @@ class NodeTrust:
 
     @property
     def has_kubeedge(self) -> bool:
-        """Whether there is a node of KubeEdge."""
+        """Whether there is a KubeEdge node."""
         return bool(self._edges)
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check periodically until cancelled."""
         while True:
-            await self.look()
+            await self.check()
             await asyncio.sleep(LOOK_S)
 
-    async def look(self) -> None:
-        """Ask for the Pods of the API servers; without an answer what was known stays."""
+    async def check(self) -> None:
+        """Read the Pods of the API servers; on failure what was known stays."""
         path, query = API_SERVERS
         try:
             pods = (await self._host.get(path, query)).get("items") or []
         except KubeError as error:
-            _log.debug("Cannot look at the API servers of the host", extra={"reason": str(error)})
+            _log.debug(
+                "Cannot read the Pods of the host's API servers", extra={"reason": str(error)}
+            )
             return
         self.node_restriction = all(_is_on(pod) for pod in pods) if pods else None
 
@@ -63,7 +65,7 @@ class NodeTrust:
 
 
 def is_kubeedge(node: Node) -> bool:
-    """Whether a node is an edge of KubeEdge, by its label or by what its kubelet calls itself."""
+    """Whether a node is a KubeEdge edge node, by its label or its kubelet version."""
     version = node.status.node_info.kubelet_version
     return EDGE_LABEL in node.metadata.labels or _KUBEEDGE in version
 

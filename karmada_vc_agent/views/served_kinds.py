@@ -1,8 +1,8 @@
-"""Notices that the host serves other kinds than before, as soon as it does.
+"""Detects changes of the kinds that the host serves.
 
-Discovery is asked again when a CustomResourceDefinition changes, and a few times shortly
-after: a kind is served a moment later than its definition is stored. Without the right to
-watch them, and for kinds that come otherwise, Works find out when they try again.
+Discovery is refreshed when a CustomResourceDefinition changes, and a few times shortly after: a
+kind is served a moment after its definition is stored. Without the right to watch definitions, and
+for kinds added otherwise, Works find out on retry.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ _BOOKMARK = b'{"type":"BOOKMARK"'
 
 
 class ServedKinds:
-    """Follows what the host serves.
+    """Follows the kinds that the host serves.
 
-    on_served: told what is served after each look.
+    on_served: called with the served kinds after each refresh.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ServedKinds:
         """Follow until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch(), name="watch of definitions")
-            group.create_task(self._look(), name="look at served kinds")
+            group.create_task(self._refresh(), name="look at served kinds")
 
     async def _watch(self) -> None:
         while True:
@@ -51,14 +51,14 @@ class ServedKinds:
             try:
                 await self._watch_once()
             except (ForbiddenError, NotFoundError) as error:
-                _log.debug("Not following what is served", extra={"reason": str(error)})
+                _log.debug("Not following changes of served kinds", extra={"reason": str(error)})
                 pause_s = PAUSE_WITHOUT_RIGHT_S
             except (KubeError, AttributeError, ValueError) as error:  # the latter: no list
-                _log.debug("Following what is served again", extra={"reason": str(error)})
+                _log.debug("Following changes of served kinds again", extra={"reason": str(error)})
             await asyncio.sleep(pause_s)
 
     async def _watch_once(self) -> None:
-        """Follow one watch to its end. What changed before it is found by a look."""
+        """Follow one watch to its end. A refresh covers what changed before it."""
         content = await self._host.request(
             "GET", DEFINITIONS_PATH, query={"limit": "1"}, accept=METADATA_ONLY
         )
@@ -70,11 +70,11 @@ class ServedKinds:
             "timeoutSeconds": str(WATCH_S),
         }
         async for line in self._host.watch(DEFINITIONS_PATH, query):
-            # Which one it is does not matter, what is served does; an error ends the watch.
+            # It does not matter which one changed; an error ends the watch.
             if not line.startswith(_BOOKMARK):
                 self._changed.set()
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -84,4 +84,6 @@ class ServedKinds:
                 try:
                     self._on_served(await self._discovery.refresh())
                 except KubeError as error:
-                    _log.debug("Looking at served kinds later", extra={"reason": str(error)})
+                    _log.debug(
+                        "Postponing the refresh of served kinds", extra={"reason": str(error)}
+                    )

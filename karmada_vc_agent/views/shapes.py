@@ -1,7 +1,7 @@
-"""What the code takes for granted of objects of the hub, beyond their metadata.
+"""What the code takes for granted of hub objects, beyond their metadata.
 
-The hub's own schemas promise as much. One that comes otherwise cannot be read: it is named,
-and costs no neighbour anything. Only what is looked at stands here.
+The hub's own schemas guarantee it. An object that differs is unreadable: it is reported, and does
+not affect its neighbours. Only the fields that are used are listed.
 """
 
 from typing import Any
@@ -36,7 +36,7 @@ class _WorkStatus(msgspec.Struct, rename="camel"):
 
 
 class WorkShape(msgspec.Struct):
-    """A Work; what its manifests are is judged one by one."""
+    """A Work; its manifests are validated one by one."""
 
     spec: _WorkSpec | None = None
     status: _WorkStatus | None = None
@@ -120,6 +120,6 @@ class _ServiceSpec(msgspec.Struct, rename="camel"):
 
 
 class ServiceShape(msgspec.Struct):
-    """A Service that a hook names."""
+    """A Service that a hook refers to."""
 
     spec: _ServiceSpec | None = None

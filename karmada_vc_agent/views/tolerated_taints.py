@@ -1,22 +1,20 @@
 """Taints of the nodes of each virtual cluster, as its pods tolerate them now."""
 
-from collections.abc import Mapping
-
 from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.translation.node_taints import common_taints
+from karmada_vc_agent.translation.taint_tolerations import common_taints
 from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.views.virtual_clusters import VirtualClusters, name_of_change
 
 
 class NodeTaints:
     """Remembers the taints between two looks: what is translated in between is translated alike."""
 
-    def __init__(
-        self, membership: Membership, virtual_clusters: Mapping[str, VirtualCluster]
-    ) -> None:
+    def __init__(self, membership: Membership, virtual_clusters: VirtualClusters) -> None:
         self._membership = membership
         self._virtual_clusters = virtual_clusters
         self._taints: dict[str, tuple[Taint, ...]] = {}
+        virtual_clusters.changed.subscribe(self._changed)
 
     def of(self, cluster: str) -> tuple[Taint, ...]:
         """Return the taints that the pods of a virtual cluster tolerate."""
@@ -24,13 +22,17 @@ class NodeTaints:
             self._taints[cluster] = self._now(cluster)
         return self._taints[cluster]
 
-    def look(self, cluster: str) -> bool:
+    def refresh(self, cluster: str) -> bool:
         """Look at the nodes again; return whether pods have to tolerate others than before."""
         before = self._taints.get(cluster)
         self._taints[cluster] = self._now(cluster)
         return before is not None and before != self._taints[cluster]
 
+    def _changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
+        self._taints.pop(name_of_change(old, new), None)
+
     def _now(self, cluster: str) -> tuple[Taint, ...]:
-        if not self._virtual_clusters[cluster].tolerate_node_taints:
+        vc = self._virtual_clusters.get(cluster)
+        if vc is None or not vc.tolerate_node_taints:
             return ()
         return common_taints(self._membership.nodes_of(cluster))

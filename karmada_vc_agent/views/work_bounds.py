@@ -4,7 +4,7 @@ Of a Work that is out as a whole only what tells it is kept in memory. It is mea
 decoded, so that not even a first list holds more than a page of what is over the bound.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from karmada_vc_agent.kube.codec import Page, RawCodec, WatchEvent
 from karmada_vc_agent.model.bounds import BYTES, KINDS, MANIFESTS, SHARED_OBJECTS, WORKS, Bounds
@@ -23,6 +23,8 @@ from karmada_vc_agent.views.works import WorkKey, is_trimmed, key_of_work, manif
 
 NAMESPACES_KEPT = 50
 """Of a Work that is out from the beginning."""
+NOT_MEASURED = Measure(0, 0, (), ())
+"""Of a Work that nobody reads."""
 
 IsShared = Callable[[GroupVersionKind], bool]
 
@@ -70,7 +72,7 @@ class WorkBounds:
             return  # taken as it was decoded, and in since
         vc = self._virtual_clusters.get(cluster)
         if vc is None:
-            trim(work, Measure(0, 0, (), ()), 0)
+            trim(work, NOT_MEASURED, 0)
             return
         line = self._lines.setdefault(cluster, BoundedWorks(vc.bounds))
         metadata = work["metadata"]
@@ -101,14 +103,17 @@ class WorkBounds:
             del self._whole[key]
         self._moved(cluster, line, changed)
 
-    def listed(self, works: Iterable[Object], cluster: str = "") -> None:
-        """Take all Works there are, as they are stored, of a virtual cluster or of all.
+    def listed(self, works: Iterable[Object], clusters: Iterable[str]) -> None:
+        """Take all Works that some virtual clusters have, as they are stored.
 
         What else stands in a line is gone: a list that started over, since it grew too old
         between two pages, had Works that nobody tells the deletion of.
         """
-        stored = {(key_of_work(work), uid_of(work)): work for work in works}
-        for each in [cluster] if cluster else list(self._lines):
+        read = frozenset(clusters)
+        stored = {
+            (key, uid_of(work)): work for work in works if (key := key_of_work(work))[0] in read
+        }
+        for each in read:
             line = self._lines.get(each)
             for name, uid in line.works() if line is not None else ():
                 if ((each, name), uid) not in stored:
@@ -163,24 +168,36 @@ class WorkBounds:
 
 
 class WorkCodec(RawCodec):
-    """Works, measured as they are decoded."""
+    """Works, measured as they are decoded.
 
-    def __init__(self, bounds: WorkBounds) -> None:
+    read: the virtual clusters whose Works are, None = all; nobody reads those of others.
+    """
+
+    def __init__(
+        self, bounds: WorkBounds, read: Callable[[], Container[str]] | None = None
+    ) -> None:
         super().__init__(WorkShape)
         self._bounds = bounds
+        self._read = read
+
+    def _note(self, work: Object) -> None:
+        if self._read is None or key_of_work(work)[0] in self._read():
+            self._bounds.note(work)
+        else:
+            trim(work, NOT_MEASURED, 0)
 
     def page(self, content: bytes) -> Page[Object]:
         """Decode one page."""
         page = super().page(content)
         for work in page.items:
-            self._bounds.note(work)
+            self._note(work)
         return page
 
     def event(self, line: bytes) -> WatchEvent[Object]:
         """Decode one line of a watch."""
         event = super().event(line)
         if event.obj is not None and event.type != "DELETED":
-            self._bounds.note(event.obj)
+            self._note(event.obj)
         return event
 
 

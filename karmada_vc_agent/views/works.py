@@ -1,4 +1,4 @@
-"""The Works of all virtual clusters, read together whatever watches they came by."""
+"""The Works of all virtual clusters, whichever watches they come from."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -43,7 +43,7 @@ def id_of_work(work: Object) -> str:
 
 
 def manifests_of(work: Object) -> list[Object]:
-    """Return the manifests of a Work as the hub has them; an empty map for what is none."""
+    """Return the manifests of a Work from the hub; {} for a malformed one."""
     found = dig(work, "spec", "workload", "manifests")
     manifests = found if isinstance(found, list) else []
     return [manifest if isinstance(manifest, dict) else {} for manifest in manifests]
@@ -61,7 +61,7 @@ def is_applied(work: Object) -> bool:
 
 
 def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
-    """Whether the hub made a Work for a Cluster itself, and no binding did (contract 10.6)."""
+    """Whether Karmada created a Work for a Cluster itself, not for a binding (contract 10.6)."""
     if work is None or cluster is None or labels_of(work).keys() & set(BINDING_LABELS):
         return False
     owners = maps_at(work, "metadata", "ownerReferences")
@@ -70,12 +70,12 @@ def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
 
 
 def is_preserved(work: Object) -> bool:
-    """Whether host objects stay when this Work goes."""
+    """Whether host objects stay when this Work is deleted."""
     return bool(dig(work, "spec", "preserveResourcesOnDeletion"))
 
 
 def namespaces_used(work: Object) -> Iterable[str]:
-    """Return the virtual namespaces that manifests of a Work lie in; an index of the store."""
+    """Return the virtual namespaces of the manifests of a Work; an index of the store."""
     return {text_at(m, "metadata", "namespace") for m in manifests_of(work)} - {""}
 
 
@@ -87,10 +87,10 @@ _KEPT_METADATA = (
 
 
 def trim(work: Object, measure: Measure, namespaces_at_most: int | None = None) -> None:
-    """Leave of a Work, in place, what tells it, and which namespaces it uses.
+    """Reduce a Work, in place, to its identity and the namespaces it uses.
 
-    It is no longer what the hub has, and must not be written. namespaces_at_most: None for one
-    that is stored already, in whose index all of them are.
+    It then differs from the hub's and must not be written. namespaces_at_most: None for one that is
+    stored already, whose index has all of them.
     """
     if is_trimmed(work):
         return
@@ -107,7 +107,7 @@ def trim(work: Object, measure: Measure, namespaces_at_most: int | None = None) 
 
 
 def is_trimmed(work: Object) -> Measure | None:
-    """Return the measure of what was a Work before it was trimmed; None where it is whole."""
+    """Return the measure of a Work before it was trimmed; None if it is complete."""
     found = dig(work, "spec", "workload", _TRIMMED)
     return found if isinstance(found, Measure) else None
 
@@ -115,7 +115,7 @@ def is_trimmed(work: Object) -> Measure | None:
 class Works:
     """Finds the Work of a key, and the Works that still use a namespace.
 
-    stores: virtual cluster -> the store its Works are in (one for each, or one for all).
+    stores: virtual cluster -> the store of its Works (one for each, or one for all).
     """
 
     NAMESPACE_INDEX = "manifest namespace"
@@ -129,17 +129,17 @@ class Works:
         return store.get(execution_namespace(cluster), name) if store is not None else None
 
     def by_id(self, work_id: str) -> Object | None:
-        """Return the Work that `<execution namespace>/<name>` names."""
+        """Return the Work `<execution namespace>/<name>`."""
         namespace, _, name = work_id.partition("/")
         store = self.store_of_namespace(namespace)
         return store.get(namespace, name) if store is not None else None
 
     def store(self, cluster: str) -> Store[Object] | None:
-        """Return the store that holds the Works of a virtual cluster."""
+        """Return the store with the Works of a virtual cluster."""
         return self._stores.get(cluster)
 
     def store_of_namespace(self, namespace: str) -> Store[Object] | None:
-        """Return the store that holds the Works of an execution namespace."""
+        """Return the store with the Works of an execution namespace."""
         cluster = cluster_of_execution_namespace(namespace)
         return self._stores.get(cluster) if cluster else None
 
@@ -154,7 +154,7 @@ class Works:
         return [work["metadata"]["name"] for work in self.of(cluster)]
 
     def unreadable(self, cluster: str) -> list[str]:
-        """Return the names of Works that are there and not known; "" for one without a name."""
+        """Return the names of Works that exist but cannot be read; "" for one without a name."""
         store = self._stores.get(cluster)
         own = execution_namespace(cluster)
         found = []
@@ -166,7 +166,7 @@ class Works:
         return found
 
     def with_kind(self, cluster: str, concerns: Callable[[GroupVersionKind], bool]) -> list[str]:
-        """Return the names of the Works with a manifest of a kind that `concerns`."""
+        """Return the names of the Works with a manifest of a kind that `concerns` matches."""
         namespace = execution_namespace(cluster)
         return [
             work["metadata"]["name"]

@@ -150,6 +150,12 @@ class FakeApiServer:
         assert place is not None, f"{path} is not served"
         return self.storage.replace(place, {**self.live(path), **fields})
 
+    def set_by_another(self, path: str, field: str, manager: str) -> None:
+        """Let another manager own a field, named as server-side apply does."""
+        place = self.storage.place(path)
+        assert place is not None, f"{path} is not served"
+        self.storage.owned[place.key, field] = manager
+
     def mark_deleted(self, path: str) -> None:
         """Delete an object as another client would: with finalizers it only gets the mark."""
         place = self.storage.place(path)
@@ -167,8 +173,12 @@ class FakeApiServer:
         return [
             request
             for request in self.requests
-            if request.method != "GET" and "accessreviews" not in request.path
+            if request.method != "GET" and "reviews" not in request.path
         ]
+
+    def changes(self) -> list[Request]:
+        """Return the writes that were no dry runs."""
+        return [request for request in self.writes() if request.query.get("dryRun") != "All"]
 
     def asked(self, method: str, path: str) -> list[Request]:
         """Return the requests with this method and path."""
@@ -321,21 +331,50 @@ class FakeApiServer:
             if request.query.get("dryRun") == "All":
                 return _json(body, 201)
             return _json(self.storage.create(place, body), 201)
-        if request.method == "PATCH" and not _is_merge_patch(request):
-            raise StatusError(415, "UnsupportedMediaType", "only merge patches")
         if place.name and request.method == "PATCH":
-            body = self._admit(place, request.body)
-            if request.query.get("dryRun") == "All":
-                return _json(self.storage.get(place))
-            return _json(self.storage.merge_patch(place, body))
+            return _json(self._patch(place, request))
         acts: dict[str, Callable[[Place, Any], Object]] = {
             "GET": lambda place, _: self.storage.get(place),
-            "PUT": self.storage.replace,
+            "PUT": lambda place, body: self._write(
+                request, lambda: self.storage.replace(place, body)
+            ),
             "DELETE": self.storage.delete,
         }
         if not place.name or request.method not in acts:
             raise StatusError(405, "MethodNotAllowed", "the server does not allow this method")
         return _json(acts[request.method](place, request.body))
+
+    def _patch(self, place: Place, request: Request) -> Object:
+        if _is_json_patch(request):
+            return self.storage.json_patch(place, request.body)
+        if _is_apply_patch(request):
+            if not request.query.get("fieldManager"):
+                raise StatusError(400, "BadRequest", "fieldManager is required for apply patch")
+            is_forced = request.query.get("force") == "true"
+            return self._write(
+                request, lambda: self.storage.apply(place, request.body, is_forced=is_forced)
+            )
+        if not _is_merge_patch(request):
+            raise StatusError(415, "UnsupportedMediaType", "no patch of a kind that is known")
+        body = self._admit(place, request.body)
+        if request.query.get("dryRun") == "All":
+            return self.storage.get(place)
+        return self.storage.merge_patch(place, body)
+
+    def _write(self, request: Request, act: Callable[[], Object]) -> Object:
+        """Do a write; of a dry run, only the answer is left."""
+        if request.query.get("dryRun") != "All":
+            return act()
+        backup, history = self.storage.backup(), list(self.storage.history)
+        compacted, listener = self.storage.compacted, self.storage.listener
+        self.storage.listener = lambda _: None
+        try:
+            answer: Object = copy_object(act())
+        finally:
+            self.storage.restore(backup)
+            self.storage.history[:] = history
+            self.storage.compacted, self.storage.listener = compacted, listener
+        return answer
 
     def _admit(self, place: Place, body: Any) -> Any:
         for admit in self.admission:
@@ -413,6 +452,14 @@ class FakeApiServer:
     def _changed(self, change: Change) -> None:
         for watch in self._watches:
             tell(watch, change)
+
+
+def _is_json_patch(request: Request) -> bool:
+    return request.headers.get("Content-Type") == "application/json-patch+json"
+
+
+def _is_apply_patch(request: Request) -> bool:
+    return request.headers.get("Content-Type") == "application/apply-patch+yaml"
 
 
 def _is_merge_patch(request: Request) -> bool:

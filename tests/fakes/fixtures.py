@@ -1,4 +1,4 @@
-"""Fixtures that the tests of kube, fleet and controllers share; imported by their conftest."""
+"""Fixtures that the tests of several packages share; imported by their conftest."""
 
 from collections.abc import AsyncIterator
 

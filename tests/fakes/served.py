@@ -34,6 +34,15 @@ class Served:
 HOST = (
     Served("v1", "namespaces", "Namespace", namespaced=False, has_status=True),
     Served("v1", "nodes", "Node", namespaced=False, has_status=True),
+    Served(
+        "virtualcluster.kubeedge.io/v1alpha1",
+        "virtualclusters",
+        "VirtualCluster",
+        namespaced=False,
+        has_status=True,
+        has_generation=True,
+        is_custom=True,
+    ),
     Served("v1", "pods", "Pod", has_status=True),
     Served("v1", "services", "Service", has_status=True),
     Served("v1", "configmaps", "ConfigMap"),
@@ -166,7 +175,10 @@ def _groups(path: str, lists: dict[str, list[Served]]) -> Object:
     for api_version in lists:
         group, _, version = api_version.rpartition("/")
         groups.setdefault(group, []).append({"groupVersion": api_version, "version": version})
-    entries = [{"name": name, "versions": versions} for name, versions in groups.items()]
+    entries = [
+        {"name": name, "versions": versions, "preferredVersion": versions[0]}
+        for name, versions in groups.items()
+    ]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": entries}
 
 
@@ -175,6 +187,7 @@ def _resource_list(api_version: str, found: list[Served]) -> Object:
     for resource in found:
         entry: Object = {
             "name": resource.plural,
+            "singularName": resource.kind.lower(),
             "kind": resource.kind,
             "namespaced": resource.namespaced,
             "verbs": list(resource.verbs),

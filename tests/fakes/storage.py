@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from karmada_vc_agent.commands.changes import fields_of
+from karmada_vc_agent.model.json_patch import JsonPatchError, apply_json_patch
 from karmada_vc_agent.model.objects import Object, copy_object
 from tests.fakes.served import Served
 
@@ -79,6 +81,8 @@ class Storage:
         self.objects: dict[tuple[str, str, str, str], Object] = {}
         self.listener: Callable[[Change], None] = lambda _: None
         self._uids = itertools.count(1)
+        self.owned: dict[tuple[tuple[str, str, str, str], str], str] = {}
+        """(object, field) -> the manager that set it, for server-side apply."""
 
     # --- paths ----------------------------------------------------------------------------
 
@@ -163,6 +167,34 @@ class Storage:
         if version and version != live["metadata"]["resourceVersion"]:
             raise _conflict(place)
         return self._update(place, live, _merged(live, patch))
+
+    def json_patch(self, place: Place, patch: Any) -> Object:
+        live = self.get(place)
+        try:
+            return self._update(place, live, apply_json_patch(live, patch))
+        except JsonPatchError as error:
+            raise StatusError(422, "Invalid", str(error)) from error
+
+    def apply(self, place: Place, body: Object, *, is_forced: bool) -> Object:
+        """Do a server-side apply; `owned` says which fields others own."""
+        if place.key not in self.objects:
+            return self.create(place, body)
+        live = self.get(place)
+        before, after = dict(fields_of(live)), dict(fields_of(body))
+        causes = [
+            {
+                "reason": "FieldManagerConflict",
+                "message": f'conflict with "{owner}" using v1',
+                "field": field,
+            }
+            for (key, field), owner in self.owned.items()
+            if key == place.key and field in after and after[field] != before.get(field)
+        ]
+        if causes and not is_forced:
+            error = StatusError(409, "Conflict", f"Apply failed with {len(causes)} conflicts")
+            error.status["details"] = {"causes": causes}
+            raise error
+        return self._update(place, live, _applied(live, body))
 
     def _update(self, place: Place, live: Object, wanted: Object) -> Object:
         if place.subresource == "status":
@@ -277,6 +309,17 @@ def _conflict(place: Place) -> StatusError:
         "modified; please apply your changes to the latest version and try again"
     )
     return StatusError(409, "Conflict", text)
+
+
+def _applied(old: Any, new: Any) -> Any:
+    """Merge as server-side apply does: maps by key, lists of named items by name."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {**old, **{key: _applied(old.get(key), value) for key, value in new.items()}}
+    if isinstance(old, list) and isinstance(new, list) and all("name" in each for each in new):
+        known = {each["name"]: each for each in old}
+        wanted = {each["name"]: each for each in new}
+        return [_applied(known.get(name), wanted.get(name, {})) for name in known | wanted]
+    return copy_object(new)
 
 
 def _spec_of(obj: Object) -> Object:

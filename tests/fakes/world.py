@@ -1,250 +1,245 @@
-"""The world a controller lives in: a hub, a host, the stores, who works with whom.
+"""The world a controller lives in: a hub, a host, and the agent between them, as it is built.
 
-Nothing watches: `look()` makes the stores equal to the servers, as reflectors would in time.
+`world.parts` are those of the agent; only the clients and the clock are others. Nothing watches:
+`look()` makes the stores equal to the servers, as reflectors would in time, and some time passes.
 So a test says exactly what is known when.
 """
 
-import itertools
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple
 
-from karmada_vc_agent.apply.default_objects import DefaultObjects
-from karmada_vc_agent.apply.held_changes import HeldChanges
-from karmada_vc_agent.apply.host_objects import HostObjects
-from karmada_vc_agent.apply.manifests import Manifests
-from karmada_vc_agent.apply.namespace_rights import NamespaceRights
-from karmada_vc_agent.apply.namespace_writer import NAMESPACES, NamespaceWriter
-from karmada_vc_agent.apply.reflection import WorkStatus
-from karmada_vc_agent.apply.shared_names import NAME_INDEX, SharedNames
-from karmada_vc_agent.apply.shared_objects import SharedObjects
-from karmada_vc_agent.apply.work_events import WorkEvents
-from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
-from karmada_vc_agent.controllers.cluster_status import pod_indexes
-from karmada_vc_agent.controllers.execution import Collaborators, ExecutionController
-from karmada_vc_agent.controllers.namespaces import NamespaceController
-from karmada_vc_agent.controllers.quotas import QuotaController
-from karmada_vc_agent.interpretation.hooks import HookLevel
-from karmada_vc_agent.interpretation.interpreter import Interpreter
+from karmada_vc_agent.apply.namespace_rights import BINDINGS
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.controllers import execution, namespaces, quotas
 from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
-from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.core import Node, Pod
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
-from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.telemetry.collector import HOST_OBJECT_INDEX, cluster_label
-from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.host_wide_names import index_keys
-from karmada_vc_agent.translation.rbac_rules import admin_rules
-from karmada_vc_agent.views.claims import Claims
-from karmada_vc_agent.views.divisions import Divisions
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, cluster_id
-from karmada_vc_agent.views.membership import Membership
-from karmada_vc_agent.views.work_bounds import WorkBounds
-from karmada_vc_agent.views.works import Works, is_of_cluster, namespaces_used
+from karmada_vc_agent.parts.clients import Clients
+from karmada_vc_agent.parts.common import Clock, Process
+from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.service.service import Service
+from karmada_vc_agent.telemetry.metrics import Metrics
+from karmada_vc_agent.views.hub_clusters import cluster_id
+from karmada_vc_agent.views.virtual_clusters import VirtualClusters
+from karmada_vc_agent.views.works import work_path
 from tests.fakes import objects, served
-from tests.fakes.api_server import FakeApiServer, written
+from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer, written
+from tests.fakes.storage import Change
+from tests.fakes.watches import Watch, selects, tell
 
-HOST_UID = "3f2d9c1e-8a47-4c55-9a0b-6b1f0c2d7e11"
+HOST_UID = KUBE_SYSTEM_UID
 NOW = "2026-02-02T00:00:00Z"
 AGENT = "karmada-vc-agent"
+AGENT_NAMESPACE = "agents"
+HUB_JUDGES = "-clusterStatus,*"
+"""A Cluster is Ready where the hub has it so: a test says it with a condition."""
+LOOKS_EVERY_S = 0.05
+LOOK_S = 60.0
+"""Passes with each look, so that every sync asks anew what is served."""
+
+Setup = Callable[[Parts], ControllerSpec[Any] | None]
 
 
-def fill(store: Store[Any], codec: Codec[Any], server: FakeApiServer, path: str) -> None:
-    """Make a store equal to a collection of a server."""
+def fill(store: Store[Any], server: FakeApiServer, path: str, selector: str = "") -> None:
+    """Make a store equal to a collection of a server, or to what a label selector selects."""
     version = {"resourceVersion": str(server.storage.version)}
-    items = server.listed(path)
+    items = [obj for obj in server.listed(path) if selects(selector, obj)]
     content = written({"kind": "List", "metadata": version, "items": items})
     try:
-        page = codec.page(content)
+        page = store.codec.page(content)
     except ValueError:
-        page = codec.page_by_items(content)
+        page = store.codec.page_by_items(content)
     store.replace_all(page.items, page.resource_version, page.unreadable)
 
 
-class _AllRights(NamespaceRights):
-    """An agent that runs with rights of its own, which no binding has to give."""
+def _receive(store: Store[Any], watch: Watch) -> None:
+    """Take what a watch was told."""
+    while not watch.lines.empty():
+        event = store.codec.event(written(watch.lines.get_nowait()))
+        assert event.obj is not None
+        (store.remove if event.type == "DELETED" else store.apply)(event.obj)
 
-    async def ensure(self, *_: object) -> None:
-        pass
 
-    async def give_up(self, *_: object) -> None:
-        pass
+class Watched(NamedTuple):
+    """A store, and what of which server is in it."""
+
+    store: Store[Any]
+    server: FakeApiServer
+    path: str
+    selector: str = ""
 
 
 class World:
-    """Hub and host with two virtual clusters, branch-a and branch-b, unless told otherwise."""
+    """Hub and host with two virtual clusters, branch-a and branch-b, unless told otherwise.
+
+    status_due: virtual clusters whose status somebody wanted computed anew. enqueued: Works that
+    something enqueued, whether it changed them or they share something with what changed.
+    """
 
     def __init__(
-        self, hub: FakeApiServer, host: FakeApiServer, virtual_clusters: Iterable[VirtualCluster]
+        self,
+        hub: FakeApiServer,
+        host: FakeApiServer,
+        virtual_clusters: Iterable[VirtualCluster],
+        **settings: Any,
     ) -> None:
         self.hub, self.host = hub, host
         self.hub_client: ApiClient = hub.client("hub")
         self.host_client: ApiClient = host.client("host")
-        self.virtual_clusters = {vc.name: vc for vc in virtual_clusters}
         host.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS_PATH, times=10_000)
-        self.settings = TranslationSettings(agent_name=AGENT)
-        self.cluster_store: Store[Object] = Store(ClusterCodec())
-        self.clusters = HubClusters(self.cluster_store, HOST_UID, self.virtual_clusters)
-        self.nodes: Store[Node] = Store(StructCodec(Node))
-        self.pods: Store[Pod] = Store(StructCodec(Pod), pod_indexes())
-        self.namespace_store: Store[Object] = Store(RawCodec())
-        self.claims = Claims(self.namespace_store, AGENT)
-        self.membership = Membership(
-            self.virtual_clusters.values(), self.nodes, self.clusters.created_at
+        self.virtual_clusters = VirtualClusters(virtual_clusters)
+        self.settings = settings
+        self.skipped_s = 0.0
+        self._begin(())
+
+    def restart(self, *, reregister: Iterable[str] = (), **settings: Any) -> None:
+        """Go on as another process, with these settings instead of those it had."""
+        self.settings |= settings
+        self.virtual_clusters = VirtualClusters(self.virtual_clusters.values())
+        self._begin(reregister)
+        self.look()
+
+    def _begin(self, reregister: Iterable[str]) -> None:
+        """Build the agent, as its process does."""
+        config = AgentConfig(
+            **{
+                "agent_name": AGENT,
+                "agent_namespace": AGENT_NAMESPACE,
+                "controllers": HUB_JUDGES,
+                "virtual_clusters": tuple(self.virtual_clusters.values()),
+                **self.settings,
+            }
         )
-        self.work_store: Store[Object] = Store(RawCodec(), {Works.NAMESPACE_INDEX: namespaces_used})
-        self.works = Works(dict.fromkeys(self.virtual_clusters, self.work_store))
-        self.informers: dict[str, Store[Object]] = {}
-        self.shared_informers: dict[str, Store[Object]] = {}
-        self.recorder = EventRecorder(self.hub_client)
-        self.barred: list[str] = []
+        hub, host = self.hub_client, self.host_client
+        self.process = Process(
+            config,
+            Clients(hub, hub, hub, hub, host, host, host),
+            AgentState(host, config.agent_namespace, config.agent_name),
+            HOST_UID,
+            self.virtual_clusters,
+            Lead("this-process", lambda: True),
+            Metrics(),
+            frozenset(reregister),
+            clock=Clock(self.monotonic, lambda: NOW),
+        )
+        self._use(Parts(self.process))
+
+    def serve(self) -> Service:
+        """Return what a leader runs; the parts are its parts from now on."""
+        service = Service(self.process)
+        self._use(service._parts)
+        return service
+
+    def _use(self, parts: Parts) -> None:
+        self.parts = parts
+        self._specs: dict[Setup, ControllerSpec[Any]] = {}
         self.enqueued: list[tuple[str, str]] = []
-        self.levels: list[HookLevel] = []
-        self.interpreter = Interpreter(self.levels, lambda: 0.0)
-        self.host_objects = HostObjects(self.host_client, self.store_of, self.interpreter)
-        self.shared_objects = SharedObjects(
-            self.host_client, self.shared_store_of, self.enqueue_id, self.interpreter
-        )
-        self.namespace_writer = NamespaceWriter(
-            self.host_client,
-            self.claims,
-            self.host_objects,
-            self.settings,
-            DefaultObjects(self.host_client, self.store_of, self.settings),
-            _AllRights(self.host_client, self.store_of, AGENT, follows_kinds=True),
-        )
-        self.namespaces = NamespaceController(
-            self.namespace_writer,
-            self.claims,
-            self.virtual_clusters,
-            lambda name: self.clusters.ours(name) is not None,
-        )
-        self.seconds = 0.0
-        self.divisions = Divisions(lambda: self.seconds)
-        self.looked_at: list[str] = []
-        self.quotas = QuotaController(
-            self.host_client,
-            self.store_of,
-            self.claims,
-            self.membership,
-            self.virtual_clusters,
-            self.divisions,
-            self.looked_at.append,
-        )
-        # An hour passes between two looks, so that every sync asks anew.
-        hours = itertools.count(step=3600.0)
-        self.host_discovery = Discovery(self.host_client, lambda: next(hours))
-        self.hub_discovery = Discovery(self.hub_client)
-        self.refuses_shared_hosts = False
-        self.bounds = WorkBounds({})
-        self.lists_in_time = True
-        self.execution = self._execution()
+        self.status_due: list[str] = []
+        signals, affected = self.parts.common.signals, self.parts.works.affected
+        signals.work_due.subscribe(self.enqueued.append)
+        signals.work_affected.subscribe(lambda work: self.enqueued.extend(affected.by_id(work)))
+        signals.status_due.subscribe(self.status_due.append)
+        # Listed before anything is claimed, so that it is known that no binding gives our rights.
+        self.parts.works.store_of(BINDINGS)
+        self._names()
 
-    def bound(self, bounds: WorkBounds) -> None:
-        """Have Works carried out within bounds."""
-        self.bounds = bounds
-        self.execution = self._execution()
+    def _names(self) -> None:
+        """Give short names to what tests work with."""
+        common, works = self.parts.common, self.parts.works
+        self.clusters, self.membership = common.stores.clusters, common.stores.membership
+        self.claims, self.divisions = common.stores.claims, common.divisions
+        self.nodes, self.pods = common.stores.nodes, common.stores.pods
+        self.namespace_store = common.stores.namespaces
+        self.host_discovery, self.hub_discovery = common.discoveries.host, common.discoveries.hub
+        self.find_resource, self.held_changes = common.discoveries.find, common.held_changes
+        self.works, self.bounds = works.watches.works, works.bounds
+        self.store_of, self.recorder = works.store_of, works.recorder
+        self.interpreter, self.levels = works.interpreter, works.interpreter_rules.levels
+        self.context_for = works.contexts.context_for
+        self.memory, self.finalizer, self.manifests = works.memory, works.finalizer, works.manifests
+        self.host_objects, self.shared_objects = works.host_objects, works.shared_objects
+        self.shared_names, self.namespace_writer = works.shared_names, works.namespace_writer
 
-    def refuse_shared_hosts(self) -> None:
-        """Turn the setting on; what stands on the host stays."""
-        self.refuses_shared_hosts = True
-        self.execution = self._execution()
+    def monotonic(self) -> float:
+        """Return the time of the loop, and what was skipped of it."""
+        return asyncio.get_running_loop().time() + self.skipped_s
 
-    def _execution(self) -> ExecutionController:
-        events = WorkEvents(self.recorder)
-        self.shared_names = SharedNames(
-            self, self.enqueue_id, lambda _cluster: self.refuses_shared_hosts
-        )
-        self.manifests = manifests = Manifests(
-            self.host_objects,
-            self.shared_objects,
-            self.namespace_writer,
-            self.find_resource,
-            self.context_for,
-            self.membership.lost_node,
-            self.shared_names,
-        )
-        self.finalizer = WorkFinalizer(
-            self.hub_client,
-            self.host_client,
-            self.clusters,
-            self.works,
-            manifests,
-            self.barred.append,
-        )
-        self.held_changes = HeldChanges(self.enqueued.append)
-        self.work_status = WorkStatus(self.held_changes.changed, events, self.interpreter)
-        self.collaborators = Collaborators(
-            hub=self.hub_client,
-            clusters=self.clusters,
-            works=self.works,
-            manifests=manifests,
-            finalizer=self.finalizer,
-            work_status=self.work_status,
-            held_changes=self.held_changes,
-            events=events,
-            now=lambda: NOW,
-            bounds=self.bounds,
-        )
-        return ExecutionController(self.virtual_clusters, self.collaborators)
+    def spec(self, setup: Setup) -> ControllerSpec[Any]:
+        """Return what the setup of a controller declares; it is set up once."""
+        if setup not in self._specs:
+            made = setup(self.parts)
+            assert made is not None, "it is switched off"
+            self._specs[setup] = made
+        return self._specs[setup]
 
-    def store_of(self, resource: Resource) -> Store[Object] | None:
-        if resource.gvk == NAMESPACES.gvk:
-            return self.namespace_store
-        indexes = {HOST_OBJECT_INDEX: cluster_label, NAME_INDEX: index_keys}
-        return self.informers.setdefault(resource.path(), Store(RawCodec(), indexes))
+    @property
+    def execution(self) -> ControllerSpec[tuple[str, str]]:
+        return self.spec(execution.setup)
 
-    def known(self) -> Iterable[Store[Object]]:
-        return self.informers.values()
+    @property
+    def namespaces(self) -> ControllerSpec[Any]:
+        return self.spec(namespaces.setup)
 
-    def needed(self) -> Iterable[Store[Object]]:
-        if self.lists_in_time:
-            self.look()
-        return self.informers.values()
-
-    def shared_store_of(self, resource: Resource) -> Store[Object] | None:
-        return self.shared_informers.setdefault(resource.path(), Store(RawCodec()))
-
-    def enqueue_id(self, work: str) -> None:
-        namespace, _, name = work.partition("/")
-        self.enqueued.append((cluster_of_execution_namespace(namespace) or "", name))
-
-    async def find_resource(self, gvk: GroupVersionKind) -> Resource | None:
-        return await self.host_discovery.find(gvk) or await self.hub_discovery.find(gvk)
-
-    def context_for(self, vc: VirtualCluster, work: str) -> TranslationContext:
-        return TranslationContext(
-            vc=vc,
-            settings=self.settings,
-            claims=self.claims.of(vc.name),
-            owns_node=lambda node: self.membership.owner_of(node) == vc.name,
-            work=work,
-            is_of_cluster=is_of_cluster(self.works.by_id(work), self.clusters.ours(vc.name)),
-            admin_rules=admin_rules(self.host_discovery.served.namespaced),
-        )
+    @property
+    def quotas(self) -> ControllerSpec[str]:
+        return self.spec(quotas.setup)
 
     def look(self) -> None:
         """Make the stores equal to the servers."""
-        fill(self.cluster_store, ClusterCodec(), self.hub, CLUSTERS_PATH)
-        fill(self.work_store, RawCodec(), self.hub, "/apis/work.karmada.io/v1alpha1/works")
-        fill(self.namespace_store, RawCodec(), self.host, "/api/v1/namespaces")
-        fill(self.nodes, StructCodec(Node), self.host, "/api/v1/nodes")
-        fill(self.pods, StructCodec(Pod), self.host, "/api/v1/pods")
-        for path, store in self.informers.items():
-            items = self.host.listed(path)
-            mine = [obj for obj in items if CLUSTER_LABEL in labels_of(obj)]
-            store.replace_all(mine, str(self.host.storage.version))
-        for path, store in self.shared_informers.items():
-            items = self.host.listed(path)
-            shared = [obj for obj in items if SHARED_LABEL in labels_of(obj)]
-            store.replace_all(shared, str(self.host.storage.version))
+        self.skipped_s += LOOK_S
+        for watched in self._watched():
+            fill(*watched)
+
+    @asynccontextmanager
+    async def looking(self) -> AsyncIterator[None]:
+        """Look again and again meanwhile, as for whoever waits until something is listed."""
+
+        async def look() -> None:
+            while True:
+                await asyncio.sleep(LOOKS_EVERY_S)
+                self.look()
+
+        task = asyncio.ensure_future(look())
+        yield
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    def follow(self) -> None:
+        """Have the stores told of each change from now on, by watches faster than the answers."""
+        self.hub.storage.listener = lambda change: self._tell(self.hub, change)
+        self.host.storage.listener = lambda change: self._tell(self.host, change)
+
+    def _tell(self, server: FakeApiServer, change: Change) -> None:
+        for watched in self._watched():
+            place = server.storage.place(watched.path) if watched.server is server else None
+            if place is not None:
+                watch = Watch(place, {"labelSelector": watched.selector})
+                tell(watch, change)
+                _receive(watched.store, watch)
+
+    def _watched(self) -> Iterator[Watched]:
+        """Yield the stores; those of Works once it is known which Clusters are there."""
+        works, stores = self.parts.works, self.parts.common.stores
+        for reflector in stores.reflectors:
+            server = self.hub if reflector.store is stores.clusters.store else self.host
+            yield Watched(reflector.store, server, reflector.path)
+        for name in self.virtual_clusters:
+            store = self.works.store(name)
+            if store is not None:
+                yield Watched(store, self.hub, work_path(karmada.execution_namespace(name)))
+        for informers in (works.informers, works.shared_informers, works.group_informers):
+            selector = informers.query.get("labelSelector", "")
+            for path, store in informers.followed().items():
+                yield Watched(store, self.host, path, selector)
 
     def vc(self, name: str = "branch-a") -> VirtualCluster:
         return self.virtual_clusters[name]
@@ -270,8 +265,8 @@ class World:
 
 
 @asynccontextmanager
-async def new_world(*virtual_clusters: VirtualCluster) -> AsyncIterator[World]:
-    """Start a hub and a host; the namespaces that exist anyway are there."""
+async def new_world(*virtual_clusters: VirtualCluster, **settings: Any) -> AsyncIterator[World]:
+    """Start a hub and a host; the namespaces that exist anyway are there. settings: AgentConfig."""
     given = virtual_clusters or (
         objects.virtual_cluster("branch-a"),
         objects.virtual_cluster("branch-b"),
@@ -281,6 +276,6 @@ async def new_world(*virtual_clusters: VirtualCluster) -> AsyncIterator[World]:
         hub.seed(objects.namespace("default"))
         for vc in given:
             hub.seed(objects.namespace(karmada.execution_namespace(vc.name)))
-        world = World(hub, host, given)
+        world = World(hub, host, given, **settings)
         world.look()
         yield world

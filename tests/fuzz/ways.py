@@ -16,10 +16,10 @@ import yaml
 
 from karmada_vc_agent.apply.reflection import owning_work
 from karmada_vc_agent.cli import check_rules
-from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.interpretation import customizations, interpreter, webhook
-from karmada_vc_agent.interpretation.errors import HookError, InterpretationError
+from karmada_vc_agent.interpretation.hook_errors import HookError, InterpretationError
 from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, INTERPRET_STATUS, RETAIN
 from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
 from karmada_vc_agent.kube.credentials import Credentials
@@ -61,6 +61,7 @@ from karmada_vc_agent.views.hub_clusters import ClusterCodec, HubClusters
 from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.shapes import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.views.tolerated_taints import NodeTaints
+from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 from karmada_vc_agent.views.works import manifests_of, namespaces_used
 from tests.fakes import objects
 from tests.fakes.planned import at_once, plan_apply, plan_release, plan_share
@@ -245,10 +246,11 @@ def _read_node(value: Any) -> None:
 
 def _summed(node: Node) -> None:
     store: Store[Node] = Store(StructCodec(Node))
-    membership = Membership(VIRTUAL_CLUSTERS.values(), store, lambda _: "")
+    vcs = VirtualClusters(VIRTUAL_CLUSTERS.values())
+    membership = Membership(vcs, store, lambda _: "")
     store.apply(node)
     membership.nodes_of("branch-a")
-    NodeTaints(membership, VIRTUAL_CLUSTERS).of("branch-a")
+    NodeTaints(membership, vcs).of("branch-a")
     _summary([node], [])
 
 

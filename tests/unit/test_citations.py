@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = ("contract", "rewriting-rules", "kubeedge")
 SEARCHED = ("karmada_vc_agent", "tests", "e2e", "hack", "bench", "docs", "manifests")
-LONE = ("README.md", "CHANGELOG.md", "pyproject.toml", "Dockerfile")
+LONE = ("README.md", "CHANGELOG.md", "pyproject.toml", "Containerfile")
 OTHER_PAGES = re.compile(r"(?:shared/docs|karmada-contract|kubeedge-facts|cluster-access)\b")
 
 _GAP = r"(?:[ \t]|\n[ \t]*#?)+"
@@ -139,6 +139,13 @@ def test_each_citation_names_a_section() -> None:
     assert found["rewriting-rules"] > 250
     assert found["kubeedge"] >= 2
     assert found["adr"] > 60
+
+
+def test_each_adr_has_a_number_of_its_own_and_says_it() -> None:
+    pages = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    assert [page.name[:4] for page in pages] == [f"{n:04}" for n in range(1, len(pages) + 1)]
+    titles = [re.match(r"# (\d+)", page.read_text()) for page in pages]
+    assert [int(title[1]) for title in titles if title] == list(range(1, len(pages) + 1))
 
 
 def test_no_page_is_cited_that_is_not_in_the_repository() -> None:

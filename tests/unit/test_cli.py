@@ -1,5 +1,7 @@
 """The command line: help, mistakes in settings, where settings come from."""
 
+import errno
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from karmada_vc_agent.cli import main
+from karmada_vc_agent.cli import listen_failure, main
 from karmada_vc_agent.config.settings import FLAGS
 
 SETTINGS = """\
@@ -44,7 +46,7 @@ def test_help_names_every_flag_with_its_default() -> None:
     assert result.exit_code == 0
     for setting in FLAGS:
         assert setting.flag in result.output
-    assert "[default: 40s]" in result.output
+    assert "[default: 40s]" in " ".join(result.output.split())
     for flag in ("--config", "--reregister"):
         assert flag in result.output
 
@@ -67,10 +69,22 @@ def test_minimal_file_of_the_help_is_valid(tmp_path: Path) -> None:
     )
 
 
+KUBECONFIG = """
+current-context: x
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {token: t}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+"""
+
+
 def test_main_help_names_the_command() -> None:
     result = CliRunner().invoke(main, ["--help"])
     assert result.exit_code == 0
     assert "run" in result.output
+
+
+def test_main_help_tells_all_of_each_command() -> None:
+    assert "..." not in CliRunner().invoke(main, ["--help"]).output.partition("Commands:")[2]
 
 
 def test_missing_file_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
@@ -92,6 +106,27 @@ def test_missing_hub_kubeconfig_is_one_line(settings: Path, tmp_path: Path) -> N
     hub = tmp_path / "hub.kubeconfig"
     line = error_of(run("--config", str(settings), "--karmada-kubeconfig", str(hub)))
     assert line == f"karmada-vc-agent: {hub}: No such file or directory"
+
+
+@pytest.mark.parametrize("missing", ["--karmada-kubeconfig", "--kubeconfig"])
+def test_kubeconfig_that_is_not_given_is_told_by_its_flag(
+    settings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    given = tmp_path / "kubeconfig"
+    given.write_text(KUBECONFIG)
+    other = {"--karmada-kubeconfig", "--kubeconfig"} - {missing}
+    line = error_of(run("--config", str(settings), other.pop(), str(given)))
+    assert line.endswith(f"not running in a Pod; give {missing}")
+
+
+def test_address_that_is_taken_is_told_without_python() -> None:
+    taken = OSError(errno.EADDRINUSE, "error while attempting to bind on address ('::1', 1)")
+    assert listen_failure(taken) == "Address already in use"
+    unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    assert listen_failure(unknown) == "Name or service not known"
 
 
 def test_flag_beats_environment_beats_file(settings: Path) -> None:
@@ -195,8 +230,10 @@ def test_unknown_flag_exits_with_2_and_is_named() -> None:
 def test_running_needs_no_memory_for_other_commands_and_the_making_of_keys() -> None:
     program = """
 import sys
+import karmada_vc_agent.agent
 import karmada_vc_agent.cli
-heavy = {"cryptography", "lupa", "kubernetes", "karmada_vc_agent.commands.join_options"}
+heavy = {"cryptography", "lupa", "kubernetes", "requests", "rich"}
+heavy.add("karmada_vc_agent.commands.join_options")
 print(*sorted(heavy & set(sys.modules)))
 """
     loaded = subprocess.run(  # noqa: S603 - our own interpreter

@@ -119,12 +119,12 @@ def immutable_field_updated(scene: Scene) -> Play:
 def recreation_fails(scene: Scene) -> Play:
     """Somebody deletes an object, and the host has no room for it any more."""
     template = shapes.manifest(
-        scene, "storage.k8s.io/v1", "CSIStorageCapacity", storageClassName="none-such"
+        scene, "resource.k8s.io/v1", "ResourceClaimTemplate", spec={"spec": {}}
     )
     scene.propagate(template)
     yield scene.applied(template)
     yield scene.on_host(template)
-    hard = {"count/csistoragecapacities.storage.k8s.io": "0"}
+    hard = {"count/resourceclaimtemplates.resource.k8s.io": "0"}
     quota = shapes.manifest(scene, "v1", "ResourceQuota", spec={"hard": hard})
     scene.create_on_host(quota)
     yield scene.on_host(quota, lambda live: "used" in (live.get("status") or {}))

@@ -1,4 +1,4 @@
-"""The RoleBindings that stand for a ClusterRoleBinding, one in each claimed namespace (5.2)."""
+"""The RoleBindings that represent a ClusterRoleBinding, one in each claimed namespace (5.2)."""
 
 from karmada_vc_agent.apply.host_objects import Applied, HostObjects
 from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
@@ -8,18 +8,18 @@ from karmada_vc_agent.planning.apply_plan import Foreign
 
 
 class Bindings:
-    """Writes and removes them all."""
+    """Writes and deletes the RoleBindings."""
 
     def __init__(self, host_objects: HostObjects, namespaces: NamespaceWriter) -> None:
         self._host_objects = host_objects
         self._namespaces = namespaces
 
     async def apply(self, target: Target) -> Applied | Foreign:
-        """Write them; what is reported is the manifest, for which nothing stands on the host."""
+        """Write them; the reported object is the manifest, which has none on the host."""
         was_written = was_recreated = False
         for each in target.objects:
             if self._namespaces.is_going(each.host_key.namespace):
-                continue  # nothing new can be made there
+                continue  # nothing new can be created there
             result = await self._host_objects.apply(
                 target.resource, each.obj, target.check_of(each), target.as_user(each)
             )
@@ -30,11 +30,11 @@ class Bindings:
         return Applied(target.manifest, was_written, was_recreated)
 
     def cached(self, target: Target) -> Object | None:
-        """Return the manifest: there is no status of it to read."""
+        """Return the manifest: there is no status to read."""
         return target.manifest
 
     async def remove(self, target: Target, *, preserve: bool) -> None:
-        """Delete them, or leave them there without our marks."""
+        """Delete them, or release them if `preserve`."""
         for each in target.objects:
             as_user = target.as_user(each)
             if preserve:

@@ -1,4 +1,4 @@
-"""Which strategy keeps what translation returned: the only place that asks."""
+"""Selects the strategy for the result of a translation."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,7 +11,7 @@ from karmada_vc_agent.apply.strategies.bindings import Bindings
 from karmada_vc_agent.apply.strategies.namespace import Namespace
 from karmada_vc_agent.apply.strategies.own_object import OwnObject
 from karmada_vc_agent.apply.strategies.plain import Plain
-from karmada_vc_agent.apply.strategies.service import Service
+from karmada_vc_agent.apply.strategies.service_ports import Service
 from karmada_vc_agent.apply.strategies.shared import Shared
 from karmada_vc_agent.apply.target import Strategy
 from karmada_vc_agent.model import kinds
@@ -22,11 +22,11 @@ OF_KIND: Mapping[GroupKind, type[OwnObject]] = {
     kinds.NAMESPACE: Namespace,
     kinds.SERVICE: Service,
 }
-"""Kinds that have a strategy of their own."""
+"""Kinds with a strategy of their own."""
 
 
 class Strategies:
-    """One of each. lost_node: see Preconditions."""
+    """One instance of each strategy. lost_node: see Preconditions."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Strategies:
         }
 
     def of(self, translated: HostObject | Converted) -> Strategy:
-        """Return the strategy of what a manifest became."""
+        """Return the strategy for the result of a translation."""
         if isinstance(translated, Converted):
             return self._bindings
         if translated.is_shared:

@@ -1,4 +1,4 @@
-"""Namespaces: what a virtual one becomes is claimed, not only written (rewriting-rules 1)."""
+"""Namespaces, which are claimed, not only written (rewriting-rules 1)."""
 
 from karmada_vc_agent.apply.host_objects import Applied, HostObjects
 from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
@@ -8,20 +8,20 @@ from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 
 
 class Namespace(OwnObject):
-    """Hands the manifest to the only writer of namespaces, which claims them."""
+    """Passes manifests to the only writer of namespaces, which claims them."""
 
     def __init__(self, host_objects: HostObjects, namespaces: NamespaceWriter) -> None:
         super().__init__(host_objects)
         self._namespaces = namespaces
 
     async def apply(self, target: Target) -> Applied | None:
-        """Claim the namespace and write what its manifest wants; None while it is not needed."""
+        """Claim the namespace and write its manifest; None while it is not needed."""
         translated = target.object
         check = target.check_of(translated)
         return await self._namespaces.apply(target.vc, _name(target), translated.obj, check)
 
     async def remove(self, target: Target, *, preserve: bool) -> None:
-        """Give the namespace up."""
+        """Release the namespace."""
         await self._namespaces.release(target.vc, _name(target), preserve=preserve)
 
 

@@ -1,4 +1,4 @@
-"""What is the same of all objects that carry the mark of one Work."""
+"""What all objects of a single Work have in common."""
 
 from karmada_vc_agent.apply.host_objects import HostObjects
 from karmada_vc_agent.apply.target import Target
@@ -13,13 +13,13 @@ class OwnObject:
         self._host_objects = host_objects
 
     def cached(self, target: Target) -> Object | None:
-        """Return the live object if the informer has it and it is this Work's."""
+        """Return the live object if the informer has it and it belongs to this Work."""
         key = target.object.host_key
         live = self._host_objects.cached(target.resource, key.namespace, key.name)
         return live if annotations_of(live or {}).get(WORK_ANNOTATION) == target.work else None
 
     async def remove(self, target: Target, *, preserve: bool) -> None:
-        """Delete the object, or leave it there without our marks."""
+        """Delete the object, or release it if `preserve`."""
         desired, as_user = target.object.obj, target.as_user(target.object)
         if preserve:
             await self._host_objects.release(target.resource, desired, as_user)

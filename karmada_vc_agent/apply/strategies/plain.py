@@ -1,4 +1,4 @@
-"""Objects of one Work alone: in a namespace of their virtual cluster, or under a name of it."""
+"""Objects of a single Work: in a namespace of their virtual cluster, or cluster-scoped."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from karmada_vc_agent.translation.refusal import RefusedError
 
 
 class Plain(OwnObject):
-    """Writes an object; some of them take names that all virtual clusters share."""
+    """Writes an object; some use names that all virtual clusters share."""
 
     def __init__(
         self, host_objects: HostObjects, preconditions: Preconditions, names: SharedNames
@@ -26,7 +26,7 @@ class Plain(OwnObject):
         self._names = names
 
     async def apply(self, target: Target) -> Applied | Foreign:
-        """Write the object; tells which of its names another virtual cluster has."""
+        """Write the object; reports names that another virtual cluster uses, too."""
         await self._preconditions.meet(target)
         key = target.object.host_key
         if not holds_names(key.gvk):
@@ -39,8 +39,14 @@ class Plain(OwnObject):
             return result
         return replace(result, notices=tuple(map(shared_name, taken)))
 
+    async def remove(self, target: Target, *, preserve: bool) -> None:
+        """Delete the object, or leave it there without our marks; it waits for no name."""
+        if holds_names(target.object.host_key.gvk):
+            self._names.forget_work(target.work)
+        await super().remove(target, preserve=preserve)
+
     async def _write(self, target: Target) -> Applied | Foreign:
-        """Write the object; one that cannot follow its group to other nodes is refused."""
+        """Write the object; refuses one that cannot follow its group to other nodes."""
         translated, resource = target.object, target.resource
         check, as_user = target.check_of(translated), target.as_user(translated)
         try:

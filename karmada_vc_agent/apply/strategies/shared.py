@@ -1,4 +1,4 @@
-"""Cluster-scoped objects that virtual clusters share, owners counted (rewriting-rules 5.1)."""
+"""Cluster-scoped objects that virtual clusters share, with their owners (rewriting-rules 5.1)."""
 
 from karmada_vc_agent.apply.host_objects import Applied
 from karmada_vc_agent.apply.preconditions import Preconditions
@@ -15,7 +15,7 @@ class Shared:
         self._preconditions = preconditions
 
     async def apply(self, target: Target) -> Applied:
-        """Join the object, or change it where all its owners agree."""
+        """Join the object, or change it if all its owners agree."""
         await self._preconditions.meet(target)
         translated = target.object
         return await self._shared_objects.apply(
@@ -32,7 +32,7 @@ class Shared:
         return self._shared_objects.cached(target.resource, target.object.host_key.name)
 
     async def remove(self, target: Target, *, preserve: bool) -> None:
-        """Give the object up; the last owner deletes it."""
+        """Leave the object; the last owner deletes it."""
         await self._shared_objects.leave(
             target.resource,
             target.object.host_key.name,

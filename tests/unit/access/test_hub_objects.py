@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters, reasons
 from karmada_vc_agent.access.manifest_text import manifest_text
 from karmada_vc_agent.access.rights import OPTIONAL_CONTROLLERS, RIGHTS
-from karmada_vc_agent.cli import main
 from karmada_vc_agent.model.objects import Object, key_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -105,23 +103,49 @@ def test_works_are_created_only_for_collected_endpoint_slices() -> None:
     )
 
 
+def test_rule_that_would_name_nobody_is_left_out() -> None:
+    for rule in all_rules(HubAccess("edge", (), objects=True)):
+        if rule["apiGroups"] == ["cluster.karmada.io"]:
+            assert rule["verbs"] == ["create", "list", "watch"]
+        if rule["apiGroups"] == ["coordination.k8s.io"]:
+            assert rule["verbs"] == ["create"]
+
+
+def test_objects_let_their_own_clusters_be_deleted() -> None:
+    role = "ClusterRole vc-agent:edge"
+    with_objects = HubAccess("edge", ("branch-a",), objects=True)
+    without = HubAccess("edge", ("branch-a",))
+    added = [rule for rule in rules_of(with_objects, role) if rule not in rules_of(without, role)]
+    assert added == [
+        {
+            "apiGroups": ["cluster.karmada.io"],
+            "resources": ["clusters"],
+            "resourceNames": ["branch-a"],
+            "verbs": ["delete"],
+        }
+    ]
+
+
+def test_any_name_is_every_name_and_no_other_kind() -> None:
+    access = HubAccess("edge", ("branch-a",), objects=True, any_name=True)
+    assert not [rule for rule in all_rules(access) if "branch-a" in rule.get("resourceNames", ())]
+    keys = [str(key_of(obj)) for obj in hub_objects(access)]
+    assert "ClusterRoleBinding vc-agent:edge:works" in keys
+    named = HubAccess("edge", ("branch-a",), objects=True)
+    kinds = [[rule["resources"] for rule in all_rules(each)] for each in (access, named)]
+    assert kinds[0] == kinds[1]
+
+
 def test_a_role_tells_whom_it_names() -> None:
     role = next(obj for obj in hub_objects(ACCESS) if obj["kind"] == "ClusterRole")
     assert named_clusters(role) == ["branch-a", "branch-b"]
 
 
 def test_text_gives_back_the_objects_and_says_why() -> None:
-    text = manifest_text(hub_objects(ACCESS), reasons(ACCESS), "For the hub.")
-    assert list(yaml.safe_load_all(text)) == hub_objects(ACCESS)
+    access = HubAccess("edge", ("branch-a", "branch-b"), objects=True)
+    text = manifest_text(hub_objects(access), reasons(access), "For the hub.")
+    assert list(yaml.safe_load_all(text)) == hub_objects(access)
     assert text.startswith("# For the hub.\n")
     for right in RIGHTS:
         if "one watch" not in right.why:
             assert f"# {right.why}\n" in text
-
-
-@pytest.mark.parametrize("side", ["hub", "host"])
-def test_manifests_in_the_repository_are_what_join_prints(side: str) -> None:
-    names = ["--name", "branch-a", "--name", "branch-b"]
-    result = CliRunner().invoke(main, ["join", *names, "--only", side, "-o", "yaml"])
-    assert result.exit_code == 0, result.output
-    assert result.output == (ROOT / "manifests" / f"{side}.yaml").read_text()

@@ -43,7 +43,7 @@ class Given:
         for code, about in OF_B:
             depends_on = depending_on(code, "branch-b", about)
             work = objects.work(vc="branch-b", name=str(code))
-            memory.note(work, (str(code),), depends_on, is_refused=True)
+            memory.note(work, (str(code),), depends_on)
         works = MagicMock()
         works.names.side_effect = lambda cluster: [f"{cluster}-1", f"{cluster}-2"]
         self.clusters = MagicMock()

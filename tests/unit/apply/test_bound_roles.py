@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.apply.bound_roles import is_stand_in
 from karmada_vc_agent.apply.host_objects import Applied, HostObjects
 from karmada_vc_agent.apply.reflection import WorkStatus
 from karmada_vc_agent.apply.work_events import WorkEvents
@@ -112,7 +113,8 @@ async def test_binding_comes_before_its_role(
     assert host.find(f"{path}/reader") is None, "the stand-in is left"
     [stand_in] = made(host, path)
     assert stand_in["rules"] == []
-    assert stand_in["metadata"]["annotations"] == {domain.WORK_ANNOTATION: WORK}
+    marks = {domain.WORK_ANNOTATION: WORK, domain.STAND_IN_ANNOTATION: "true"}
+    assert stand_in["metadata"]["annotations"] == marks
     expected = MARKS if kind == "Role" else MARKS.keys() - {domain.NAMESPACE_LABEL}
     assert stand_in["metadata"]["labels"] == {key: MARKS[key] for key in expected}
 
@@ -235,6 +237,46 @@ async def test_stand_in_goes_where_the_binding_fails(
     with pytest.raises(ForbiddenError):
         await apply(client, binding())
     assert host.listed(ROLES) == []
+
+
+async def test_clean_up_that_fails_hides_no_answer_and_is_done_with_the_next_binding(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.fail(500, "InternalError", method="DELETE", path=f"{ROLES}/reader")
+    of_host = HostObjects(client, lambda _: Store(RawCodec()))
+    first = await of_host.apply(BINDING, binding(), lambda obj, _: obj)
+    assert isinstance(first, Applied)
+    assert first.live == host.live(f"{BINDINGS}/to-it")
+    assert host.find(f"{ROLES}/reader") is not None
+    other = binding("Role", "writer")
+    other["metadata"]["name"] = "to-another"
+    await of_host.apply(BINDING, other, lambda obj, _: obj)
+    assert host.listed(ROLES) == []
+
+
+async def test_clean_up_that_fails_does_not_hide_why_the_binding_failed(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.fail(500, "InternalError", method="DELETE", path=f"{ROLES}/reader")
+    host.before("POST", ROLES, lambda: host.fail(403, "Forbidden", method="POST", path=BINDINGS))
+    with pytest.raises(ForbiddenError):
+        await apply(client, binding())
+
+
+async def test_stand_in_that_is_left_is_none_once_a_work_brings_the_role(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.fail(500, "InternalError", method="DELETE", path=f"{ROLES}/reader")
+    of_host = HostObjects(client, lambda _: Store(RawCodec()))
+    await of_host.apply(BINDING, binding(), lambda obj, _: obj)
+    brought = role()
+    brought["metadata"] |= {"labels": dict(MARKS), "annotations": {domain.WORK_ANNOTATION: WORK}}
+    roles = Resource(GroupVersionKind(GROUP, "v1", "Role"), "roles", namespaced=True)
+    await of_host.apply(roles, brought, lambda obj, _: obj)
+    await of_host.apply(BINDING, binding("Role", "writer"), lambda obj, _: obj)
+    left = host.live(f"{ROLES}/reader")
+    assert not is_stand_in(left)
+    assert left["metadata"]["annotations"] == {domain.WORK_ANNOTATION: WORK}
 
 
 @pytest.mark.parametrize(

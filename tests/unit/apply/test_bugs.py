@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from karmada_vc_agent.apply import bugs as bugs_module
 from karmada_vc_agent.apply.bugs import Bugs
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import UnreachableError
@@ -41,3 +42,13 @@ def test_without_a_fault_there_is_no_problem() -> None:
     with Bugs().guard("a/b", MANIFEST) as guard:
         pass
     assert guard.problem == ""
+
+
+def test_fault_that_comes_again_and_again_is_not_logged_anew_for_others_that_come(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bugs_module, "_REMEMBERED", 2)
+    bugs = Bugs()
+    for where in ("a", "b", "a", "c", "a", "b"):
+        bugs.note(where, TypeError())
+    assert [r.__dict__["where"] for r in caplog.records] == ["a", "b", "c", "b"]

@@ -1,5 +1,6 @@
 """What is kept in memory of a virtual cluster goes with its Cluster."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -19,13 +20,13 @@ _MEMORIES = (
     "_users",
     "_waiting",
     "_equipped",
-    "_locks",
 )
 
 
 def keepers(world: World) -> list[Any]:
     return [
-        world.execution,
+        world.memory,
+        world.finalizer,
         world.host_objects,
         world.manifests,
         world.namespace_writer,
@@ -36,12 +37,11 @@ def keepers(world: World) -> list[Any]:
 
 def remembered(world: World, name: str) -> set[str]:
     """Return which memories mention a virtual cluster."""
-    holders = [*keepers(world), world.finalizer, world.execution._memory]
     found = set()
-    for holder in holders:
+    for holder in keepers(world):
         for attribute in _MEMORIES:
             kept = getattr(holder, attribute, None)
-            if isinstance(kept, (dict, set)) and name in repr(kept):
+            if isinstance(kept, (Mapping, set)) and name in repr(kept):
                 found.add(attribute)
     return found
 
@@ -79,10 +79,10 @@ async def test_nothing_is_remembered_of_a_cluster_that_is_gone(world: World) -> 
     world.hub.fail(403, "Forbidden", method="PATCH")
     with pytest.raises(ForbiddenError):
         await world.execution.reconcile(("branch-a", "map"))
-    both = {"_outcomes", "_depending_on_claims", "_users", "_waiting", "_equipped", "_locks"}
+    both = {"_outcomes", "_depending_on_claims", "_users", "_waiting", "_equipped"}
     assert remembered(world, "branch-a") == both | {"_cleaned", "_barred"}
     assert remembered(world, "branch-b") == both | {"_memory"}
-    for keeper in keepers(world):
-        keeper.forget_cluster("branch-a")
+    world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
+    world.look()
     assert remembered(world, "branch-a") == set()
     assert remembered(world, "branch-b") == both | {"_memory"}

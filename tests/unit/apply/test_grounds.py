@@ -43,8 +43,8 @@ def test_refusal_rests_on_its_own_cluster_and_on_what_it_names(
 def test_work_is_remembered_for_what_it_rests_on_until_it_fares_otherwise() -> None:
     memory = WorkMemory()
     work = objects.work()
-    memory.note(work, ("NodeOverlap",), [NODES_OF_A], is_refused=True)
-    memory.note(objects.work(vc="branch-b"), (), [Dependency(Ground.KIND, "k")], is_refused=True)
+    memory.note(work, ("NodeOverlap",), [NODES_OF_A])
+    memory.note(objects.work(vc="branch-b"), (), [Dependency(Ground.KIND, "k")])
     assert memory.depending_on(*NODES_OF_A) == [A]
     assert memory.depending_on(Ground.OWN_NODES, "branch-b") == []
     assert memory.depending_on(Ground.KIND, None) == [B]

@@ -2,11 +2,13 @@
 
 import pytest
 
-from karmada_vc_agent.apply.host_objects import ATTEMPTS, Applied, HostObjects, RecreationError
+from karmada_vc_agent.apply import host_objects
+from karmada_vc_agent.apply.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.kube.retries import WRITE_ATTEMPTS
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
@@ -42,7 +44,7 @@ class Setting:
         self.look()
 
     def look(self) -> None:
-        fill(self.store, RawCodec(), self.host, MAPS.path())
+        fill(self.store, self.host, MAPS.path())
         self.host.requests.clear()
 
     async def apply(self, value: str = "1", vc: str = "branch-a") -> Applied | Foreign:
@@ -92,6 +94,23 @@ async def test_object_that_the_server_completed_is_not_written_again(setting: Se
     assert setting.sent() == []
 
 
+async def test_writes_of_one_virtual_cluster_are_remembered_up_to_a_number(
+    setting: Setting, client: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_objects, "REMEMBERED", 2)
+    setting.host_objects = HostObjects(client, lambda _: setting.store)
+    maps = [desired(vc=vc) for vc in ("branch-a", "branch-b", "branch-b", "branch-b")]
+    for number, obj in enumerate(maps):
+        obj["metadata"]["name"] = f"map-{number}"
+        await setting.host_objects.apply(MAPS, obj, as_it_is)
+        setting.host.remove(f"{COLLECTION}/map-{number}")
+    setting.look()
+    outcomes = [await setting.host_objects.apply(MAPS, obj, as_it_is) for obj in maps]
+    recreated = [isinstance(each, Applied) and each.was_recreated for each in outcomes]
+    assert recreated[0], "another virtual cluster took its place"
+    assert not recreated[1], "it was remembered for ever"
+
+
 def json_of(obj: Object) -> bytes:
     import orjson  # noqa: PLC0415 - one use
 
@@ -127,7 +146,7 @@ async def test_object_made_anew_by_somebody_is_put_right_although_its_generation
     path = "/apis/apps/v1/namespaces/hns/deployments/web"
     host.remove(path)
     host.seed({**wanted, "spec": {**wanted["spec"], "replicas": 7}})
-    fill(store, RawCodec(), host, apps.path())
+    fill(store, host, apps.path())
     outcome = await host_objects.apply(apps, wanted, as_it_is)
     assert isinstance(outcome, Applied)
     assert outcome.was_written
@@ -217,7 +236,7 @@ async def test_conflicts_without_end_are_left_to_the_queue(setting: Setting) -> 
     setting.host.fail(409, "Conflict", method="PUT", times=100)
     with pytest.raises(ConflictError):
         await setting.apply("2")
-    assert setting.sent().count("PUT") == ATTEMPTS
+    assert setting.sent().count("PUT") == WRITE_ATTEMPTS
 
 
 async def test_object_deleted_behind_the_informer_is_made_again(setting: Setting) -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from karmada_vc_agent.apply import namespace_rights
 from karmada_vc_agent.apply.namespace_rights import BINDINGS, NamespaceRights
 from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
@@ -95,6 +96,18 @@ async def test_who_has_rights_of_its_own_makes_no_binding(setting: Setting) -> N
     asked = len(setting.host.asked("POST", REVIEWS_PATH))
     await setting.ensure()
     assert len(setting.host.asked("POST", REVIEWS_PATH)) == asked, "known by now"
+
+
+async def test_rights_are_remembered_of_a_number_of_namespaces(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(namespace_rights, "REMEMBERED", 2)
+    rights = setting.new(follows_kinds=True)
+    may(setting.host, allowed=True)
+    for number in range(5):
+        host = HostNamespace(f"ns-{number}")
+        await rights.ensure("branch-a", VirtualNamespace("edge"), host, "u1")
+    assert len(rights._held) == 2
 
 
 async def test_rights_that_are_not_granted_are_asked_for_again_later(setting: Setting) -> None:

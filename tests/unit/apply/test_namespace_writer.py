@@ -73,7 +73,7 @@ async def test_claim_is_known_at_once(world: World) -> None:
 async def test_namespace_claimed_for_this_pair_is_used(world: World) -> None:
     given(world, objects.claimed(host="other-name"))
     assert await world.namespace_writer.claim(world.vc(), EDGE) == "other-name"
-    assert world.host.requests == []
+    assert world.host.writes() == []
 
 
 async def test_own_claim_that_the_watch_has_not_shown_is_used(world: World) -> None:
@@ -143,6 +143,7 @@ async def test_two_namespaces_that_claim_the_same_are_both_refused(world: World)
 async def test_claims_made_at_the_same_time_make_one_namespace(world: World) -> None:
     await asyncio.gather(*(world.namespace_writer.claim(world.vc(), EDGE) for _ in range(5)))
     assert [request.method for request in world.host.writes()] == ["POST"]
+    assert not world.namespace_writer._locks, "a lock is kept that nobody waits for"
 
 
 # --- the Namespace manifest of a Work ------------------------------------------------------------

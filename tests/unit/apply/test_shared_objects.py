@@ -180,7 +180,7 @@ async def test_work_with_a_shared_object_that_differs_is_refused_for_good(world:
     world.hub.seed(objects.work(manifest))
     world.look()
     await world.execution.reconcile(("branch-a", "web-1"))
-    assert world.execution.refused("branch-a") == [("branch-a", "web-1")]
+    assert list(world.memory.refusals()) == [("branch-a", "SharedObjectConflict")]
 
 
 def widget(cluster: str = "") -> Object:

@@ -107,7 +107,7 @@ def test_a_signature_without_algorithm_is_refused() -> None:
 
 
 def test_a_token_that_the_hub_does_not_know_is_named_by_its_id_only() -> None:
-    with pytest.raises(BootstrapError, match='knows no token "abcdef"') as caught:
+    with pytest.raises(BootstrapError, match='does not know token "abcdef"') as caught:
         verify({"data": {"kubeconfig": ""}}, TOKEN)
     assert TOKEN.secret not in str(caught.value)
 
@@ -140,10 +140,12 @@ async def test_wait_for_a_signature_is_told_before_it_ends_with_the_token_s_id(
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err == (
-        'waiting up to 30 s for the hub to sign cluster-info for token "abcdef"; it does so a '
-        "moment after a token was made\n"
+        'waiting up to 30 s for the hub to sign cluster-info for token "abcdef"; it does so '
+        "shortly after a token was created\n"
     )
-    with pytest.raises(BootstrapError, match='knows no token "abcdef": it is wrong or has run out'):
+    with pytest.raises(
+        BootstrapError, match='does not know token "abcdef": it is wrong or has expired'
+    ):
         verify(await asking, TOKEN)
 
 

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.access.agent_objects import HostInstall
+from karmada_vc_agent.access.host_roles import everywhere
 from karmada_vc_agent.commands.host_rights import Approvals, HostRights, host_rights
 from karmada_vc_agent.config.default_accounts import with_default_accounts
-from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
 from karmada_vc_agent.translation.admission_objects import PolicyOwner
@@ -97,3 +98,28 @@ def test_settings_decide_what_tenants_are_let_through_with_and_others_stay_as_th
 def test_namespaces_to_adopt_are_marked_for_the_one_that_may() -> None:
     cluster = virtual_cluster("a", adopt_namespaces=("mine",))
     assert rights(virtual_clusters=(cluster,)).adoptions == {"mine": "a"}
+
+
+def test_objects_bring_their_crd_and_rights_to_hold_and_report_them() -> None:
+    given = rights("a", objects=ObjectSettings(enabled=True))
+    (crd,) = given.definitions
+    assert crd["metadata"]["name"] == "virtualclusters.virtualcluster.kubeedge.io"
+    found = {
+        resource: rule["verbs"]
+        for rule, _ in everywhere(given.access)
+        for resource in rule.get("resources", ())
+        if "virtualcluster.kubeedge.io" in rule.get("apiGroups", ())
+    }
+    assert found == {
+        "virtualclusters": ["get", "list", "watch", "patch"],
+        "virtualclusters/status": ["patch"],
+    }
+    assert rights("a").definitions == ()
+
+
+def test_any_name_is_known_to_the_policies_as_long_as_it_is_set() -> None:
+    known = rights("a", objects=ObjectSettings(enabled=True, any_name=True)).owner
+    assert known.clusters == ("*", "a")
+    config = AgentConfig(agent_name="agent", virtual_clusters=(virtual_cluster("b"),))
+    owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
+    assert owner.clusters == ("a", "b")

@@ -44,7 +44,7 @@ def test_with_the_host_away_a_push_cluster_is_still_refused() -> None:
 def test_cluster_that_another_agent_serves_is_refused(uid: str) -> None:
     check_ours(cluster(OURS, agent="agents/agent"), LEAVING, uid)
     for other in ("agents/another", "elsewhere/agent"):
-        with pytest.raises(PreflightError, match=f"is served by agent {other} .*Nothing is"):
+        with pytest.raises(PreflightError, match=f"is served by agent {other} .*Nothing was"):
             check_ours(cluster(OURS, agent=other), LEAVING, uid)
 
 
@@ -57,12 +57,14 @@ async def clients(hub: FakeApiServer, host: FakeApiServer) -> tuple[ApiClient, A
 async def test_name_of_which_there_is_nothing_is_an_error(
     clients: tuple[ApiClient, ApiClient], host: FakeApiServer
 ) -> None:
-    with pytest.raises(LeaveError, match='nothing is known of a virtual cluster "branch-a"'):
+    with pytest.raises(
+        LeaveError, match='virtual cluster "branch-a" of agent agents/agent not found'
+    ):
         await check_known(LEAVING, NOTHING, *clients)
     state = AgentState(clients[1], "agents", "agent")
     await state.load()
     await state.remember("branch-b", ClusterRecord("uid", "settings"))
-    with pytest.raises(LeaveError, match="of agent agents/agent; it knows branch-b"):
+    with pytest.raises(LeaveError, match="of agent agents/agent not found; known: branch-b"):
         await check_known(LEAVING, NOTHING, *clients)
     assert not [write for write in host.writes() if write.method == "DELETE"]
 

@@ -91,7 +91,7 @@ async def test_who_may_not_act_as_the_agent_is_told_the_rule(
     with pytest.raises(PreflightError) as raised:
         await claims_user(client, "agent")
     first, rule = raised.value.problems
-    assert f"lets only {ACCOUNT} give up namespaces" in first
+    assert f"lets only {ACCOUNT} release namespaces" in first
     assert rule == (
         '  {apiGroups: [""], resources: [serviceaccounts], resourceNames: [agent], '
         "verbs: [impersonate]} in namespace agents"

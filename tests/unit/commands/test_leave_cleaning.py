@@ -50,8 +50,8 @@ async def test_shared_objects_stay_with_their_other_owners(
     assert host.find(f"{PATH}/own") is None
     assert owners_of(host.live(f"{PATH}/foreign")) == {"branch-b": "hash"}
     assert said == [
-        "host: PriorityClass common is shared: given up",
-        "host: PriorityClass own is shared: given up",
+        "host: PriorityClass common is shared: released",
+        "host: PriorityClass own is shared: released",
     ]
 
 
@@ -86,7 +86,7 @@ async def test_what_others_have_in_a_namespace_keeps_it(
     theirs["metadata"]["labels"] = {}
     host.seed(theirs)
     assert await cleaner.obstacle(EDGE, namespace) == (
-        f"ConfigMap {EDGE}/theirs is not of the virtual cluster"
+        f"ConfigMap {EDGE}/theirs does not belong to the virtual cluster"
     )
 
 
@@ -96,7 +96,7 @@ async def test_a_namespace_that_cannot_be_looked_through_stays(
     namespace = host.seed(claimed(**MADE))
     host.fail(503, method="GET", path=f"/api/v1/namespaces/{EDGE}/secrets", message="away")
     text = await cleaner_of(client).obstacle(EDGE, namespace)
-    assert text == "not all of it can be looked through: away"
+    assert text == "not all of its content can be listed: away"
 
 
 @pytest.mark.parametrize("marks", [{}, MADE | {ADOPTED_ANNOTATION: "true"}])

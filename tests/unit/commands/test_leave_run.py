@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from karmada_vc_agent.commands.leave_run import LeavePlan, run_leave, run_prune, warn
-from karmada_vc_agent.commands.leave_steps import HubFacts, Leaving
+from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.commands.leave_run import LeavePlan, run_leave, run_prune, run_purge, warn
+from karmada_vc_agent.commands.leave_steps import HubFacts, LeaveError, Leaving
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.model.domain import AGENT_LABEL
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served
@@ -53,7 +55,7 @@ def test_warning_tells_what_becomes_of_what_bindings_run(
     ("is_there", "told"),
     [
         (False, "its Cluster is not on the hub; karmada-vc-agent leave branch-a removes"),
-        (True, "its Cluster is being deleted on the hub, and what it has goes with it"),
+        (True, "its Cluster is being deleted on the hub, and everything it has with it"),
     ],
 )
 async def test_prune_passes_over_a_cluster_that_is_gone_or_goes(
@@ -94,10 +96,58 @@ async def test_leave_of_what_has_left_says_what_it_waits_for_and_that_it_had_lef
     await asyncio.sleep(2)
     told = capsys.readouterr()
     assert told.out.splitlines() == [
-        "Cluster branch-a is not on the hub; removing what is left of it"
+        "Cluster branch-a is not on the hub; removing what remains of it"
     ]
-    assert told.err == "waiting up to 25 s for the lead, which agent-0_1 has\n"
+    assert told.err == "waiting up to 25 s for leadership, now held by agent-0_1\n"
     await left
     first, last = capsys.readouterr().out.splitlines()
-    assert first == "the agent that runs does not serve branch-a: cleaning up here"
-    assert last == "branch-a had left before; nothing of it is left"
+    assert first == "the running agent does not serve branch-a: cleaning up from here"
+    assert last == "branch-a had left before; nothing was left to remove"
+
+
+def purging(hub: FakeApiServer, host: FakeApiServer, cluster: str = "") -> LeavePlan:
+    ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
+    what = Leaving(cluster, "agent", "agents", preserve=False, timeout_s=1.0)
+    return LeavePlan(what, ends[0], ends[1], is_sure=True, is_forced=False, purges=True)
+
+
+async def test_agent_with_a_virtual_cluster_is_not_purged(
+    hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    host.seed(objects.namespace("kube-system"), objects.claimed("branch-b", agent="agent"))
+    with pytest.raises(LeaveError, match="other virtual clusters: branch-b"):
+        await run_purge(purging(hub, host))
+    with pytest.raises(LeaveError, match="other virtual clusters: branch-b"):
+        await run_leave(purging(hub, host, "branch-a"))
+    assert host.writes() == hub.writes() == []
+
+
+async def test_last_virtual_cluster_takes_the_agent_along(
+    capsys: pytest.CaptureFixture[str], hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    host.storage.served.append(Served("v1", "serviceaccounts", "ServiceAccount"))
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "vc-agent:agent", "labels": {AGENT_LABEL: "agent"}},
+    }
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "agent", "namespace": "agents"},
+    }
+    host.seed(objects.namespace("kube-system"), objects.namespace("agents"), role, deployment)
+    host.seed(objects.claimed("branch-a", agent="agent"))
+    be_oneself(host)
+    await run_leave(purging(hub, host, "branch-a"))
+    said = capsys.readouterr().out.splitlines()
+    assert "branch-a has left" in said
+    assert said[-1].startswith("agent agent is removed")
+    assert host.find("/api/v1/namespaces/agents") is None
+    assert host.listed(CLUSTER_ROLES_PATH) == []
+
+
+def be_oneself(host: FakeApiServer) -> None:
+    """Let the host say who we are."""
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    host.answer(b'{"status": {"userInfo": {"username": "admin"}}}', 201, path=path)

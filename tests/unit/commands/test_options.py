@@ -48,21 +48,29 @@ def test_help_shows_examples(command: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (NAME, "one of them"),
-        ((*NAME, *PRINT, "--apply"), "one of them"),
-        (PRINT, "give a settings file, or names"),
-        ((*NAME, "--apply"), "applying needs the hub"),
+        (NAME, "choose one of"),
+        ((*NAME, *PRINT, "--apply"), "choose one of"),
+        (PRINT, "give a settings file or names"),
+        ((*NAME, "--apply"), "--apply needs the hub"),
+        ((*NAME, *PRINT, "--dry-run"), "--dry-run: needs --apply"),
+        (
+            ("hub:1", *NAME, *TOKEN, *HASH, "--apply", "--dry-run"),
+            "a kubeconfig instead of a token",
+        ),
         (("--name", "A.b", *PRINT), '"A.b" is not a valid Cluster name'),
         (("--name", "a" * 49, *PRINT), "at most 48 characters"),
-        ((*NAME, "--name", "b", *NAME, *PRINT), '--name: "branch-a" is given twice; give it once'),
-        ((*NAME, *PRINT, *TOKEN), "say where the hub is"),
-        (("hub:1", *NAME, *PRINT), "go with a token"),
-        (("hub:1", *NAME, *PRINT, *TOKEN), "to do without"),
+        ((*NAME, "--name", "b", *NAME, *PRINT), '--name: "branch-a" is given twice'),
+        ((*NAME, *PRINT, *TOKEN), "needs the address of the hub"),
+        (("hub:1", *NAME, *PRINT), "need --token"),
+        (("hub:1", *NAME, *PRINT, *TOKEN), "to skip the check"),
         (("hub:1", *NAME, *PRINT, *HASH, "--token", "x"), "is not a valid bootstrap token"),
-        (("hub:1", *NAME, *PRINT, *TOKEN, HASH[0], "md5:1"), "is not a valid hash"),
-        ((*NAME, *PRINT, *TOKEN, "--karmada-kubeconfig", "x"), "not both"),
+        (
+            ("hub:1", *NAME, *PRINT, *TOKEN, HASH[0], "md5:1"),
+            f'{HASH[0]}: "md5:1" is not a valid hash',
+        ),
+        ((*NAME, *PRINT, *TOKEN, "--karmada-kubeconfig", "x"), "give either a kubeconfig"),
         ((*NAME, *PRINT, "--karmada-kubeconfig", "/nowhere"), "/nowhere: No such file"),
-        ((*NAME, *PRINT, "--controllers", "*,-typo"), '"typo" is none of those that need rights'),
+        ((*NAME, *PRINT, "--controllers", "*,-typo"), '"typo" is not an optional controller'),
         (("--config", "/nowhere", *PRINT), "/nowhere: No such file"),
         ((*NAME, *PRINT, "--scheduler", ""), '--scheduler: "" is not a user name'),
         ((*NAME, *PRINT, "--approve-api-group", "A B"), '"A B" is not an API group'),
@@ -81,8 +89,12 @@ def test_mistakes_of_join_are_told_in_one_line(arguments: tuple[str, ...], told:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((), "say which virtual cluster"),
-        (("--prune", "--force"), "goes with neither"),
+        ((), "name the virtual cluster"),
+        (("Bad Name",), 'CLUSTER: "Bad Name" is not a valid Cluster name: at most 48'),
+        (("--prune", "--force"), "cannot be combined with"),
+        (("--prune", "--purge"), "cannot be combined with"),
+        (("--purge", "--preserve-resources"), "needs a virtual cluster"),
+        (("--purge",), "/nowhere: No such file"),
         (("branch-a", "--timeout", "soon"), "is not a valid duration"),
         (("branch-a",), "/nowhere: No such file"),
     ],
@@ -100,7 +112,7 @@ def test_settings_name_agent_and_clusters_and_are_installed(settings: Path) -> N
     assert "name: system:karmada:agent:edge\n" in result.stdout
     assert "namespace: karmada-es-branch-a\n" in result.stdout
     assert "    agentName: edge\n" in result.stdout
-    assert "may read the Works of every Cluster" in result.stderr
+    assert "can read the Works of every Cluster" in result.stderr
 
 
 def test_rights_of_a_controller_can_be_left_out() -> None:
@@ -138,7 +150,7 @@ def test_directory_that_cannot_be_written_to_is_told_with_what_to_do(
     out, told = _spoil(tmp_path, what)
     result = run("join", *NAME, "--output-dir", str(out))
     assert (result.exit_code, result.stdout) == (1, "")
-    advice = "give --output-dir a directory that you may write to"
+    advice = "choose an --output-dir that you may write to"
     assert result.stderr == f"karmada-vc-agent: {told}; {advice}\n"
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from karmada_vc_agent.agent import Agent
-from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import FLAGS, AgentConfig, KindPaths
 from karmada_vc_agent.kube.credentials import Credentials
@@ -152,8 +152,15 @@ def test_wrong_limit_of_a_tenant_is_refused(
 def test_addresses_are_checked(file: File) -> None:
     config = file.load(podCIDRs=["10.244.0.0/16"], clusterDNS=["10.96.0.10"])
     assert (config.pod_cidrs, config.cluster_dns) == (("10.244.0.0/16",), ("10.96.0.10",))
-    assert file.problem(podCIDRs=["10.244.0.1/16"]).startswith("podCIDRs[0]: 10.244.0.1/16 has")
-    assert file.problem(clusterDNS=["dns"]).startswith("clusterDNS[0]: 'dns' does not appear")
+    assert file.problem(podCIDRs=["10.244.0.1/16"]).startswith(
+        'podCIDRs[0]: "10.244.0.1/16" has bits set beyond its prefix; write '
+    )
+    assert file.problem(clusterDNS=["dns"]) == (
+        'clusterDNS[0]: "dns" is not a valid IP address; write for example 10.96.0.10'
+    )
+    assert file.problem(podCIDRs=["10.244"]) == (
+        'podCIDRs[0]: "10.244" is not a valid CIDR; write for example 10.244.0.0/16'
+    )
 
 
 @pytest.mark.parametrize("setting", FLAGS, ids=lambda setting: str(setting.name))
@@ -179,18 +186,19 @@ def test_every_flag_is_a_setting_of_the_file_in_camel_case(file: File, setting: 
 @pytest.mark.parametrize("setting", ["cluster_api_qps", "clusterApiQps", "ClusterAPIQPS"])
 def test_setting_written_otherwise_is_unknown(file: File, setting: str) -> None:
     unknown: dict[str, Any] = {setting: 5}
-    assert f"unknown field `{setting}`" in file.problem(**unknown)
+    assert file.problem(**unknown).startswith(f"{setting}: is unknown")
 
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"clusterLeaseDuraton": "40s"}, "unknown field `clusterLeaseDuraton`"),
+        ({"clusterLeaseDuraton": "40s"}, "clusterLeaseDuraton: is unknown; did you mean"),
         ({"kind": "Other"}, 'kind: is "Other", must be "AgentConfig"'),
         ({"apiVersion": "v1"}, 'apiVersion: is "v1", must be "config.virtualcluster.kubeedge.io'),
         ({"virtualClusters": []}, "virtualClusters: is empty"),
         ({"virtualClusters": "x"}, 'virtualClusters: is "x", must be a list'),
-        ({"virtualClusters": [{}]}, "virtualClusters[0]: Object missing required field `name`"),
+        ({"virtualClusters": [{}]}, "virtualClusters[0].name: is not set"),
+        ({"apiVersion": ""}, 'apiVersion: is not set, must be "config.virtualcluster.kubeedge.io'),
         ({"agentName": "No Label"}, 'agentName: "No Label" is not a valid DNS label'),
         ({"agentNamespace": "-x"}, 'agentNamespace: "-x" is not a valid DNS label'),
         ({"agentName": ["x"]}, "agentName: is a list, must be a string"),
@@ -237,7 +245,7 @@ def cluster(**fields: Any) -> dict[str, Any]:
     [
         (
             cluster(nodeSelectr={}),
-            "virtualClusters[1]: Object contains unknown field `nodeSelectr`",
+            "virtualClusters[1].nodeSelectr: is unknown; did you mean",
         ),
         (cluster(name="Branch"), 'virtualClusters[1].name: "Branch" is not a valid Cluster name'),
         (cluster(name="a.b"), 'virtualClusters[1].name: "a.b" is not a valid Cluster name'),
@@ -260,7 +268,7 @@ def cluster(**fields: Any) -> dict[str, Any]:
         ),
         (
             {"name": "b", "nodeSelector": {"matchLabels": {"a": "b c"}}},
-            'virtualClusters[1].nodeSelector.matchLabels: "b c" is not a valid label value',
+            'virtualClusters[1].nodeSelector.matchLabels[a]: "b c" is not a valid label value',
         ),
         (
             {"name": "b", "nodeSelector": {"matchLabels": {"a": True}}},
@@ -388,21 +396,21 @@ def test_selectors_that_may_be_apart_are_allowed(file: File, second: dict[str, A
 def test_node_named_by_two_clusters_is_refused(file: File) -> None:
     entries = [{"name": "one", "nodeNames": ["n1", "n2"]}, {"name": "two", "nodeNames": ["n2"]}]
     assert file.problem(virtualClusters=entries) == (
-        'virtualClusters[1].nodeNames: "n2" is a node of "one" (virtualClusters[0]), too; '
-        "name it in one of them"
+        'virtualClusters[1].nodeNames: "n2" is also a node of "one" (virtualClusters[0]); '
+        "remove it from one of them"
     )
 
 
 def test_controller_that_does_not_exist_is_refused(file: File) -> None:
     assert file.problem(controllers="*,-lease") == (
-        'controllers: "lease" is not a known controller (there are: clusterStatus, execution, '
+        'controllers: "lease" is not a known controller (known: clusterStatus, execution, '
         "workStatus, serviceExport, endpointsliceCollect, certRotation)"
     )
 
 
 def test_gate_that_does_not_exist_is_refused(file: File) -> None:
     assert file.problem(featureGates="Failover=true") == (
-        'featureGates: "Failover" is not a known feature gate (there are: MultiClusterService, '
+        'featureGates: "Failover" is not a known feature gate (known: MultiClusterService, '
         "CustomizedClusterResourceModeling)"
     )
 
@@ -517,7 +525,7 @@ def test_bounds_of_all_hold_where_a_virtual_cluster_names_none(file: File) -> No
             'bounds.bytes: "much" is not a valid quantity; write for example 500m, 2 or 1.5Gi',
         ),
         ({"kinds": 1.5}, "bounds.kinds: is 1.5, must be an integer"),
-        ({"pods": 1}, "bounds: Object contains unknown field `pods`"),
+        ({"pods": 1}, "bounds.pods: is unknown"),
     ],
 )
 def test_mistakes_in_bounds(file: File, bounds: Any, problem: str) -> None:
@@ -545,7 +553,7 @@ def test_null_in_a_virtual_cluster_is_refused(file: File, name: str) -> None:
 def test_account_that_join_makes_cannot_be_claimed(file: File) -> None:
     account = {"namespace": "tenants", "name": "a", "isDefault": True}
     assert file.problem(virtualClusters=[{**BRANCH_A, "applyAs": account}]) == (
-        "virtualClusters[0].applyAs: Object contains unknown field `isDefault`"
+        "virtualClusters[0].applyAs.isDefault: is unknown"
     )
 
 
@@ -563,7 +571,7 @@ def test_kinds_and_their_paths_are_read(file: File) -> None:
     assert config.pod_templates == (KindPaths("example.com", "Widget", ("spec.template",)),)
     assert config.cluster_scoped_kinds == {"a.io/B": "share"}
     assert file.problem(podTemplates=[{**rows[0], "path": []}]) == (
-        'podTemplates[0]: Object contains unknown field `path`; did you mean "paths"?'
+        'podTemplates[0].path: is unknown; did you mean "paths"?'
     )
 
 
@@ -594,3 +602,21 @@ def test_setting_under_both_of_its_names_is_refused(file: File, old: str, new: s
 
 def test_mistake_under_an_earlier_name_is_told_with_the_new_one(file: File) -> None:
     assert file.problem(kubeApiQPS=-1) == "kubeAPIQPS: is -1, must be 0 (no limit) or more"
+
+
+def test_long_value_is_cut_and_what_it_must_be_is_told(file: File) -> None:
+    told = file.problem(virtualClusters=[{**BRANCH_A, "name": "b" * 3000}])
+    assert told.startswith('virtualClusters[0].name: "bbb')
+    assert '..." is not a valid Cluster name: at most 48 characters' in told
+    assert len(told) < 300
+
+
+def test_objects_may_be_all_there_is(file: File) -> None:
+    config = file.load(virtualClusters=[], objects={"enabled": True})
+    assert config.virtual_clusters == ()
+    assert config.objects.enabled
+
+
+def test_any_name_is_not_for_tenants_that_do_not_trust_each_other(file: File) -> None:
+    problem = file.problem(tenancy="Strict", objects={"enabled": True, "anyName": True})
+    assert "objects.anyName: is true, must be false with tenancy Strict" in problem

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.loading import load_config
 
 HEAD = "apiVersion: config.virtualcluster.kubeedge.io/v1alpha1\nkind: AgentConfig\n"
@@ -50,7 +50,7 @@ def test_setting_that_is_set_twice_is_refused(tmp_path: Path) -> None:
 def test_address_that_is_none_is_refused(tmp_path: Path, setting: str, address: str) -> None:
     assert problem(tmp_path, {**with_entry(), setting: address}) == (
         f'{setting}: "{address}" is not a valid address; write host:port, :port (at most 65535), '
-        "or 0 for none"
+        "or 0 to disable it"
     )
 
 
@@ -93,7 +93,7 @@ def test_node_name_that_no_node_can_have_is_refused(tmp_path: Path, name: str) -
 
 def test_node_that_is_named_twice_is_refused(tmp_path: Path) -> None:
     assert problem(tmp_path, with_entry(nodeNames=["n", "m", "n"])) == (
-        'virtualClusters[0].nodeNames[2]: "n" is named twice; name it once'
+        'virtualClusters[0].nodeNames[2]: "n" is listed twice'
     )
 
 
@@ -194,14 +194,14 @@ def test_limit_without_a_type_is_told_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"virtualCluster": []}, "Object contains unknown field `virtualCluster`; did you mean"),
+        ({"virtualCluster": []}, "virtualCluster: is unknown; did you mean"),
         (
             with_entry(nodeName=["a"]),
-            "virtualClusters[0]: Object contains unknown field `nodeName`",
+            "virtualClusters[0].nodeName: is unknown",
         ),
         (
             {"cluster_lease_duration": "4s"},
-            "Object contains unknown field `cluster_lease_duration`",
+            "cluster_lease_duration: is unknown",
         ),
     ],
     ids=str,
@@ -216,14 +216,14 @@ def test_setting_that_is_misspelt_is_told_with_what_it_may_mean(
 
 
 def test_setting_that_is_like_no_other_is_only_named(tmp_path: Path) -> None:
-    assert problem(tmp_path, {"zzz": 1}) == "Object contains unknown field `zzz`"
+    assert problem(tmp_path, {"zzz": 1}) == "zzz: is unknown"
 
 
 def test_labels_of_a_selector_written_as_in_a_pod_are_told_where_they_belong(
     tmp_path: Path,
 ) -> None:
     assert problem(tmp_path, with_entry(nodeSelector={"branch": "a"})) == (
-        "virtualClusters[0].nodeSelector: Object contains unknown field `branch`; "
+        "virtualClusters[0].nodeSelector.branch: is unknown; "
         "write labels as nodeSelector: {matchLabels: {branch: ...}}"
     )
     assert problem(tmp_path, with_entry(nodeSelector={"matchLabel": {}})).endswith(
@@ -280,3 +280,52 @@ def test_value_that_is_no_text_is_told_with_its_key(
     tmp_path: Path, fields: dict[str, Any], expected: str
 ) -> None:
     assert problem(tmp_path, with_entry(**fields)).startswith(f"virtualClusters[0].{expected}")
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (
+            f"tolerations: [{{operator: Exists, tolerationSeconds: {10**30}}}]",
+            f"tolerations[0].tolerationSeconds: is {10**30}, too large for an integer",
+        ),
+        (
+            f"tolerations: [{{operator: Exists, tolerationSeconds: 0x{'f' * 20_000}}}]",
+            "tolerations[0].tolerationSeconds: is a long int, too large for an integer",
+        ),
+        (
+            f"resourceModels: [{{grade: -{10**30}}}]",
+            f"resourceModels[0].grade: is -{10**30}, too large for an integer",
+        ),
+        (
+            f"limits: [{{type: Pod, max: {{cpu: {10**30}}}}}]",
+            f"limits[0].max.cpu: is {10**30}, too large for an integer",
+        ),
+        (
+            "limits: [{type: Pod, max: {cpu: .inf}}]",
+            "limits[0].max.cpu: is inf, must be a finite number",
+        ),
+        (
+            "limits: [{type: Pod, max: {5: 1}}]",
+            "limits[0].max: has key 5, must be a string",
+        ),
+        (
+            "resourceModels: [{since: 2026-01-01}]",
+            "resourceModels[0].since: is 2026-01-01, must be a string; write it in quotes",
+        ),
+        (
+            "taints: [{key: a, value: !!binary YQ==, effect: NoExecute}]",
+            "taints[0].value: is b'a', must be a string; write it in quotes",
+        ),
+        (
+            "resourceModels: [&it {grade: 0, more: *it}]",
+            f"resourceModels[0]{'.more' * 63}: is nested too deeply",
+        ),
+    ],
+    ids=["int", "hex", "negative", "amount", "inf", "key", "date", "bytes", "alias"],
+)
+def test_object_that_no_json_holds_is_refused_with_its_path(
+    tmp_path: Path, entry: str, expected: str
+) -> None:
+    text = f"virtualClusters: [{{name: a, nodeNames: [a], {entry}}}]"
+    assert problem(tmp_path, text) == f"virtualClusters[0].{expected}"

@@ -1,14 +1,14 @@
 """AdminRoleController: lists what the host serves, leaves what is not ours."""
 
-from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE, PERIOD, AdminRoleController
+from karmada_vc_agent.controllers import admin_role
+from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE, PERIOD
 from tests.fakes.world import World
 
 PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles/virtual-cluster-admin"
 
 
 async def reconcile(world: World) -> None:
-    controller = AdminRoleController(world.host_client, world.host_discovery)
-    assert await controller.reconcile(ADMIN_ROLE) is PERIOD
+    assert await world.spec(admin_role.setup).reconcile(ADMIN_ROLE) is PERIOD
 
 
 async def test_role_lists_every_namespaced_resource_and_no_wildcard(world: World) -> None:

@@ -199,7 +199,7 @@ async def test_credential_without_a_certificate_is_left_alone(
     content["users"][0]["user"] = {"token": "t"}
     setting.path.write_text(yaml.safe_dump(content))
     assert await setting.step() == CHECK
-    assert "it is no client certificate" in caplog.text
+    assert "it is not a client certificate" in caplog.text
 
 
 async def test_request_that_waits_is_not_followed_by_another(setting: Setting) -> None:

@@ -8,7 +8,7 @@ from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH, ClusterLease
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError, UnreachableError
 from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World
@@ -271,3 +271,30 @@ async def test_lease_that_somebody_else_changed_says_nothing_of_the_time(
         await controller.reconcile("branch-a")
     await controller.reconcile("branch-a")
     assert not world.hub_client.history.is_in_doubt
+
+
+async def test_lease_of_a_virtual_cluster_that_is_served_no_more_names_nobody(
+    world: World, controller: ClusterLeaseController, clock: Clock
+) -> None:
+    await controller.reconcile("branch-a")
+    before = world.hub.live(LEASE)
+    assert annotations_of(before)[LEASE_HOLDER_ANNOTATION] == "first"
+    world.virtual_clusters.replace_all([world.vc("branch-b")])
+    clock.advance(10.0)
+    assert await controller.reconcile("branch-a") is None
+    after = world.hub.live(LEASE)
+    assert LEASE_HOLDER_ANNOTATION not in annotations_of(after)
+    assert after["spec"] == before["spec"]
+    world.forget_requests()
+    await controller.reconcile("branch-a")
+    assert world.hub.requests == []
+
+
+async def test_lease_that_another_process_renews_by_now_is_left_to_it(
+    world: World, controller: ClusterLeaseController
+) -> None:
+    await controller.reconcile("branch-a")
+    other = touch(world)
+    world.virtual_clusters.replace_all([world.vc("branch-b")])
+    assert await controller.reconcile("branch-a") is None
+    assert world.hub.live(LEASE) == other

@@ -3,20 +3,23 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from karmada_vc_agent.controllers.cluster_status import (
     ClusterStatusController,
-    Gates,
-    HostView,
+    Collaborators,
     StatusTimes,
 )
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.parts.common import Clock as TimeOfDay
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.placement_enforced import Enforcement, placement_enforced
 from karmada_vc_agent.status.readiness import Thresholds
+from karmada_vc_agent.views import host_status
+from karmada_vc_agent.views.host_status import HostStatus, HostView
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.views.judgements import HubContact, Judgements
 from tests.fakes import objects
@@ -62,22 +65,26 @@ class Setting:
             claims=world.claims,
             cluster_scoped_kinds={},
             placement=lambda: self.placement,
+            with_resources=with_resources,
+            with_models=with_models,
+            discovery_max_age_s=5.0,
         )
+        self.host_status = HostStatus(view, self.clock)
         self.controller = ClusterStatusController(
             world.hub_client,
             world.clusters,
-            view,
+            self.host_status,
             world.virtual_clusters,
             StatusTimes(10.0, thresholds),
-            Gates(lambda: self.may_report, lambda name: name in self.barred),
-            self.judgements,
-            self.contact,
-            with_resources=with_resources,
-            with_models=with_models,
-            on_ready=self.ready.append,
-            now=lambda: NOW,
-            clock=self.clock,
-            instrument=self,
+            Collaborators(
+                self.judgements,
+                self.contact,
+                lambda: self.may_report,
+                lambda name: name in self.barred,
+                self.ready.append,
+                self,
+            ),
+            TimeOfDay(self.clock, lambda: NOW),
         )
 
     def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None:
@@ -153,6 +160,19 @@ async def test_changed_apis_are_sent_whole(setting: Setting) -> None:
     groups = [entry["groupVersion"] for entry in setting.status()["apiEnablements"]]
     assert "apps/v1" not in groups
     assert "v1" in groups
+
+
+async def test_lists_of_apis_are_kept_of_the_settings_that_are_used(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_status, "ENABLEMENTS_KEPT", 2)
+    setting = Setting(setting.world)
+    for number in range(4):
+        vcs = setting.world.virtual_clusters
+        denied = (f"Kind{number}.example.com",)
+        vcs.put(structs.replace(vcs["branch-a"], denied_kinds=denied))
+        await setting.sync()
+    assert len(setting.host_status._enablements) == 2
 
 
 async def test_pods_on_the_nodes_and_waiting_for_them_are_counted(setting: Setting) -> None:
@@ -299,15 +319,15 @@ async def test_unknown_of_a_hub_that_accepts_nothing_does_not_count(
     with pytest.raises(ForbiddenError):
         await setting.sync()
     assert setting.world.clusters.is_ready("branch-a")
-    assert setting.contact.trouble() is None
+    assert setting.contact.problem() is None
     assert "Reported readiness" not in caplog.text
     setting.clock.advance(41.0)
     with pytest.raises(ForbiddenError):
         await setting.sync()
-    trouble = setting.contact.trouble() or ""
+    trouble = setting.contact.problem() or ""
     assert trouble.startswith("the hub has accepted no status of Cluster branch-a for 41 s: ")
     await setting.sync()
-    assert setting.contact.trouble() is None
+    assert setting.contact.problem() is None
     assert setting.condition() == ("True", "ClusterReady")
     assert "Reported readiness" in caplog.text
 
@@ -331,7 +351,7 @@ async def test_judgement_ends_with_the_cluster(setting: Setting) -> None:
     await setting.sync()
     assert setting.judgements.of("branch-a") is None
     setting.clock.advance(1000.0)
-    assert setting.contact.trouble() is None
+    assert setting.contact.problem() is None
 
 
 async def test_lease_is_not_started_while_the_host_is_away(setting: Setting) -> None:
@@ -523,7 +543,11 @@ async def test_each_cluster_reports_the_kinds_it_may_have() -> None:
             world.host.seed(objects.node(vc.name, {"branch": vc.name[-1]}))
             await setting.sync(vc.name)
         kinds = [
-            {r["kind"] for e in setting.status(vc.name)["apiEnablements"] for r in e["resources"]}
+            {
+                r["kind"]
+                for e in setting.status(vc.name)["apiEnablements"]
+                for r in e.get("resources", ())
+            }
             for vc in vcs
         ]
         assert kinds[1] - kinds[0] == {"Secret"}
@@ -537,6 +561,6 @@ async def test_isolated_network_is_never_claimed_to_be_enforced() -> None:
         setting = Setting(world)
         await setting.sync()
         assert setting.condition("NetworkIsolation") == ("Unknown", "PolicyInPlace")
-        world.virtual_clusters["branch-a"] = objects.virtual_cluster()
+        world.virtual_clusters.put(objects.virtual_cluster())
         await setting.sync()
         assert setting.condition("NetworkIsolation") == ("False", "NotIsolated")

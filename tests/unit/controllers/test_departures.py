@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from karmada_vc_agent.controllers.departures import DeparturesController
+from karmada_vc_agent.controllers import departures
 from karmada_vc_agent.kube.controller import NotReadyError
-from karmada_vc_agent.kube.errors import ApiError
-from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.kube.errors import ApiError, UnauthorizedError
+from karmada_vc_agent.lifecycle.agent_state import ClusterRecord
 from karmada_vc_agent.model.domain import OWNERS_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
-from tests.fakes.world import AGENT, World
+from tests.fakes.world import AGENT_NAMESPACE, World
 
 URGENT = "/apis/scheduling.k8s.io/v1/priorityclasses/urgent"
 
@@ -29,20 +29,14 @@ def priority_class(value: int) -> Object:
 class Setting:
     """Two virtual clusters that share an object, after a start of the agent."""
 
-    def __init__(self, world: World, state: AgentState) -> None:
-        self.world, self.state = world, state
-        self.settings = {"branch-a", "branch-b"}
-        self.staying_away: set[str] = set()
-        self.controller = DeparturesController(
-            world.hub_client,
-            world.host_client,
-            world.host_discovery,
-            world.clusters,
-            state,
-            world.shared_objects,
-            is_served=lambda name: name in self.settings - self.staying_away,
-            is_wanted=lambda name: name in self.settings,
-        )
+    def __init__(self, world: World) -> None:
+        self.world, self.state = world, world.parts.common.state
+        self.controller = world.spec(departures.setup)
+
+    def unset(self, name: str) -> None:
+        """Take a virtual cluster out of the settings."""
+        vcs = self.world.virtual_clusters
+        vcs.replace_all([vc for vc in vcs.values() if vc.name != name])
 
     def lose(self, name: str) -> None:
         """Let the Cluster go while no agent runs."""
@@ -56,8 +50,8 @@ class Setting:
 
 @pytest.fixture
 async def setting(world: World) -> Setting:
-    world.host.seed(objects.namespace("agents"))
-    state = AgentState(world.host_client, "agents", AGENT)
+    world.host.seed(objects.namespace(AGENT_NAMESPACE))
+    state = world.parts.common.state
     await state.load()
     for name in ("branch-a", "branch-b"):
         world.register(name)
@@ -65,7 +59,7 @@ async def setting(world: World) -> Setting:
         world.look()
         await world.execution.reconcile((name, "web-1"))
         await state.remember(name, ClusterRecord("uid", "settings"))
-    made = Setting(world, state)
+    made = Setting(world)
     assert made.votes() == {"branch-a", "branch-b"}
     return made
 
@@ -73,7 +67,7 @@ async def setting(world: World) -> Setting:
 async def test_vote_of_a_cluster_that_went_unseen_is_withdrawn_and_its_record_dropped(
     setting: Setting,
 ) -> None:
-    setting.settings.discard("branch-a")
+    setting.unset("branch-a")
     setting.lose("branch-a")
     await setting.controller.reconcile("branch-a")
     assert setting.votes() == {"branch-b"}
@@ -90,7 +84,7 @@ async def test_what_others_wait_for_comes_with_the_withdrawn_vote(setting: Setti
     world.look()
     await world.execution.reconcile(("branch-b", "web-1"))
     assert world.host.live(URGENT)["value"] == 1000
-    setting.settings.discard("branch-a")
+    setting.unset("branch-a")
     setting.lose("branch-a")
     await setting.controller.reconcile("branch-a")
     world.look()
@@ -101,7 +95,7 @@ async def test_what_others_wait_for_comes_with_the_withdrawn_vote(setting: Setti
 async def test_vote_of_one_that_stays_away_is_withdrawn_and_its_record_kept(
     setting: Setting,
 ) -> None:
-    setting.staying_away.add("branch-a")
+    await setting.state.remember("branch-a", ClusterRecord("uid", "settings", has_left=True))
     setting.lose("branch-a")
     await setting.controller.reconcile("branch-a")
     assert setting.votes() == {"branch-b"}
@@ -110,7 +104,7 @@ async def test_vote_of_one_that_stays_away_is_withdrawn_and_its_record_kept(
 
 async def test_last_vote_leaves_the_object_where_it_is(setting: Setting) -> None:
     for name in ("branch-a", "branch-b"):
-        setting.settings.discard(name)
+        setting.unset(name)
         setting.lose(name)
         await setting.controller.reconcile(name)
     assert setting.votes() == set()
@@ -122,16 +116,16 @@ async def test_vote_of_one_that_is_not_departed_is_never_dropped(
 ) -> None:
     world = setting.world
     if reason == "exists":  # not in the settings, not served, but there
-        setting.settings.discard("branch-a")
+        setting.unset("branch-a")
     elif reason == "served":  # it is about to be registered again
         setting.lose("branch-a")
     elif reason == "unknown":  # of another agent
-        setting.settings.discard("branch-a")
+        setting.unset("branch-a")
         setting.lose("branch-a")
         await setting.state.forget("branch-a")
     else:  # the watch does not show it, the hub has it all the same
-        setting.settings.discard("branch-a")
-        world.cluster_store.replace_all([], "999")
+        setting.unset("branch-a")
+        world.clusters.store.replace_all([], "999")
     await setting.controller.reconcile("branch-a")
     assert setting.votes() == {"branch-a", "branch-b"}
 
@@ -141,7 +135,7 @@ async def test_vote_waits_for_the_second_look_at_a_server_that_went_back(
     setting: Setting, side: str
 ) -> None:
     world = setting.world
-    setting.settings.discard("branch-a")
+    setting.unset("branch-a")
     setting.lose("branch-a")
     {"hub": world.hub_client, "host": world.host_client}[side].history.notice("restored")
     with pytest.raises(NotReadyError):
@@ -150,7 +144,7 @@ async def test_vote_waits_for_the_second_look_at_a_server_that_went_back(
 
 
 async def test_record_is_kept_until_the_votes_are_withdrawn(setting: Setting) -> None:
-    setting.settings.discard("branch-a")
+    setting.unset("branch-a")
     setting.lose("branch-a")
     setting.world.host.fail(500, method="PUT", path=URGENT)
     with pytest.raises(ApiError):
@@ -162,7 +156,7 @@ async def test_record_is_kept_until_the_votes_are_withdrawn(setting: Setting) ->
 
 @pytest.mark.parametrize("code", [410, 500])
 async def test_record_is_kept_where_a_kind_could_not_be_listed(setting: Setting, code: int) -> None:
-    setting.settings.discard("branch-a")
+    setting.unset("branch-a")
     setting.lose("branch-a")
     path = URGENT.rpartition("/")[0]
     setting.world.host.fail(code, method="GET", path=path, times=5 if code == 410 else 1)
@@ -174,17 +168,40 @@ async def test_record_is_kept_where_a_kind_could_not_be_listed(setting: Setting,
 
 
 async def test_list_that_expires_starts_over(setting: Setting) -> None:
-    setting.settings.discard("branch-a")
+    setting.unset("branch-a")
     setting.lose("branch-a")
     setting.world.host.fail(410, "Expired", method="GET", path=URGENT.rpartition("/")[0])
     await setting.controller.reconcile("branch-a")
     assert setting.votes() == {"branch-b"}
 
 
-async def test_aggregated_server_that_is_away_keeps_no_vote(setting: Setting) -> None:
-    setting.settings.discard("branch-a")
+async def test_right_that_leave_took_keeps_no_record(setting: Setting) -> None:
+    setting.unset("branch-a")
     setting.lose("branch-a")
-    setting.world.host.fail(503, method="GET", path="/apis/example.com/v1/widgets", times=9)
+    setting.world.hub.fail(403, "Forbidden", path=f"{CLUSTERS_PATH}/branch-a")
     await setting.controller.reconcile("branch-a")
-    assert setting.votes() == {"branch-b"}
     assert setting.state.cluster("branch-a") is None
+    assert setting.votes() == {"branch-b"}
+
+
+async def test_only_kinds_that_are_shared_are_listed(setting: Setting) -> None:
+    """The agent may not list all of the others, Secrets above all."""
+    setting.unset("branch-a")
+    setting.lose("branch-a")
+    setting.world.host.requests.clear()
+    await setting.controller.reconcile("branch-a")
+    listed = {r.path for r in setting.world.host.requests if "labelSelector" in r.query}
+    assert {path.rpartition("/")[2] for path in listed} == {
+        "customresourcedefinitions",
+        "priorityclasses",
+    }
+
+
+async def test_credential_that_the_hub_does_not_know_says_nothing(setting: Setting) -> None:
+    setting.unset("branch-a")
+    await setting.state.remember("branch-a", ClusterRecord("uid", "settings", has_left=True))
+    setting.lose("branch-a")
+    setting.world.hub.fail(401, "Unauthorized", path=CLUSTERS_PATH)
+    with pytest.raises(UnauthorizedError):
+        await setting.controller.reconcile("branch-a")
+    assert setting.state.cluster("branch-a") is not None

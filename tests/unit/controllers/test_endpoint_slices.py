@@ -13,7 +13,6 @@ from karmada_vc_agent.controllers.endpoint_slices import (
     EndpointSliceController,
     ServiceKey,
 )
-from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
@@ -117,7 +116,7 @@ class Setting:
         ):
             store = await self.controller._store(informers, gvk)
             assert store is not None
-            fill(store, RawCodec(), self.world.host, path)
+            fill(store, self.world.host, path)
         self.world.forget_requests()
 
     async def settle(self, key: ServiceKey = KEY) -> None:

@@ -1,14 +1,15 @@
 """EscapeDetector: who is a suspect, who has escaped, and whom it tells."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from karmada_vc_agent.apply.work_events import WorkEvents
-from karmada_vc_agent.controllers.cluster_status import PODS_BY_NODE
-from karmada_vc_agent.controllers.escape_detector import EscapeDetector, HostPods, PodKey
+from karmada_vc_agent.controllers import escape_detector
+from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.views.escaped_pods import PodKey
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.world import World
@@ -17,8 +18,8 @@ NAMESPACE = "edge-v-branch-a"
 KEY = (NAMESPACE, "web-x")
 WORK = "karmada-es-branch-a/web-1"
 TEXT = (
-    'pod edge/web-x runs on a node outside of virtual cluster "branch-a"; nothing is done about '
-    "it: delete the pod, or give its node back to the group"
+    'pod edge/web-x runs on a node outside of virtual cluster "branch-a"; the agent leaves it '
+    "alone: delete the pod, or return its node to the group"
 )
 
 
@@ -28,25 +29,15 @@ class Setting:
     def __init__(self, world: World) -> None:
         self.world = world
         self.suspects: list[PodKey] = []
-        known = HostPods(
-            world.pods,
-            PODS_BY_NODE,
-            world.nodes,
-            world.membership,
-            world.claims,
-            world.virtual_clusters,
-        )
-        self.detector = EscapeDetector(
-            world.host_client,
-            world.host_discovery,
-            known,
-            world.works,
-            world.clusters,
-            WorkEvents(world.recorder),
-        )
-        of_pod, of_node = self.detector.keys_of_pod, self.detector.keys_of_node
-        world.pods.add_handler(lambda old, new: self.suspects.extend(of_pod(old, new)))
-        world.nodes.add_handler(lambda old, new: self.suspects.extend(of_node(old, new)))
+        self.escaped = world.parts.escaped
+        self.detector = world.spec(escape_detector.setup)
+        of_pods, of_nodes, self.of_namespaces, _ = self.detector.sources
+        for source in (of_pods, of_nodes):
+            assert isinstance(source, Enqueues)
+            source.subscribe(self._suspecting(source))
+
+    def _suspecting(self, source: Enqueues[PodKey]) -> Callable[..., None]:
+        return lambda *change: self.suspects.extend(source.keys(*change))
 
     def look(self) -> list[PodKey]:
         """Let the stores tell what changed; return who became a suspect."""
@@ -157,7 +148,7 @@ def test_pods_of_a_node_that_only_reports_are_not_looked_at(setting: Setting) ->
 def test_all_pods_are_looked_at_once_everything_is_known(setting: Setting) -> None:
     setting.world.host.seed(objects.pod("web-x", NAMESPACE, "n2"))
     setting.look()
-    assert list(setting.detector.all_keys()) == [KEY]
+    assert list(setting.detector.initial_keys()) == [KEY]
 
 
 def test_pods_of_an_adopted_namespace_are_looked_at(setting: Setting) -> None:
@@ -169,9 +160,10 @@ def test_pods_of_an_adopted_namespace_are_looked_at(setting: Setting) -> None:
     setting.world.host.seed(objects.claimed(virtual="old", host="old"))
     setting.look()
     after = setting.world.namespace_store.get("", "old")
-    assert list(setting.detector.keys_of_namespace(before, after)) == [("old", "p")]
-    assert list(setting.detector.keys_of_namespace(None, after)) == []
-    assert list(setting.detector.keys_of_namespace(after, after)) == []
+    assert isinstance(setting.of_namespaces, Enqueues)
+    assert list(setting.of_namespaces.keys(before, after)) == [("old", "p")]
+    assert list(setting.of_namespaces.keys(None, after)) == []
+    assert list(setting.of_namespaces.keys(after, after)) == []
 
 
 # --- reports ----------------------------------------------------------------------------
@@ -182,8 +174,7 @@ async def test_the_work_that_owns_the_pod_is_told_with_virtual_names(setting: Se
     setting.look()
     await setting.detector.reconcile(KEY)
     assert await setting.events() == [("Work", "PodEscaped", TEXT)]
-    assert setting.detector.escaped() == {"branch-a": 1}
-    assert setting.detector.totals() == {"branch-a": 1}
+    assert setting.escaped.by_cluster() == {"branch-a": 1}
 
 
 async def test_it_is_told_once_for_a_pod_and_its_node(setting: Setting) -> None:
@@ -195,8 +186,8 @@ async def test_it_is_told_once_for_a_pod_and_its_node(setting: Setting) -> None:
     setting.world.host.seed(objects.node("n3", {}), objects.pod("web-x", NAMESPACE, "n3"))
     setting.look()
     await setting.detector.reconcile(KEY)
-    assert setting.detector.totals() == {"branch-a": 2}
-    assert setting.detector.escaped() == {"branch-a": 1}
+    assert setting.escaped[KEY].node == "n3"
+    assert setting.escaped.by_cluster() == {"branch-a": 1}
 
 
 @pytest.mark.parametrize(
@@ -283,5 +274,4 @@ async def test_an_escape_ends(setting: Setting, ending: str) -> None:
             setting.world.host.seed(objects.pod("web-x", NAMESPACE, "n2", "Succeeded"))
     assert setting.look() == [KEY]
     await setting.detector.reconcile(KEY)
-    assert setting.detector.escaped() == {}
-    assert setting.detector.totals() == {"branch-a": 1}
+    assert setting.escaped.by_cluster() == {}

@@ -1,17 +1,15 @@
 """ExecutionController, applying: what a Work becomes on the host and in its status."""
 
-import dataclasses
 from typing import Any
 
 import pytest
 
-from karmada_vc_agent.controllers.execution import ExecutionController
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
-from karmada_vc_agent.model.objects import Object, annotations_of, copy_object, labels_of
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
-from tests.fakes.world import NOW, World
+from tests.fakes.world import HUB_JUDGES, NOW, World
 
 KEY = ("branch-a", "web-1")
 WORK = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works/web-1"
@@ -73,12 +71,8 @@ async def test_only_what_others_change_meanwhile_needs_another_sync(
 ) -> None:
     """The watches are faster than the answers here."""
     given(world, objects.deployment(), objects.config_map())
-    world.host.storage.listener = lambda change: world.work_status.follow(
-        change.before, copy_object(change.obj)
-    )
-    world.hub.storage.listener = lambda change: world.held_changes.changed(
-        KEY, copy_object(change.obj)
-    )
+    world.enqueued.clear()
+    world.follow()
     if is_drift:
         world.host.before("POST", SETTINGS.rpartition("/")[0], lambda: _scale(world))
     await carry_out(world)
@@ -119,9 +113,8 @@ async def test_without_work_status_what_is_reported_stays_as_it_is(world: World)
     identifier = {"ordinal": 0, "version": "v1", "kind": "ConfigMap", "resource": ""}
     before = [{"identifier": {**identifier, "namespace": "edge", "name": "settings"}}]
     world.hub.change(f"{WORK}/status", status={"manifestStatuses": before})
-    world.look()
-    others = dataclasses.replace(world.collaborators, work_status=None)
-    await ExecutionController(world.virtual_clusters, others).reconcile(KEY)
+    world.restart(controllers=f"-workStatus,{HUB_JUDGES}")
+    await world.execution.reconcile(KEY)
     assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
     assert world.hub.live(WORK)["status"]["manifestStatuses"] == before
     assert world.host.live(SETTINGS)["data"] == {"value": "1"}
@@ -200,6 +193,17 @@ async def test_suspended_work_is_not_applied_and_says_so(world: World) -> None:
     await carry_out(world)
     assert world.host.writes() == []
     assert conditions(world) == {"Dispatching": ("False", "SuspendDispatching")}
+
+
+async def test_paused_virtual_cluster_has_nothing_written_until_it_goes_on(world: World) -> None:
+    given(world, objects.config_map())
+    world.virtual_clusters.put(objects.virtual_cluster(paused=True))
+    await carry_out(world)
+    assert world.host.writes() == []
+    assert conditions(world) == {"Dispatching": ("False", "SuspendDispatching")}
+    world.virtual_clusters.put(objects.virtual_cluster())
+    await carry_out(world)
+    assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
 
 
 async def test_suspended_work_keeps_the_entries_it_has(world: World) -> None:
@@ -330,7 +334,9 @@ async def test_change_that_met_the_status_write_is_still_told_by_the_watch(world
         if old is not None and new is not None:
             told.append(old["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"])
 
-    world.work_store.add_handler(note)
+    store = world.works.store("branch-a")
+    assert store is not None
+    store.add_handler(note)
     world.look()
     assert told == [True]
 
@@ -361,12 +367,11 @@ async def test_status_is_not_written_to_a_work_that_goes_by_now(world: World) ->
 async def test_suspended_successor_of_a_refused_work_counts_no_refusal(world: World) -> None:
     given(world, objects.deployment(nodeSelector={"branch": "b"}))
     await carry_out(world)
-    assert list(world.execution.refusals()) == [("branch-a", "NodeSelectorConflict")]
+    assert list(world.memory.refusals()) == [("branch-a", "NodeSelectorConflict")]
     world.hub.remove(WORK)
     given(world, objects.deployment(), suspendDispatching=True)
     await carry_out(world)
-    assert list(world.execution.refusals()) == []
-    assert world.execution.refused("branch-a") == []
+    assert list(world.memory.refusals()) == []
 
 
 async def test_successor_of_a_work_is_told_of_like_a_new_one(world: World) -> None:

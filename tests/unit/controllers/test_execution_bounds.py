@@ -9,10 +9,9 @@ import pytest
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.views.work_bounds import WorkBounds, WorkCodec
 from karmada_vc_agent.views.works import is_trimmed
 from tests.fakes import objects
-from tests.fakes.world import World, fill, new_world
+from tests.fakes.world import World, new_world
 
 WORKS = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works"
 CONFIG_MAPS = "/api/v1/namespaces/edge-v-branch-a/configmaps"
@@ -36,30 +35,15 @@ def seed(world: World, name: str, *manifests: Object, created: int) -> None:
 
 
 class Bounded:
-    """A world whose Works are bounded; `look` reads them as the reflector does."""
+    """A world whose Works are bounded."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.changed: list[tuple[str, str]] = []
-        shared = "PriorityClass"
-        self.bounds = WorkBounds(
-            world.virtual_clusters, lambda gvk: gvk.kind == shared, self.changed.append
-        )
-        world.work_store.add_handler(self._changed)
-        world.bound(self.bounds)
         world.register()
         self.look()
 
-    def _changed(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self.bounds.note(new)
-        elif old is not None:
-            self.bounds.gone(old)
-
     def look(self) -> None:
         self.world.look()
-        path = "/apis/work.karmada.io/v1alpha1/works"
-        fill(self.world.work_store, WorkCodec(self.bounds), self.world.hub, path)
 
     async def reconcile(self, name: str) -> None:
         self.look()
@@ -92,7 +76,7 @@ async def test_work_over_the_bound_is_refused_told_and_carried_out_when_there_is
         )
         assert world.host.find(f"{CONFIG_MAPS}/young") is None
         assert ("Work", "BoundExceeded") in [event[:2] for event in await world.events()]
-        assert list(world.execution.refusals()) == [("branch-a", "BoundExceeded")]
+        assert list(world.memory.refusals()) == [("branch-a", "BoundExceeded")]
 
         world.forget_requests()
         await made.reconcile("young")
@@ -103,15 +87,16 @@ async def test_work_over_the_bound_is_refused_told_and_carried_out_when_there_is
         assert live["spec"]["workload"]["manifests"] == [config_map("young")]
 
         world.hub.mark_deleted(f"{WORKS}/old")
+        world.enqueued.clear()
         await made.reconcile("old")
-        assert made.changed[-1] == ("branch-a", "young")
+        assert ("branch-a", "young") in world.enqueued
         await made.reconcile("young")
         assert made.applied("young")[0] == "True"
         assert world.host.find(f"{CONFIG_MAPS}/young") is not None
         stored = world.works.get("branch-a", "young")
         assert stored is not None
         assert not is_trimmed(stored)
-        assert list(world.execution.refusals()) == []
+        assert list(world.memory.refusals()) == []
 
 
 async def test_what_a_work_made_stays_when_it_is_out() -> None:
@@ -197,7 +182,7 @@ async def test_work_that_shrank_while_it_was_refused_is_carried_out() -> None:
         await world.execution.reconcile(("branch-a", "large"))
         assert made.applied("large")[0] == "True"
         assert world.host.find(f"{CONFIG_MAPS}/a") is not None
-        assert list(world.execution.refusals()) == []
+        assert list(world.memory.refusals()) == []
 
 
 @pytest.mark.parametrize("is_over", [False, True])
@@ -228,4 +213,4 @@ async def test_work_that_is_gone_when_the_answer_about_it_comes_takes_no_place(
         made.look()
         young = world.works.get("branch-a", "young")
         assert young is not None
-        assert made.bounds.refusal(young) is None
+        assert world.bounds.refusal(young) is None

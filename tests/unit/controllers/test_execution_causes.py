@@ -11,11 +11,10 @@ import pytest
 from karmada_vc_agent.apply import causes
 from karmada_vc_agent.apply.causes import HOOK, KIND, OBJECTS, READY, RIGHT, Cause
 from karmada_vc_agent.apply.failure import refused
-from karmada_vc_agent.interpretation.errors import OverrunError
+from karmada_vc_agent.interpretation.hook_errors import OverrunError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, Operation
-from karmada_vc_agent.kube.controller import Controller, ControllerSpec, RetryError
-from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.controller import Controller, RetryError
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.refusal import Code, Refusal
@@ -116,34 +115,34 @@ class Silent:
             self.asked += 1
             if not self.answers:
                 await asyncio.sleep(10.0)
-                raise OverrunError("no answer within 10 s")
+                raise OverrunError("no response within 10 s")
             return True
 
         return Hook("silent", ask, is_remote=True)
 
 
 @asynccontextmanager
-async def working(world: World, count: int) -> AsyncIterator[Queue]:
-    queue: Queue = WorkQueue(lambda key: key[0], 0.005, 1000.0, at_once=4)
+async def working(world: World, count: int) -> AsyncIterator[None]:
+    """Have the controller carry out Works `web-<number>` as in a service."""
+    controller = Controller(world.execution)
+    controller.connect()
+    world.parts.placement.settle()
+    running = (controller.run, world.parts.works.hook_probes.run)
+    tasks = [asyncio.ensure_future(run()) for run in running]
     world.look()
-    spec = ControllerSpec("test", queue, world.execution.reconcile, 8)
-    task = asyncio.ensure_future(Controller(spec).run())
-    for number in range(count):
-        queue.add(("branch-a", f"web-{number}"))
-    yield queue
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    assert len(controller.queue) == count
+    yield
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_200_works_of_an_unknown_kind_ask_discovery_seldom_and_heal_at_once(
     world: World,
 ) -> None:
-    loop = asyncio.get_running_loop()
-    world.host_discovery = Discovery(world.host_client, loop.time)
-    world.hub_discovery = Discovery(world.hub_client, loop.time, 30.0)
     for number in range(200):
         given(world, gadget(f"g-{number}"), name=f"web-{number}")
-    async with working(world, 200) as queue:
+    async with working(world, 200):
         await asyncio.sleep(100.0)
         asked = [r.path for s in (world.host, world.hub) for r in s.requests]
         assert asked.count("/apis") <= 100 / 5 + 100 / 30 + 4
@@ -151,7 +150,7 @@ async def test_200_works_of_an_unknown_kind_ask_discovery_seldom_and_heal_at_onc
         world.host.storage.served.append(Served("example.com/v1", "gadgets", "Gadget"))
         world.host_discovery.expire()
         served = await world.host_discovery.refresh()
-        queue.healed(causes.served_now(served.by_kind))
+        world.parts.common.signals.served.emit(served)
         await asyncio.sleep(1.0)
         for number in range(200):
             condition = applied(world, f"web-{number}")
@@ -164,19 +163,19 @@ async def test_works_of_a_silent_webhook_are_parked_and_heal_together(world: Wor
     world.levels.append(silent)
     for number in range(50):
         given(world, config_map(f"c-{number}"), name=f"web-{number}")
-    given(world, {**gadget(), "apiVersion": "v1", "kind": "Secret"}, name="quick", vc="branch-b")
-    async with working(world, 50) as queue:
+    secret = {**gadget(), "apiVersion": "v1", "kind": "Secret"}
+    async with working(world, 50):
         await asyncio.sleep(5.0)
-        queue.add(("branch-b", "quick"))
+        given(world, secret, name="quick", vc="branch-b")
+        world.look()
         await asyncio.sleep(0.5)
         assert world.host.listed("/api/v1/namespaces/edge-v-branch-b/secrets")
         await asyncio.sleep(300.0)
-        assert silent.asked <= 4 + 2 + 300 / 10
-        assert len(queue) == 0
+        # By the workers of a virtual cluster, by a Work each 10 s, and by probes.
+        assert silent.asked <= 16 + 300 / 10 + 50
+        assert len(world.parts.works.queue) == 0
         silent.answers = True
-        world.interpreter.answers_again("branch-a", "silent")
-        queue.healed(causes.answering("branch-a", "silent"))
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(15.0)  # one was still waiting for its answer
         healthy = [
             entry["health"]
             for number in range(50)

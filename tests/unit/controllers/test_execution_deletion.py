@@ -1,16 +1,12 @@
 """ExecutionController, deleting: what goes from the host, what stays, and the finalizer."""
 
 import asyncio
-import dataclasses
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pytest
 
-from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.target import WorkManifest
-from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
-from karmada_vc_agent.controllers.execution import ExecutionController
 from karmada_vc_agent.kube.codec import Unreadable
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
@@ -194,7 +190,7 @@ async def test_hub_that_refuses_the_finalizers_of_a_leaving_cluster_is_noted_onc
     with pytest.raises(ForbiddenError):
         await world.execution.reconcile(KEY)
     assert world.host.find(SETTINGS) is None
-    assert world.barred == ["branch-a"]
+    assert world.status_due == ["branch-a"]
     assert world.finalizer.is_terminating("branch-a")
     world.hub.seed(objects.work(objects.config_map("later"), name="later"))
     world.look()
@@ -406,9 +402,9 @@ async def test_object_goes_though_its_manifest_became_odd_after_it_was_applied(
 
 async def test_namespace_stays_while_a_work_that_may_need_it_cannot_be_read(world: World) -> None:
     await applied_and_deleted(world, objects.namespace_manifest())
-    store = world.collaborators.works.store("branch-a")
+    store = world.works.store("branch-a")
     assert store is not None
-    store.doubt(Unreadable(("karmada-es-branch-a", "other"), "it is no valid JSON"))
+    store.doubt(Unreadable(("karmada-es-branch-a", "other"), "it is not valid JSON"))
     with pytest.raises(RetryError, match="may be used by work other, which cannot be read"):
         await world.execution.reconcile(KEY)
     assert world.host.find(NAMESPACE) is not None
@@ -417,36 +413,41 @@ async def test_namespace_stays_while_a_work_that_may_need_it_cannot_be_read(worl
     assert world.hub.find(WORK) is None
 
 
-class FailsAtOdd:
-    """Manifests with a bug that one manifest meets when it is let go."""
-
-    def __init__(self, real: Manifests) -> None:
-        self._real = real
-
-    async def remove(self, item: WorkManifest, *, preserve: bool) -> None:
-        if item.manifest["metadata"]["name"] == "odd":
-            raise TypeError("a bug")
-        await self._real.remove(item, preserve=preserve)
-
-
 async def test_fault_of_ours_at_a_manifest_keeps_the_work_and_lets_go_of_the_others(
-    world: World,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     odd = objects.config_map("odd")
     await applied_and_deleted(world, odd, objects.config_map())
-    o = world.collaborators
-    finalizer = WorkFinalizer(
-        o.hub,
-        world.host_client,
-        o.clusters,
-        o.works,
-        cast("Manifests", FailsAtOdd(o.manifests)),
-        world.barred.append,
-    )
-    execution = ExecutionController(
-        world.virtual_clusters, dataclasses.replace(o, finalizer=finalizer)
-    )
+    remove = world.manifests.remove
+
+    async def fail_at_odd(item: WorkManifest, *, preserve: bool) -> None:
+        if item.manifest["metadata"]["name"] == "odd":
+            raise TypeError("a bug")
+        await remove(item, preserve=preserve)
+
+    monkeypatch.setattr(world.manifests, "remove", fail_at_odd)
     with pytest.raises(RetryError, match="internal error"):
-        await execution.reconcile(KEY)
+        await world.execution.reconcile(KEY)
     assert world.host.find(SETTINGS) is None
     assert world.hub.find(WORK) is not None
+
+
+@pytest.mark.parametrize("preserve", [False, True])
+async def test_nothing_more_goes_once_the_works_are_not_known(
+    world: World, *, preserve: bool
+) -> None:
+    world.hub.seed(objects.work(objects.deployment(), name="other"))
+    await applied(world, objects.config_map(), objects.namespace_manifest(), preserve=preserve)
+    await world.execution.reconcile(("branch-a", "other"))
+    world.hub.mark_deleted(WORK)
+    world.look()
+    stores = world.works._stores
+    assert isinstance(stores, dict)
+    # As where its virtual cluster is taken out of the settings meanwhile.
+    for method in ("DELETE", "PUT"):
+        world.host.before(method, SETTINGS, stores.clear)
+    with pytest.raises(NotReadyError, match="are not known"):
+        await world.execution.reconcile(KEY)
+    assert stores == {}
+    assert labels_of(world.host.live(NAMESPACE)).get(CLUSTER_LABEL) == "branch-a"
+    assert world.host.live(DEPLOYMENT)

@@ -1,14 +1,12 @@
 """ExecutionController: what one manifest brings up costs that manifest, and is told."""
 
-import dataclasses
 from typing import Any, cast
 
 import pytest
 
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.target import WorkManifest
-from karmada_vc_agent.controllers.execution import ExecutionController
-from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.controller import ControllerSpec, RetryError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.shape import MAX_LEVELS
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
@@ -155,10 +153,10 @@ def odd() -> Object:
     return manifest
 
 
-def failing(world: World, *methods: str) -> ExecutionController:
-    manifests = cast("Manifests", Failing(world.collaborators.manifests, *methods))
-    others = dataclasses.replace(world.collaborators, manifests=manifests)
-    return ExecutionController(world.virtual_clusters, others)
+def failing(world: World, *methods: str) -> ControllerSpec[tuple[str, str]]:
+    works = world.parts.works
+    works.manifests = cast("Manifests", Failing(works.manifests, *methods))
+    return world.execution
 
 
 async def test_fault_of_ours_is_the_failure_of_its_manifest_and_logged_once(
@@ -170,23 +168,22 @@ async def test_fault_of_ours_is_the_failure_of_its_manifest_and_logged_once(
         with pytest.raises(RetryError):
             await execution.reconcile(KEY)
     assert applied(world)["message"] == (
-        "Failed to apply all manifests (1/2): "
-        "internal error (TypeError): the log of the agent tells more"
+        "Failed to apply all manifests (1/2): internal error (TypeError): see the log of the agent"
     )
     assert world.host.find(SETTINGS) is not None
     assert len([r for r in caplog.records if r.exc_info]) == 1
 
 
-async def test_fault_outside_of_the_manifests_takes_applied_back(world: World) -> None:
+async def test_fault_outside_of_the_manifests_takes_applied_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given(world, objects.config_map())
     await world.execution.reconcile(KEY)
     assert applied(world)["status"] == "True"
-    execution = ExecutionController(
-        world.virtual_clusters,
-        dataclasses.replace(world.collaborators, measure=_raise),
-    )
+    world.restart()
+    monkeypatch.setattr(world.parts.common.metrics, "work_synced", _raise)
     with pytest.raises(KeyError):
-        await execution.reconcile(KEY)
+        await world.execution.reconcile(KEY)
     assert applied(world)["status"] == "False"
     assert "internal error (KeyError)" in applied(world)["message"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.interpretation.errors import HookError
+from karmada_vc_agent.interpretation.hook_errors import HookError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,

@@ -50,8 +50,7 @@ async def test_refusal_is_said_in_the_condition_with_virtual_names(world: World)
 async def test_refusal_is_final_and_remembered_for_its_triggers(world: World) -> None:
     given(world, CONFLICTING)
     await world.execution.reconcile(KEY)
-    assert world.execution.refused("branch-a") == [KEY]
-    assert world.execution.refused("branch-b") == []
+    assert list(world.memory.refusals()) == [("branch-a", "NodeSelectorConflict")]
 
 
 async def test_refused_work_that_is_mended_is_no_longer_refused(world: World) -> None:
@@ -60,7 +59,7 @@ async def test_refused_work_that_is_mended_is_no_longer_refused(world: World) ->
     given(world, objects.deployment())
     await world.execution.reconcile(KEY)
     assert applied(world)["reason"] == "AppliedSuccessful"
-    assert world.execution.refused("branch-a") == []
+    assert list(world.memory.refusals()) == []
 
 
 async def test_refused_work_that_goes_is_forgotten(world: World) -> None:
@@ -69,7 +68,7 @@ async def test_refused_work_that_goes_is_forgotten(world: World) -> None:
     world.hub.remove(WORK)
     world.look()
     await world.execution.reconcile(KEY)
-    assert world.execution.refused("branch-a") == []
+    assert list(world.memory.refusals()) == []
 
 
 async def test_refusal_beside_a_failure_is_retried(world: World) -> None:
@@ -77,7 +76,6 @@ async def test_refusal_beside_a_failure_is_retried(world: World) -> None:
     world.host.fail(500, method="POST", path="/api/v1/namespaces/edge-v-branch-a/configmaps")
     with pytest.raises(RetryError):
         await world.execution.reconcile(KEY)
-    assert world.execution.refused("branch-a") == []
 
 
 async def test_namespace_that_is_not_ours_refuses_until_it_may_be_adopted(world: World) -> None:
@@ -85,7 +83,7 @@ async def test_namespace_that_is_not_ours_refuses_until_it_may_be_adopted(world:
     given(world, objects.config_map())
     await world.execution.reconcile(KEY)
     assert "NamespaceNotOwned" in applied(world)["message"]
-    assert world.execution.refused("branch-a") == [KEY]
+    assert list(world.memory.refusals()) == [("branch-a", "NamespaceNotOwned")]
     allow = {"virtualcluster.kubeedge.io/allow-adoption": "branch-a"}
     world.host.seed(objects.namespace("edge-v-branch-a", annotations=allow))
     world.look()
@@ -116,8 +114,7 @@ async def test_nothing_is_created_while_an_older_cluster_owns_a_node() -> None:
         world.look()
         await world.execution.reconcile(("branch-a", "web-1"))
         await world.execution.reconcile(("branch-b", "web-1"))
-        assert world.execution.refused("branch-a") == []
-        assert world.execution.refused("branch-b") == [("branch-b", "web-1")]
+        assert list(world.memory.refusals()) == [("branch-b", "NodeOverlap")]
         assert world.host.listed("/api/v1/namespaces/edge-v-branch-b/configmaps") == []
 
 
@@ -144,8 +141,10 @@ async def test_job_that_cannot_move_is_refused_for_good_and_its_status_is_told_s
     async with new_world(objects.virtual_cluster("branch-a")) as world:
         given(world, objects.job())
         await world.execution.reconcile(KEY)
-        world.virtual_clusters["branch-a"] = objects.virtual_cluster(
-            "branch-a", node_selector=LabelSelector({"branch": "a", "disk": "ssd"})
+        world.virtual_clusters.put(
+            objects.virtual_cluster(
+                "branch-a", node_selector=LabelSelector({"branch": "a", "disk": "ssd"})
+            )
         )
         path = "/apis/batch/v1/namespaces/edge-v-branch-a/jobs/once"
         ready = {"type": "Complete", "status": "True"}
@@ -157,9 +156,9 @@ async def test_job_that_cannot_move_is_refused_for_good_and_its_status_is_told_s
         assert applied(world)["message"] == (
             'Failed to apply all manifests (0/1): virtual cluster "branch-a" refused Job '
             "edge/once: Immutable: spec.template.spec.nodeSelector cannot be changed to select "
-            "disk=ssd; the object stays as it is: to move it, delete it and create it again"
+            "disk=ssd; the object stays where it is: to move it, delete and recreate it"
         )
-        assert world.execution.refused("branch-a") == [KEY]
+        assert list(world.memory.refusals()) == [("branch-a", "Immutable")]
         (entry,) = world.hub.live(WORK)["status"]["manifestStatuses"]
         assert entry["status"]["succeeded"] == 1
 

@@ -44,6 +44,21 @@ async def test_defaults_are_there_before_the_namespace_is_used() -> None:
         assert world.host.requests == []
 
 
+@pytest.mark.parametrize("is_in_flight", [False, True])
+async def test_defaults_of_changed_settings_are_there_before_the_namespace_is_used(
+    *, is_in_flight: bool
+) -> None:
+    """Also where the sync that needs it began before they changed."""
+    async with new_world(objects.virtual_cluster()) as world:
+        before = world.vc()
+        await world.namespace_writer.claim(before, EDGE)
+        look(world)
+        world.virtual_clusters.put(objects.virtual_cluster(**ALL))
+        await world.namespace_writer.claim(before if is_in_flight else world.vc(), EDGE)
+        for path in (LIMITS, POLICY):
+            assert world.host.find(path) is not None
+
+
 async def test_defaults_that_are_right_cost_no_request() -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
         await world.namespace_writer.claim(world.vc(), EDGE)
@@ -93,7 +108,7 @@ async def test_defaults_go_with_their_settings() -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
         await world.namespace_writer.claim(world.vc(), EDGE)
         look(world)
-        world.virtual_clusters["branch-a"] = objects.virtual_cluster()
+        world.virtual_clusters.put(objects.virtual_cluster())
         await world.namespaces.reconcile(("branch-a", EDGE))
         assert [world.host.find(path) for path in (QUOTA, LIMITS, POLICY, BINDING)] == [None] * 4
 

@@ -52,7 +52,7 @@ async def test_default_is_not_made_on_demand() -> None:
 async def test_default_that_may_not_be_claimed_is_retried(world: World) -> None:
     world.register()
     given(world, objects.namespace("default-v-branch-a"))
-    with pytest.raises(RetryError, match="belongs to no virtual cluster"):
+    with pytest.raises(RetryError, match="is not claimed by any virtual cluster"):
         await world.namespaces.reconcile(("branch-a", DEFAULT))
 
 
@@ -73,6 +73,9 @@ async def test_selector_changed_by_hand_is_put_right(world: World, selector: str
 
 async def test_namespace_that_is_right_costs_no_request(world: World) -> None:
     given(world, created())
+    await world.namespaces.reconcile(("branch-a", EDGE))
+    assert world.host.writes() == []
+    world.forget_requests()  # the first time it was asked whether the rights are there
     await world.namespaces.reconcile(("branch-a", EDGE))
     assert world.host.requests == []
 

@@ -1,13 +1,16 @@
-"""MembershipController: the label on nodes that are chosen by names or expressions."""
+"""NodeLabelsController: the label on nodes that are chosen by names or expressions."""
+
+import logging
 
 import pytest
 
-from karmada_vc_agent.controllers.node_labels import MembershipController
-from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.controllers import node_labels
+from karmada_vc_agent.kube.errors import ForbiddenError
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION, MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import labels_of
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
 from tests.fakes import objects
-from tests.fakes.world import World, new_world
+from tests.fakes.world import new_world
 
 BY_NAME = objects.virtual_cluster("named", node_selector=LabelSelector(), node_names=("n1",))
 BY_EXPRESSION = objects.virtual_cluster(
@@ -23,28 +26,20 @@ async def label_after(node: str, **labels: str) -> str | None:
         found = {MEMBERSHIP_LABEL if k == "member" else k: v for k, v in labels.items()}
         world.host.seed(objects.node(node, found))
         world.look()
-        await controller(world).reconcile(node)
+        await world.spec(node_labels.setup).reconcile(node)
         return labels_of(world.host.live(f"/api/v1/nodes/{node}")).get(MEMBERSHIP_LABEL)
-
-
-def controller(world: World, *anothers: str) -> MembershipController:
-    return MembershipController(
-        world.host_client,
-        world.nodes,
-        world.membership,
-        world.virtual_clusters,
-        lambda name: name in anothers,
-    )
 
 
 @pytest.mark.parametrize("label", [None, "named", "expressed"])
 async def test_node_of_a_cluster_that_another_agent_serves_is_left_alone(label: str | None) -> None:
     async with new_world(BY_NAME, BY_EXPRESSION) as world:
         labels = {MEMBERSHIP_LABEL: label} if label else {}
+        for name in ("named", "expressed"):
+            world.register(name, annotations={AGENT_ANNOTATION: "agents/another"})
         world.host.seed(objects.node("n1", labels), objects.node("n2", labels))
         world.look()
         for node in ("n1", "n2"):
-            await controller(world, "named", "expressed").reconcile(node)
+            await world.spec(node_labels.setup).reconcile(node)
         assert world.host.writes() == []
 
 
@@ -72,7 +67,7 @@ async def test_node_that_is_right_costs_no_request() -> None:
         world.host.seed(objects.node("n1", {MEMBERSHIP_LABEL: "named"}), objects.node("n2"))
         world.look()
         for node in ("n1", "n2", "unknown"):
-            await controller(world).reconcile(node)
+            await world.spec(node_labels.setup).reconcile(node)
         assert world.host.requests == []
 
 
@@ -81,7 +76,7 @@ async def test_node_that_goes_meanwhile_is_fine() -> None:
         world.host.seed(objects.node("n1"))
         world.look()
         world.host.remove("/api/v1/nodes/n1")
-        await controller(world).reconcile("n1")
+        await world.spec(node_labels.setup).reconcile("n1")
         assert world.host.find("/api/v1/nodes/n1") is None
         assert [request.method for request in world.host.writes()] == ["PATCH"]
 
@@ -90,6 +85,21 @@ async def test_other_labels_of_the_node_stay() -> None:
     async with new_world(BY_NAME) as world:
         world.host.seed(objects.node("n1", {"kubernetes.io/hostname": "n1"}))
         world.look()
-        await controller(world).reconcile("n1")
+        await world.spec(node_labels.setup).reconcile("n1")
         live = world.host.live("/api/v1/nodes/n1")
         assert labels_of(live) == {"kubernetes.io/hostname": "n1", MEMBERSHIP_LABEL: "named"}
+
+
+async def test_label_is_told_once_the_host_took_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, node_labels.__name__)
+    async with new_world(BY_NAME) as world:
+        world.host.seed(objects.node("n1"), objects.node("n2", {MEMBERSHIP_LABEL: "named"}))
+        world.look()
+        reconcile = world.spec(node_labels.setup).reconcile
+        world.host.fail(403, "Forbidden", method="PATCH", path="/api/v1/nodes/n1")
+        with pytest.raises(ForbiddenError):
+            await reconcile("n1")
+        assert caplog.messages == []
+        await reconcile("n1")
+        await reconcile("n2")
+        assert caplog.messages == ["Labelled node", "Removed label of node"]

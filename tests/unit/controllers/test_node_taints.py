@@ -9,6 +9,7 @@ from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.tolerated_taints import NodeTaints
+from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 from karmada_vc_agent.views.works import Works
 
 EDGE = Taint("edge", "", "NoSchedule")
@@ -20,8 +21,8 @@ class Branch:
     def __init__(self, *, tolerates: bool = True) -> None:
         vc = VirtualCluster("a", LabelSelector({"branch": "a"}), tolerate_node_taints=tolerates)
         self.nodes: Store[Node] = Store(StructCodec(Node))
-        membership = Membership((vc,), self.nodes, lambda _: "")
-        self.taints = NodeTaints(membership, {"a": vc})
+        vcs = VirtualClusters([vc])
+        self.taints = NodeTaints(Membership(vcs, self.nodes, lambda _: ""), vcs)
         works: Store[Object] = Store(RawCodec())
         works.apply(
             {"metadata": {"name": "web", "namespace": "karmada-es-a", "resourceVersion": "1"}}

@@ -1,18 +1,28 @@
 """OrphansController: counted, told once, never removed."""
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from karmada_vc_agent.controllers.orphans import EVERY, OrphansController
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
+from tests.fakes.storage import CREATED_AT
 from tests.fakes.world import World
 
 NAMESPACE = "edge-v-branch-a"
+ROLES = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles"
 
 
-def controller(world: World) -> tuple[OrphansController, dict[str, int]]:
-    """Return a controller, and the numbers that it tells."""
-    world.work_store.is_synced = True
+def controller(
+    world: World, age: timedelta = timedelta()
+) -> tuple[OrphansController, dict[str, int]]:
+    """Return a controller, and the numbers that it tells; age: how old objects are to it."""
+    for name in world.virtual_clusters:
+        world.register(name)
+    world.look()
     counts: dict[str, int] = {}
     made = OrphansController(
         world.host_client,
@@ -21,6 +31,7 @@ def controller(world: World) -> tuple[OrphansController, dict[str, int]]:
         world.works,
         world.virtual_clusters,
         counts.__setitem__,
+        lambda: datetime.fromisoformat(CREATED_AT) + age,
     )
     return made, counts
 
@@ -63,6 +74,57 @@ async def test_nothing_is_said_before_the_works_are_known(world: World) -> None:
     world.host.seed(objects.claimed("branch-a"), config_map("lost", "gone"))
     world.look()
     made, counts = controller(world)
-    world.work_store.is_synced = False
+    for name in world.virtual_clusters:
+        world.works._stores[name].is_synced = False
     await made.reconcile("")
     assert counts == {}
+
+
+def role(name: str, **annotations: str) -> Object:
+    work = {"virtualcluster.kubeedge.io/work": "karmada-es-branch-a/web"}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "labels": {"virtualcluster.kubeedge.io/cluster": "branch-a"},
+            "annotations": work
+            | {f"virtualcluster.kubeedge.io/{key}": value for key, value in annotations.items()},
+        },
+        "rules": [],
+    }
+
+
+async def test_role_that_stood_in_for_a_moment_and_was_left_goes(world: World) -> None:
+    """As after an agent that was killed between two writes."""
+    stand_in = role("reader", **{"stand-in": "true"})
+    world.host.seed(objects.claimed("branch-a"), role("empty"), stand_in)
+    world.hub.seed(objects.work(objects.config_map(), name="web"))
+    world.look()
+    made, _ = controller(world, timedelta(seconds=59))
+    await made.reconcile("")
+    assert world.host.writes() == [], "it may be in use"
+    made, counts = controller(world, timedelta(seconds=60))
+    world.host.fail(500, "InternalError", method="DELETE", path=f"{ROLES}/reader")
+    for _ in range(2):
+        await made.reconcile("")
+    assert [live["metadata"]["name"] for live in world.host.listed(ROLES)] == ["empty"]
+    assert counts["branch-a"] == 0
+
+
+async def test_works_that_are_listed_again_meanwhile_orphan_nothing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.host.seed(objects.claimed("branch-a"), config_map("web", "web"))
+    world.hub.seed(objects.work(objects.config_map(), name="web"))
+    world.look()
+    made, counts = controller(world)
+    stores = world.works._stores
+    assert isinstance(stores, dict)
+    # As where its bounds change, or it is taken out of the settings and put back.
+    listed_anew = {"branch-a": Store(RawCodec())}
+    world.host.before("GET", "/api/v1/configmaps", lambda: stores.update(listed_anew))
+    await made.reconcile("")
+    assert counts == {"branch-b": 0}
+    assert "whose Work is gone" not in caplog.text

@@ -11,6 +11,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.status.quota_divided import quota_divided
 from karmada_vc_agent.views.divisions import STALLED_AFTER_S
+from karmada_vc_agent.views.quota_condition import QuotaCondition
 from tests.fakes import objects, served
 from tests.fakes.world import World, new_world
 
@@ -101,7 +102,7 @@ async def test_division_at_rest_writes_nothing() -> None:
 
 async def test_workloads_are_awaited() -> None:
     async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
-        with pytest.raises(RetryError, match="resourcequotas of the host are not known yet"):
+        with pytest.raises(RetryError, match="resourcequotas of the host are not listed yet"):
             await world.quotas.reconcile("branch-a")
 
 
@@ -135,7 +136,7 @@ async def test_other_quotas_of_the_same_namespace_change_nothing(name: str) -> N
 
 
 def condition(world: World) -> tuple[str, str, str]:
-    (found,) = world.quotas.condition(world.vc(), {})
+    (found,) = QuotaCondition(world.divisions, world.claims).condition(world.vc(), {})
     return found["status"], found["reason"], found["message"]
 
 
@@ -147,19 +148,19 @@ async def test_division_that_stands_still_is_a_condition_until_it_goes_on(
         count(world, "edge")
         await reconcile(world)
         assert condition(world)[:2] == ("True", "Divided")
-        world.seconds += STALLED_AFTER_S
+        world.skipped_s += STALLED_AFTER_S
         await reconcile(world)
         assert condition(world) == (
             "False",
             "NotCounted",
-            "no share of the quota is raised: the host has not counted what is used in shop",
+            "cannot raise shares of the quota: the host has not computed the usage of shop",
         )
-        assert world.looked_at == ["branch-a"]
+        assert world.status_due == ["branch-a"]
         assert caplog.text.count("Not dividing the quota") == 1
         count(world, "shop")
         await reconcile(world)
         assert condition(world)[:2] == ("True", "Divided")
-        assert world.looked_at == ["branch-a"] * 2
+        assert world.status_due == ["branch-a"] * 2
 
 
 async def test_namespace_without_its_quota_stalls_the_division() -> None:
@@ -168,7 +169,7 @@ async def test_namespace_without_its_quota_stalls_the_division() -> None:
         world.host.remove(path("shop"))
         count(world, "edge")
         await reconcile(world)
-        world.seconds += STALLED_AFTER_S
+        world.skipped_s += STALLED_AFTER_S
         assert condition(world)[:2] == ("False", "NamespaceWithoutQuota")
 
 
@@ -181,12 +182,28 @@ async def test_quota_that_cannot_be_written_stalls_the_division() -> None:
         for _ in range(2):
             with pytest.raises(KubeError):
                 await reconcile(world)
-            world.seconds += STALLED_AFTER_S
+            world.skipped_s += STALLED_AFTER_S
         assert condition(world)[:2] == ("False", "NotWritten")
 
 
 async def test_condition_of_a_quota_that_was_taken_back_does_not_stay(world: World) -> None:
-    assert world.quotas.condition(world.vc(), {}) == []
+    assert QuotaCondition(world.divisions, world.claims).condition(world.vc(), {}) == []
     had = {"conditions": [quota_divided("NotCounted", "m")]}
-    (found,) = world.quotas.condition(world.vc(), had)
+    (found,) = QuotaCondition(world.divisions, world.claims).condition(world.vc(), had)
     assert (found["status"], found["reason"]) == ("True", "NoQuota")
+
+
+async def test_quota_that_was_taken_back_is_not_stalled_any_more() -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world, *NAMESPACES)
+        await reconcile(world)
+        world.skipped_s += STALLED_AFTER_S
+        await reconcile(world)
+        assert world.divisions.all() == {"branch-a": True}
+        world.virtual_clusters.put(objects.virtual_cluster())
+        await world.quotas.reconcile("branch-a")
+        assert world.divisions.all() == {}
+        world.virtual_clusters.put(objects.virtual_cluster(quota={"pods": "4"}))
+        await reconcile(world)
+        assert world.divisions.all() == {"branch-a": False}
+        assert world.status_due == ["branch-a"]

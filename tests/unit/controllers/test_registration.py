@@ -2,23 +2,21 @@
 
 import pytest
 
-from karmada_vc_agent.controllers.registration import (
-    REFUSED_RETRY,
-    RegistrationController,
-    settings_digest,
-)
-from karmada_vc_agent.kube.controller import Requeue
-from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
+from karmada_vc_agent.controllers import registration
+from karmada_vc_agent.controllers.registration import REFUSED_RETRY
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, UnreachableError
 from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.lifecycle.registrations import settings_digest
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION
 from karmada_vc_agent.model.objects import annotations_of
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, cluster_id
 from tests.fakes import objects
-from tests.fakes.world import AGENT, HOST_UID, World
+from tests.fakes.world import AGENT, AGENT_NAMESPACE, HOST_UID, World
 
 CLUSTER = f"{CLUSTERS_PATH}/branch-a"
-STATE = f"/api/v1/namespaces/agents/configmaps/{AGENT}-state"
+STATE = f"/api/v1/namespaces/{AGENT_NAMESPACE}/configmaps/{AGENT}-state"
 RICH = objects.virtual_cluster(
     "branch-a",
     cluster_labels={"tier": "edge"},
@@ -31,17 +29,22 @@ RICH = objects.virtual_cluster(
 
 async def controller(
     world: World, *, reregister: tuple[str, ...] = ()
-) -> tuple[RegistrationController, AgentState]:
+) -> tuple[ControllerSpec[str], AgentState]:
     """Return a controller, as after a start: with what an earlier one left behind."""
-    world.host.seed(objects.namespace("agents"))
-    state = AgentState(world.host_client, "agents", AGENT)
+    world.host.seed(objects.namespace(AGENT_NAMESPACE))
+    world.restart(reregister=reregister)
+    state = world.parts.common.state
     await state.load()
-    world.look()
-    made = RegistrationController(
-        world.hub_client, world.clusters, state, world.virtual_clusters, frozenset(reregister)
-    )
+    made = world.spec(registration.setup)
     world.forget_requests()
     return made, state
+
+
+async def of_leave(world: World) -> AgentState:
+    """Return the state as `leave` knows it, which is another process."""
+    state = AgentState(world.host_client, AGENT_NAMESPACE, AGENT)
+    await state.load()
+    return state
 
 
 async def register(world: World, *, reregister: tuple[str, ...] = ()) -> Requeue | None:
@@ -60,7 +63,7 @@ async def test_new_virtual_cluster_is_registered_for_pull(world: World) -> None:
 
 
 async def test_settings_of_a_virtual_cluster_are_on_its_cluster(world: World) -> None:
-    world.virtual_clusters["branch-a"] = RICH
+    world.virtual_clusters.put(RICH)
     await register(world)
     cluster = world.hub.live(CLUSTER)
     assert cluster["metadata"]["labels"] == {"tier": "edge"}
@@ -92,7 +95,7 @@ async def test_registered_cluster_that_fits_costs_no_request(world: World) -> No
 
 
 async def test_cluster_that_lost_a_setting_gets_it_back(world: World) -> None:
-    world.virtual_clusters["branch-a"] = RICH
+    world.virtual_clusters.put(RICH)
     await register(world)
     live = world.hub.live(CLUSTER)
     world.hub.change(CLUSTER, spec={**live["spec"], "region": "north"})
@@ -101,7 +104,7 @@ async def test_cluster_that_lost_a_setting_gets_it_back(world: World) -> None:
 
 
 async def test_labels_and_taints_of_operators_are_kept(world: World) -> None:
-    world.virtual_clusters["branch-a"] = RICH
+    world.virtual_clusters.put(RICH)
     await register(world)
     live = world.hub.live(CLUSTER)
     cordon = {"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}
@@ -121,7 +124,7 @@ async def test_changed_settings_add_their_taints(world: World) -> None:
     live = world.hub.live(CLUSTER)
     cordon = {"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}
     world.hub.change(CLUSTER, spec={**live["spec"], "taints": [cordon]})
-    world.virtual_clusters["branch-a"] = RICH
+    world.virtual_clusters.put(RICH)
     await register(world)
     assert world.hub.live(CLUSTER)["spec"]["taints"] == [
         cordon,
@@ -229,7 +232,7 @@ async def test_deleted_cluster_that_a_restored_hub_has_again_is_served_again(wor
     record = state.cluster("branch-a")
     assert record is not None
     assert not record.was_deleted
-    assert not made.stays_away("branch-a")
+    assert not world.parts.common.registrations.stays_away("branch-a")
 
 
 async def test_cluster_deleted_on_the_hub_stays_deleted_over_restarts(
@@ -239,12 +242,12 @@ async def test_cluster_deleted_on_the_hub_stays_deleted_over_restarts(
     for _ in range(2):
         assert await register(world) is None
     assert world.hub.find(CLUSTER) is None
-    assert any("Not registering again a Cluster" in message for message in caplog.messages)
+    assert any("Not registering a Cluster" in message for message in caplog.messages)
 
 
 async def test_cluster_deleted_on_the_hub_comes_back_with_new_settings(world: World) -> None:
     await deleted(world)
-    world.virtual_clusters["branch-a"] = RICH
+    world.virtual_clusters.put(RICH)
     await register(world)
     assert world.hub.live(CLUSTER)["spec"]["region"] == "south"
 
@@ -261,6 +264,20 @@ async def test_virtual_cluster_that_left_stays_away_even_with_new_settings(
     assert world.hub.find(CLUSTER)
 
 
+async def test_virtual_cluster_that_left_while_it_was_not_served_stays_away(world: World) -> None:
+    await register(world)
+    made, state = await controller(world)
+    known = state.cluster("branch-a")
+    assert known is not None
+    left = await of_leave(world)
+    await left.remember("branch-a", ClusterRecord(known.uid, known.settings, has_left=True))
+    world.hub.remove(CLUSTER)
+    world.look()
+    await made.reconcile("branch-a")
+    assert world.hub.find(CLUSTER) is None
+    assert world.parts.common.registrations.stays_away("branch-a")
+
+
 async def test_cluster_deleted_on_the_hub_comes_back_once_when_told_so(world: World) -> None:
     await deleted(world)
     made, _ = await controller(world, reregister=("branch-a",))
@@ -275,7 +292,7 @@ async def test_cluster_deleted_on_the_hub_comes_back_once_when_told_so(world: Wo
 
 
 async def test_cluster_that_is_being_deleted_is_not_changed(world: World) -> None:
-    world.virtual_clusters["branch-a"] = RICH
+    world.virtual_clusters.put(RICH)
     world.register()
     world.hub.mark_deleted(CLUSTER)
     assert await register(world) is None
@@ -306,7 +323,7 @@ async def test_cluster_that_the_hub_refuses_is_tried_again_quietly(
 
 async def test_change_that_the_hub_refuses_is_tried_again_quietly(world: World) -> None:
     await register(world)
-    world.virtual_clusters["branch-a"] = RICH
+    world.virtual_clusters.put(RICH)
     world.hub.fail(422, "Invalid", method="PATCH")
     assert await register(world) == REFUSED_RETRY
 
@@ -323,7 +340,7 @@ async def test_registration_seen_by_the_server_only_is_waited_for(world: World) 
 
 async def test_cluster_changed_meanwhile_is_tried_again(world: World) -> None:
     await register(world)
-    world.virtual_clusters["branch-a"] = RICH
+    world.virtual_clusters.put(RICH)
     world.hub.before("PATCH", CLUSTER, world.register)
     with pytest.raises(ConflictError):
         await register(world)
@@ -353,14 +370,14 @@ def test_digest_of_settings_changes_with_any_of_them_and_not_with_their_order() 
 
 
 async def test_cluster_tells_which_agent_serves_it(world: World) -> None:
-    world.clusters.agent = "agents/one"
+    world.restart(agent_name="one")
     await register(world)
     assert annotations_of(world.hub.live(CLUSTER)) == {AGENT_ANNOTATION: "agents/one"}
 
 
 async def test_cluster_of_an_older_version_is_taken_over_by_its_agent(world: World) -> None:
     world.register()
-    world.clusters.agent = "agents/one"
+    world.restart(agent_name="one")
     await register(world)
     assert annotations_of(world.hub.live(CLUSTER))[AGENT_ANNOTATION] == "agents/one"
     world.look()
@@ -372,7 +389,7 @@ async def test_the_younger_of_two_agents_steps_back_until_the_cluster_is_given_u
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.register(annotations={AGENT_ANNOTATION: "agents/one"})
-    world.clusters.agent = "agents/two"
+    world.restart(agent_name="two")
     assert await register(world) == REFUSED_RETRY
     assert world.hub.writes() == []
     assert world.clusters.ours("branch-a") is None
@@ -391,8 +408,7 @@ async def test_what_leave_noted_is_kept_when_the_deletion_is_noted(world: World)
     world.register()
     await register(world)
     made, state = await controller(world)
-    by_leave = AgentState(world.host_client, "agents", AGENT)
-    await by_leave.load()
+    by_leave = await of_leave(world)
     known = by_leave.cluster("branch-a")
     assert known is not None
     await by_leave.remember("branch-a", ClusterRecord(known.uid, known.settings, has_left=True))
@@ -405,3 +421,32 @@ async def test_what_leave_noted_is_kept_when_the_deletion_is_noted(world: World)
     world.forget_requests()
     await made.reconcile("branch-a")
     assert world.host.requests == []
+
+
+async def test_virtual_cluster_that_comes_back_is_told_again_why_it_is_not_registered(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.hub.seed(objects.cluster("branch-a", "another-id"))
+    made, _ = await controller(world)
+    vc = world.vc()
+    for _ in range(2):
+        world.virtual_clusters.put(vc)
+        await made.reconcile("branch-a")
+        world.virtual_clusters.replace_all([world.vc("branch-b")])
+        await made.reconcile("branch-a")
+    assert caplog.messages.count("Not registered") == 2
+
+
+async def test_trouble_is_known_until_it_is_over(world: World) -> None:
+    world.hub.seed(objects.cluster("branch-a", "somebody-else"))
+    made, _ = await controller(world)
+    registrations = world.parts.common.registrations
+    await made.reconcile("branch-a")
+    assert "has been registered" in (registrations.trouble("branch-a") or "")
+    world.hub.remove(CLUSTER)
+    world.look()
+    with world.hub.down(), pytest.raises(UnreachableError):
+        await made.reconcile("branch-a")
+    assert registrations.trouble("branch-a")
+    await made.reconcile("branch-a")
+    assert registrations.trouble("branch-a") is None

@@ -9,7 +9,8 @@ import pytest
 
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.loading import load_config
-from karmada_vc_agent.controllers.registration import settings_digest
+from karmada_vc_agent.lifecycle.registrations import settings_digest
+from tests.fakes import objects
 
 SETTINGS = """\
 apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
@@ -64,3 +65,9 @@ def test_digest_is_that_of_earlier_versions(tmp_path: Path, name: str, digest: s
     config = with_default_accounts(load_config(path, {}), "agents")
     (vc,) = (vc for vc in config.virtual_clusters if vc.name == name)
     assert settings_digest(vc) == digest
+
+
+def test_pause_is_no_other_description_of_the_cluster() -> None:
+    assert settings_digest(objects.virtual_cluster(paused=True)) == settings_digest(
+        objects.virtual_cluster()
+    )

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from generate.settings_page import page
 from karmada_vc_agent.config.declared import settings_of
 from karmada_vc_agent.config.settings import FLAGS, SETTINGS
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from settings_page import page
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "settings.md"
 

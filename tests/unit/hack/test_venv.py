@@ -10,7 +10,7 @@ import pytest
 VENV_SH = Path(__file__).parents[3] / "hack" / "lib" / "venv.sh"
 PIP = """#!/bin/sh
 echo "pip $*" >>"$LOG"
-case "$*" in *"$FAILS"*) exit 1 ;; esac
+case "$*" in *"$FAILS"*) exit 1 ;; *"$KILLED_BY"*) kill -9 $PPID ;; esac
 """
 PYTHON = """#!/bin/sh
 [ "$1" = -m ] || exit 0
@@ -33,11 +33,14 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ensure(root: Path, fails: str = "nothing fails") -> tuple[bool, list[str]]:
+def ensure(
+    root: Path, fails: str = "nothing fails", killed_by: str = "nothing kills"
+) -> tuple[bool, list[str]]:
     """Return whether it went well, and what was called."""
     log = root / "log"
     log.write_text("")
-    names = {"ROOT": str(root), "LOG": str(log), "FAILS": fails, "PYTHON": str(root / "python")}
+    names = {"ROOT": str(root), "LOG": str(log), "FAILS": fails, "KILLED_BY": killed_by}
+    names["PYTHON"] = str(root / "python")
     command = ["bash", "-c", f". {root}/hack/lib/venv.sh; ensure_venv"]
     done = subprocess.run(  # noqa: S603
         command, env=os.environ | names, check=False, capture_output=True
@@ -58,6 +61,14 @@ def test_is_made_once_with_hashes(root: Path) -> None:
 @pytest.mark.parametrize("fails", ["--require-hashes", "--editable", " check"])
 def test_what_failed_is_made_again_from_nothing(root: Path, fails: str) -> None:
     assert not ensure(root, fails)[0]
+    good, calls = ensure(root)
+    assert good
+    assert calls[0].startswith("venv --clear ")
+
+
+@pytest.mark.parametrize("killed_by", ["--require-hashes", "--editable", " check"])
+def test_what_was_interrupted_is_made_again_from_nothing(root: Path, killed_by: str) -> None:
+    assert not ensure(root, killed_by=killed_by)[0]
     good, calls = ensure(root)
     assert good
     assert calls[0].startswith("venv --clear ")

@@ -7,11 +7,11 @@ import pytest
 
 from karmada_vc_agent.interpretation import customizations
 from karmada_vc_agent.interpretation.customizations import DeclarativeLevel, index_scripts
-from karmada_vc_agent.interpretation.errors import (
-    AwayError,
+from karmada_vc_agent.interpretation.hook_errors import (
     HookError,
     InterpretationError,
     OverrunError,
+    UnreachableHookError,
 )
 from karmada_vc_agent.interpretation.hooks import REMEMBERED, Breakers, Dependency, Hook
 from karmada_vc_agent.interpretation.interpreter import Interpreter
@@ -93,7 +93,7 @@ async def test_an_error_ends_the_search(name: str) -> None:
     assert below.asked == []
 
 
-@pytest.mark.parametrize("failure", [OverrunError("too slow"), AwayError("too slow")])
+@pytest.mark.parametrize("failure", [OverrunError("too slow"), UnreachableHookError("too slow")])
 async def test_a_hook_that_is_not_there_again_and_again_must_rest(failure: HookError) -> None:
     level, clock = FakeLevel("webhook", InterpretHealth=failure), Clock()
     interpreter = Interpreter((level,), clock)
@@ -134,6 +134,15 @@ def test_only_so_many_hooks_are_remembered() -> None:
             breakers.failed(number, "too slow")
     assert breakers.problem(0) == ""
     assert breakers.problem(2 * REMEMBERED - 1) == "too slow"
+
+
+def test_a_hook_that_is_asked_for_is_not_the_one_that_is_forgotten() -> None:
+    breakers = Breakers(Clock())
+    for _ in range(3):
+        breakers.failed("asked for", "too slow")
+    for number in range(2 * REMEMBERED):
+        breakers.failed(number, "too slow")
+        assert breakers.problem("asked for") == "too slow"
 
 
 @pytest.mark.parametrize("is_remote", [True, False])

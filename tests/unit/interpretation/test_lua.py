@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.interpretation import lua
-from karmada_vc_agent.interpretation.errors import HookError
+from karmada_vc_agent.interpretation.hook_errors import HookError
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
@@ -148,6 +148,47 @@ def test_a_run_leaves_nothing_to_the_next() -> None:
     )
     body = "return {v = {type(left), type(string.left), type(require('kube')), ('ab'):find('b')}}"
     assert reflect(body)["v"] == ["nil", "nil", "table", 2, 2]
+
+
+def test_a_script_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+    compile_ = lua._compile
+
+    def note(program: bytes, name: bytes) -> bytes:
+        compiled.append(program)
+        return compile_(program, name)
+
+    monkeypatch.setattr(lua, "_compile", note)
+    body = "return {v = 'test_a_script_is_compiled_once'}"
+    assert reflect(body) == reflect(body)
+    assert [program for program in compiled if body.encode() in program] == [
+        f"function ReflectStatus(o) {body} end".encode()
+    ]
+
+
+def test_of_compiled_scripts_only_so_much_is_kept() -> None:
+    kept: Any = lua._compiled.cache
+    for number in range(8):
+        body = f"local s = '{'x' * (lua.COMPILED_BYTES // 4)}' return {{v = {number}}}"
+        assert reflect(body) == {"v": number}
+    assert 0 < kept.currsize <= lua.COMPILED_BYTES
+    huge = f"local s = '{'x' * lua.COMPILED_BYTES}' return {{v = 1}}"
+    assert [reflect(huge), reflect(huge)] == [{"v": 1}, {"v": 1}]
+    assert kept.currsize <= lua.COMPILED_BYTES
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("return }", r"^<string>:1: unexpected symbol near '}'$"),
+        ("\n return o.spec.absent.name", r"^<string>:2: attempt to index field 'absent'"),
+        ("error('no')", r"^<string>:1: no$"),
+    ],
+)
+def test_an_error_is_the_same_at_each_run(body: str, problem: str) -> None:
+    for _ in range(3):
+        with pytest.raises(HookError, match=problem):
+            reflect(body)
 
 
 def test_the_objects_handed_in_are_not_changed() -> None:

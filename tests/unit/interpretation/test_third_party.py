@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.interpretation import interpreter, third_party
-from karmada_vc_agent.interpretation.errors import InterpretationError
+from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
 KRUISE, FLUX = "apps.kruise.io/v1alpha1", "source.toolkit.fluxcd.io/v1beta2"
@@ -139,7 +139,7 @@ def test_a_status_that_is_no_object_is_an_error_with_the_field_in_it() -> None:
 
 def test_an_empty_field_that_karmada_cannot_take_away_is_an_error() -> None:
     status: Object = {"taskStatusCount": {"a*b": {}}}
-    with pytest.raises(InterpretationError, match=r"cannot leave out .* taskStatusCount\.a\*b"):
+    with pytest.raises(InterpretationError, match=r"cannot omit .* taskStatusCount\.a\*b"):
         interpreter.reflect_status(_live("batch.volcano.sh/v1alpha1", "Job", status))
 
 

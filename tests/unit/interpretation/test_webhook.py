@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from karmada_vc_agent.interpretation import webhook
-from karmada_vc_agent.interpretation.errors import HookError, OverrunError
+from karmada_vc_agent.interpretation.hook_errors import HookError, OverrunError
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
@@ -166,8 +166,8 @@ def test_status_and_health_are_those_of_the_answer() -> None:
 @pytest.mark.parametrize(
     ("operation", "response", "reason"),
     [
-        (RETAIN, None, "no response"),
-        (RETAIN, {"uid": "12", "successful": True}, 'for "12", not for "11"'),
+        (RETAIN, None, "no field response"),
+        (RETAIN, {"uid": "12", "successful": True}, 'uid "12", not "11"'),
         (RETAIN, {"successful": False}, "not successful and has no status"),
         (RETAIN, {}, "not successful and has no status"),
         (RETAIN, {"successful": False, "status": {"code": 7, "message": "no"}}, "code 7: no"),
@@ -183,7 +183,7 @@ def test_status_and_health_are_those_of_the_answer() -> None:
                 "patchType": "JSONPatch",
                 "patch": patch({"op": "remove", "path": "/spec/none"}),
             },
-            "does not fit: remove /spec/none",
+            "cannot be applied: remove /spec/none",
         ),
         (
             RETAIN,
@@ -192,10 +192,10 @@ def test_status_and_health_are_those_of_the_answer() -> None:
                 "patchType": "JSONPatch",
                 "patch": patch({"op": "replace", "path": "", "value": []}),
             },
-            "leaves no object",
+            "results in no object",
         ),
         (INTERPRET_STATUS, {"successful": True}, "no rawStatus"),
-        (INTERPRET_STATUS, {"successful": True, "rawStatus": [1]}, "no object"),
+        (INTERPRET_STATUS, {"successful": True, "rawStatus": [1]}, "not an object"),
         (INTERPRET_HEALTH, {"successful": True}, "whether the object is healthy"),
         (INTERPRET_HEALTH, {"successful": True, "healthy": "yes"}, "whether the object is healthy"),
     ],
@@ -243,7 +243,9 @@ async def test_a_hook_of_another_context_version_is_not_asked() -> None:
     level.webhooks = webhook.webhooks_of(hooks)
     found = level.hook(WIDGET, RETAIN)
     assert found is not None
-    with pytest.raises(HookError, match='webhook "c/a": it takes no context of version v1alpha1'):
+    with pytest.raises(
+        HookError, match='webhook "c/a": it does not support context version v1alpha1'
+    ):
         await found.ask("branch-a", (DESIRED, DESIRED))
 
 

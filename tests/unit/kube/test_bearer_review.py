@@ -97,7 +97,7 @@ async def test_access_is_asked_with_all_that_is_known_of_the_user(
 
 async def test_refusal_names_user_and_rule(readers: BearerReview) -> None:
     rule = "nonResourceURLs [/metrics], verbs [get]"
-    text = f'user "guest" may not get /metrics; needs a ClusterRole with {rule}'
+    text = f'user "guest" may not get /metrics; it needs a ClusterRole with {rule}'
     assert await readers.refusal(KNOWN) == (403, text)
 
 

@@ -106,7 +106,7 @@ def test_answer_without_a_body_still_has_a_message() -> None:
 @pytest.mark.parametrize("tls", ["default", "True", "<ssl.SSLContext object at 0x7faeb85409e0>"])
 def test_cause_of_a_failure_does_not_show_the_tls_of_the_client(tls: str) -> None:
     error = OSError(f"Cannot connect to host 127.0.0.1:9 ssl:{tls} [Connect call failed]")
-    assert cause_of(error) == "Cannot connect to host 127.0.0.1:9 [Connect call failed]"
+    assert cause_of(error) == "cannot connect to 127.0.0.1:9 [Connect call failed]"
 
 
 def test_cause_of_a_failure_without_words_is_its_kind() -> None:
@@ -240,7 +240,7 @@ async def test_outage_is_one_line_of_log(
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 async def test_fenced_client_sends_no_write(host: FakeApiServer, method: str) -> None:
     client = host.client(may_write=lambda: False)
-    with pytest.raises(UnreachableError, match="not leading"):
+    with pytest.raises(UnreachableError, match="not the leader"):
         await client.request(method, NAMESPACES, body={})
     assert host.requests == []
 

@@ -171,6 +171,28 @@ async def test_cancelling_the_controller_cancels_its_reconciles() -> None:
     assert sorted(cancelled) == ["a", "b"]
 
 
+async def test_no_worker_is_relieved_while_the_controller_is_being_cancelled() -> None:
+    async def reconcile(key: str) -> None:
+        worked_at.append(key)
+        try:
+            await asyncio.sleep(1000.0)
+        finally:
+            await asyncio.sleep(5 * RELIEVED_AFTER_S)
+
+    worked_at: list[str] = []
+    failures: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: failures.append(told))
+    queue: WorkQueue[str] = WorkQueue(lambda key: key, at_once=2)
+    task = asyncio.ensure_future(Controller(ControllerSpec("test", queue, reconcile, 1)).run())
+    queue.add("a")
+    queue.add("b")
+    await asyncio.sleep(RELIEVED_AFTER_S / 2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (worked_at, failures) == (["a"], [])
+
+
 @pytest.mark.parametrize(
     ("end", "result"),
     [
@@ -352,3 +374,19 @@ async def test_scout_that_fails_for_itself_leaves_its_cause_to_another_one(
     await run_for(100.0, reconcile, "a", "b", "c")
     assert calls.count("b") == calls.count("c") == 2
     assert calls.count("a") > 3
+
+
+async def test_all_there_is_is_enqueued_once_what_is_under_way_had_time() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key)
+    controller = Controller(
+        ControllerSpec("a", queue, _nothing, settles_s=1.0, resync_keys=lambda names: names)
+    )
+    controller.resync(("one", "two"))
+    await asyncio.sleep(0.9)
+    assert len(queue) == 0
+    await asyncio.sleep(0.2)
+    assert len(queue) == 2
+
+
+async def _nothing(_: str) -> None:
+    return

@@ -42,7 +42,7 @@ def test_file_that_holds_no_token_leaves_the_last_good_one_and_is_read_soon(
 
 def test_file_without_a_first_token_is_an_error_of_the_file(path: Path) -> None:
     path.write_bytes(b"")
-    with pytest.raises(OSError, match="holds no token"):
+    with pytest.raises(OSError, match="contains no token"):
         TokenFile(path)()
 
 

@@ -33,15 +33,15 @@ def followed(tmp_path: Path) -> Followed:
 
 def test_file_that_stays_is_not_read_again(followed: Followed) -> None:
     follower = followed.follow()
-    follower.look()
+    follower.check()
     assert followed.used == []
 
 
 def test_changed_file_is_used_once(followed: Followed) -> None:
     follower = followed.follow()
     followed.path.write_bytes(kubeconfig(AUTHORITY.pair(), server="https://other.example:6443"))
-    follower.look()
-    follower.look()
+    follower.check()
+    follower.check()
     (used,) = followed.used
     assert used.server == "https://other.example:6443"
     assert used.ssl_context is not None
@@ -59,10 +59,10 @@ def test_changed_certificate_beside_the_file_is_used(followed: Followed, tmp_pat
 
     renew()
     follower = followed.follow()
-    follower.look()
+    follower.check()
     assert followed.used == []
     renew()
-    follower.look()
+    follower.check()
     assert len(followed.used) == 1
 
 
@@ -71,13 +71,13 @@ def test_file_that_cannot_be_used_changes_nothing(
 ) -> None:
     follower = followed.follow()
     followed.path.write_text("users: [")
-    follower.look()
-    follower.look()
+    follower.check()
+    follower.check()
     followed.path.unlink()
-    follower.look()
+    follower.check()
     assert followed.used == []
     assert [record.getMessage() for record in caplog.records] == [
-        "Keeping the old credentials: the kubeconfig changed for the worse"
+        "Keeping the old credentials: the new kubeconfig is invalid"
     ] * 2
     assert [vars(record)["server"] for record in caplog.records] == ["hub"] * 2
     assert all(vars(record)["reason"] for record in caplog.records)
@@ -93,12 +93,12 @@ def test_file_that_was_half_written_is_read_again_although_it_stays(
     follower = followed.follow()
     followed.path.write_text(yaml.safe_dump(content))
     (tmp_path / "c.crt").write_bytes(chain)
-    follower.look()
+    follower.check()
     (tmp_path / "c.key").write_bytes(key[:50])
-    follower.look()
+    follower.check()
     assert followed.used == []
     (tmp_path / "c.key").write_bytes(key)
-    follower.look()
+    follower.check()
     assert len(followed.used) == 1
 
 
@@ -107,10 +107,10 @@ def test_file_that_could_not_be_read_for_a_moment_is_read_again(followed: Follow
     content = kubeconfig(AUTHORITY.pair())
     followed.path.unlink()
     followed.path.mkdir()
-    follower.look()
+    follower.check()
     followed.path.rmdir()
     followed.path.write_bytes(content)
-    follower.look()
+    follower.check()
     assert len(followed.used) == 1
 
 
@@ -135,8 +135,8 @@ def test_whatever_is_written_there_is_a_complaint_and_no_end(
 ) -> None:
     follower = followed.follow()
     followed.path.write_bytes(content)
-    follower.look()
-    follower.look()
+    follower.check()
+    follower.check()
     assert followed.used == []
     assert len(caplog.records) == 1
 
@@ -155,5 +155,5 @@ async def test_server_that_does_not_know_us_has_the_files_read_soon(followed: Fo
 async def test_without_a_file_there_is_nothing_to_follow() -> None:
     used: list[Credentials] = []
     follower = CredentialsFollower("hub", Credentials("https://h", None, "a Pod"), used.append)
-    follower.look()
+    follower.check()
     assert used == []

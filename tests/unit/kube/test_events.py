@@ -244,7 +244,7 @@ async def test_warnings_repeated_of_one_reason_are_folded_after_a_burst(
     found = hub.listed("/api/v1/events")
     assert len(found) == 2 * BURST_PER_REASON + 80 + 4
     (of_new,) = [e["message"] for e in found if e["involvedObject"]["name"] == "new"]
-    assert of_new == "text (and 80 more of this reason, which were left out)"
+    assert of_new == "text (and 80 more with this reason, which were dropped)"
     assert "no third" in {e["message"] for e in found}
     assert recorder.dropped == 80
 

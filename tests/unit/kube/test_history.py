@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.kube.history import SECOND_LOOK_S, History
+from karmada_vc_agent.kube.history import SECOND_LIST_S, History
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ async def test_lower_version_says_that_time_went_back(
 async def test_version_known_from_before_is_no_second_evidence() -> None:
     history = History("hub")
     assert history.check("7", "6", "a list", 0)
-    await asyncio.sleep(SECOND_LOOK_S + 1)
+    await asyncio.sleep(SECOND_LIST_S + 1)
     assert not history.check("7", "6", "another list", 0)
     assert not history.is_in_doubt
     assert history.went_back == 1
@@ -31,7 +31,7 @@ async def test_version_known_from_before_is_no_second_evidence() -> None:
 async def test_server_that_nobody_watches_is_settled_after_the_pause() -> None:
     history = History("hub")
     history.notice("evidence")
-    await asyncio.sleep(SECOND_LOOK_S + 1)
+    await asyncio.sleep(SECOND_LIST_S + 1)
     assert not history.is_in_doubt
 
 
@@ -44,11 +44,11 @@ async def test_doubt_ends_when_everybody_has_looked_in_the_second_epoch() -> Non
     history.notice("evidence")
     history.notice("more of it")
     assert history.epoch == 1
-    history.looked("a", 1)
-    history.looked("b", 1)
-    await asyncio.sleep(SECOND_LOOK_S + 1)
+    history.listed("a", 1)
+    history.listed("b", 1)
+    await asyncio.sleep(SECOND_LIST_S + 1)
     assert history.epoch == 2
-    history.looked("a", 2)
+    history.listed("a", 2)
     assert history.is_in_doubt
     history.leave("b")
     assert not history.is_in_doubt
@@ -59,19 +59,19 @@ async def test_time_that_goes_back_during_the_second_look_starts_all_over() -> N
     history = History("hub")
     history.join("a")
     history.notice("evidence")
-    await asyncio.sleep(SECOND_LOOK_S + 1)
+    await asyncio.sleep(SECOND_LIST_S + 1)
     history.notice("again")
-    history.looked("a", history.epoch)
+    history.listed("a", history.epoch)
     assert history.is_in_doubt
-    await asyncio.sleep(SECOND_LOOK_S + 1)
-    history.looked("a", history.epoch)
+    await asyncio.sleep(SECOND_LIST_S + 1)
+    history.listed("a", history.epoch)
     assert not history.is_in_doubt
     assert history.went_back == 2
 
 
 async def test_who_waits_is_woken_at_each_look() -> None:
     history = History("hub")
-    waiting = asyncio.ensure_future(history.moved_on(0))
+    waiting = asyncio.ensure_future(history.wait_new_epoch(0))
     await asyncio.sleep(1)
     assert not waiting.done()
     history.notice("evidence")

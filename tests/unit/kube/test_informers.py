@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.informers import IDLE_S, InformerSet
 from karmada_vc_agent.kube.namespaced_watches import WatchScope
-from karmada_vc_agent.kube.reflector import WATCH_S
+from karmada_vc_agent.kube.reflector import FORBIDDEN_S, WATCH_S
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from tests.fakes.api_server import FakeApiServer
@@ -155,6 +157,28 @@ async def test_kind_whose_list_is_not_known_is_waited_for(
         assert told == ["+gear"]
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_kind_that_is_forbidden_is_asked_for_seldom_and_found_when_it_is_allowed(
+    host: FakeApiServer, client: ApiClient, caplog: pytest.LogCaptureFixture, is_whole: bool
+) -> None:
+    path = PATH if is_whole else WIDGETS.path("edge")
+    scope = None if is_whole else WatchScope(client, lambda: ["edge"])
+    host.answer(b'{"status": {"allowed": false}}', 201, path=REVIEWS_PATH)
+    host.seed(widget())
+    host.fail(500, path=path, times=30, message="ill")
+    host.fail(403, "Forbidden", path=path, times=1_000_000)
+    async with returning(client, scope) as (informers, told):
+        informers.store(WIDGETS)
+        await asyncio.sleep(3600.0)
+        refused = [r.message for r in caplog.records if r.message == "Waiting to watch"]
+        assert len(refused) == 2, "one for each reason"
+        asked = len(host.asked("GET", path))
+        assert 30 < asked < 30 + 9 + 3600 / (FORBIDDEN_S / 2)
+        host._faults.clear()
+        await asyncio.sleep(FORBIDDEN_S + 1.0)
+        assert told == ["+gear"]
+
+
 async def test_kinds_of_kubernetes_itself_are_few_and_stay(
     host: FakeApiServer, client: ApiClient
 ) -> None:
@@ -175,17 +199,17 @@ async def test_watches_in_namespaces_are_returned_too(
         host.answer(b'{"status": {"allowed": false}}', 201, path=REVIEWS_PATH)
     async with returning(client, scope) as (informers, told):
         informers.store(WIDGETS)
-        await asyncio.sleep(1.0)
-        assert scope.follower_count == 1
-        await asyncio.sleep(1.5 * IDLE_S)
-        assert scope.follower_count == 0
+        assert await is_watched(host)
+        await asyncio.sleep(IDLE_S)
+        assert not await is_watched(host)
         namespaces.append("third")
         scope.changed()
         assert not await is_watched(host)
         host.seed(widget())
         informers.store(WIDGETS)
         await asyncio.sleep(1.0)
-        assert (scope.follower_count, told) == (1, ["+gear"])
+        assert await is_watched(host)
+        assert told == ["+gear"]
 
 
 async def test_set_that_is_told_of_what_is_yet_to_come_returns_nothing(

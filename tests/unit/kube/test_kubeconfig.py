@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from karmada_vc_agent.kube import kubeconfig as module
 from karmada_vc_agent.kube.credentials import Credentials, TokenFile
 from karmada_vc_agent.kube.kubeconfig import (
     KubeconfigError,
@@ -229,7 +230,7 @@ def test_file_of_another_kind_is_told_with_what_it_is_and_what_is_expected(
         read_kubeconfig(path, "main")
     text = str(raised.value)
     assert text.startswith(f"{path}: {told}")
-    assert text.endswith("; give a file of kind Config, with clusters, contexts and users")
+    assert text.endswith("; want a file of kind Config, with clusters, contexts and users")
 
 
 def test_kind_of_a_kubeconfig_may_be_written_down(config: Kubeconfig) -> None:
@@ -247,7 +248,7 @@ def test_key_that_is_set_twice_is_told_with_its_lines(config: Kubeconfig) -> Non
 
 def test_missing_current_context_is_told(config: Kubeconfig) -> None:
     del config.content["current-context"]
-    assert config.problem() == "current-context is not set; name a context"
+    assert config.problem() == "current-context is not set; specify a context"
 
 
 def test_unknown_context_is_told_with_those_there_are(config: Kubeconfig) -> None:
@@ -278,7 +279,7 @@ def test_server_that_is_no_url_is_told(config: Kubeconfig, server: str) -> None:
 
 def test_certificate_that_is_no_base64_is_told(config: Kubeconfig) -> None:
     config.cluster["certificate-authority-data"] = "%%%"
-    assert config.problem().startswith("certificate material: ")
+    assert config.problem().startswith("certificate material: certificate-authority-data: ")
 
 
 def test_certificate_that_is_none_is_told(config: Kubeconfig) -> None:
@@ -330,8 +331,34 @@ def test_nothing_found_says_where_was_looked(no_environment: pytest.MonkeyPatch)
     with pytest.raises(KubeconfigError, match="no KUBECONFIG, no HOME"):
         find_credentials("")
     no_environment.setenv("KUBECONFIG", "/absent")
-    with pytest.raises(KubeconfigError, match=r"\(/absent\), and not inside a Pod"):
+    with pytest.raises(KubeconfigError, match=r"\(/absent\), and not running in a Pod"):
         find_credentials("")
+
+
+@pytest.mark.parametrize("host", [None, ""])
+@pytest.mark.parametrize("in_cluster_first", [True, False])
+def test_pod_on_an_edge_is_told_that_it_does_not_know_its_api_server(
+    tmp_path: Path, no_environment: pytest.MonkeyPatch, host: str | None, *, in_cluster_first: bool
+) -> None:
+    (tmp_path / "token").write_text("t")
+    no_environment.setattr(module, "SERVICE_ACCOUNT", tmp_path)
+    if host is not None:
+        no_environment.setenv("KUBERNETES_SERVICE_HOST", host)
+    with pytest.raises(KubeconfigError, match="KUBERNETES_SERVICE_HOST is empty in this Pod") as e:
+        find_credentials("", in_cluster_first=in_cluster_first)
+    assert "run the agent on a node that is no edge" in str(e.value)
+
+
+def test_pod_on_an_edge_uses_a_kubeconfig_that_it_is_given(
+    config: Kubeconfig, tmp_path: Path, no_environment: pytest.MonkeyPatch
+) -> None:
+    config.read()
+    (tmp_path / "token").write_text("t")
+    no_environment.setattr(module, "SERVICE_ACCOUNT", tmp_path)
+    no_environment.setenv("KUBERNETES_SERVICE_HOST", "")
+    no_environment.setenv("KUBECONFIG", str(config.path))
+    found = find_credentials("", in_cluster_first=True)
+    assert found.server == "https://hub.example:6443"
 
 
 # --- files of any shape --------------------------------------------------------------------------
@@ -405,7 +432,7 @@ def test_token_file_without_a_token_is_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_bytes(b"\xff\xfe")
     token = TokenFile(path)
-    with pytest.raises(OSError, match="holds no token"):
+    with pytest.raises(OSError, match="contains no token"):
         token()
 
 
@@ -427,5 +454,5 @@ def test_plugin_gives_the_token(config: Kubeconfig, tmp_path: Path) -> None:
 
 def test_plugin_that_gives_nothing_makes_nobody_anonymous(config: Kubeconfig) -> None:
     config.user.update(plugin("/nowhere/plugin"))
-    told = "the user of context main: its plugin gave no credential"
+    told = "the user of context main: its plugin returned no credential"
     assert config.problem().startswith(told)

@@ -147,7 +147,7 @@ async def test_lead_that_somebody_else_took_ends_the_leader(
     await me.acquire()
     task = asyncio.ensure_future(me.lead())
     host.seed(lease_of("other"))
-    with pytest.raises(LeadLostError, match="other holds lease agents/agent now"):
+    with pytest.raises(LeadLostError, match="other now holds lease agents/agent"):
         await task
     assert not me.is_leading()
 

@@ -6,15 +6,15 @@ from karmada_vc_agent.kube.listing import FIRST_PAGE, PAGE_BYTES, PAGE_SIZE, Pag
 def test_first_page_is_small_and_the_next_ones_full() -> None:
     size = PageSize()
     assert size.limit == FIRST_PAGE
-    size.came(FIRST_PAGE, FIRST_PAGE * 1000)
+    size.received(FIRST_PAGE, FIRST_PAGE * 1000)
     assert size.limit == PAGE_SIZE
 
 
 def test_large_objects_come_in_pages_of_few() -> None:
     size = PageSize()
-    size.came(10, 10 * 2**20)
+    size.received(10, 10 * 2**20)
     assert size.limit == PAGE_BYTES // 2**20
-    size.came(1, 20 * 2**20)
+    size.received(1, 20 * 2**20)
     assert size.limit == 1
 
 
@@ -26,14 +26,14 @@ def test_page_that_does_not_come_whole_is_halved_down_to_one_object_and_grows_sl
         size.was_cut_off()
     assert limits == [50, 25, 12, 6, 3, 1, 1, 1]
     for _ in range(3):
-        size.came(1, 100)
+        size.received(1, 100)
     assert size.limit == 4
     for _ in range(30):
-        size.came(1, 100)
+        size.received(1, 100)
     assert size.limit == PAGE_SIZE
 
 
 def test_empty_page_says_nothing_of_the_size_of_objects() -> None:
     size = PageSize()
-    size.came(0, 100)
+    size.received(0, 100)
     assert size.limit == FIRST_PAGE

@@ -11,6 +11,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.namespaced_watches import NamespacedWatches, WatchScope
+from karmada_vc_agent.kube.reflector import WATCH_S
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from tests.fakes.api_server import FakeApiServer
@@ -28,11 +29,11 @@ def secret(namespace: str, name: str = "s") -> Object:
 class Setting:
     """Watches of Secrets in `namespaces`."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, *, are_ours: bool = False) -> None:
         self.namespaces = ["a", "b"]
         self.scope = WatchScope(client, lambda: self.namespaces)
         self.store: Store[Object] = Store(RawCodec())
-        watches = NamespacedWatches(client, SECRETS, self.store, {}, self.scope)
+        watches = NamespacedWatches(client, SECRETS, self.store, {}, self.scope, are_ours=are_ours)
         self.task = asyncio.ensure_future(watches.run())
 
     def known(self) -> set[str]:
@@ -128,3 +129,86 @@ async def test_object_that_went_before_any_watch_told_of_it_is_forgotten(
         assert "a/ghost" in setting.known()
     await setting.until(lambda: "a/new" in setting.known())
     assert setting.known() == {"a/s", "a/new", "a/later", "b/s"}
+
+
+async def test_object_known_by_an_answer_alone_goes_with_its_namespace(
+    setting: Setting, host: FakeApiServer
+) -> None:
+    told: list[Object | None] = []
+    setting.store.add_handler(lambda _, new: told.append(new))
+    told.clear()
+    with host.down(path=SECRETS.path("a")):
+        host.end_watches()
+        setting.store.observe(host.seed(secret("a", "written")))
+        assert "a/written" in setting.known()
+        setting.move("b")
+        await setting.until(lambda: setting.known() == {"b/s"})
+    assert told == [None, None], "who follows the store hears of both that went"
+
+
+# --- of our own objects only ------------------------------------------------------------------
+
+
+@pytest.fixture
+async def ours(host: FakeApiServer, client: ApiClient) -> AsyncIterator[Setting]:
+    """Namespace a has a Secret of ours, namespace b has none."""
+    host.seed(secret("a"))
+    made = Setting(client, are_ours=True)
+    await made.until(lambda: made.store.is_synced and is_watched(host, "a"))
+    yield made
+    made.task.cancel()
+    with suppress(asyncio.CancelledError):
+        await made.task
+
+
+def is_watched(host: FakeApiServer, namespace: str) -> bool:
+    return any(request.is_watch for request in host.asked("GET", SECRETS.path(namespace)))
+
+
+async def test_namespace_without_an_object_of_ours_takes_no_connection(
+    ours: Setting, host: FakeApiServer
+) -> None:
+    await asyncio.sleep(10 * WATCH_S[1])
+    assert not is_watched(host, "b")
+    lists = len(host.asked("GET", SECRETS.path("b")))
+    assert 10 <= lists <= 1 + 10 * WATCH_S[1] / WATCH_S[0]
+
+
+async def test_namespace_is_watched_once_we_write_an_object_there(
+    ours: Setting, host: FakeApiServer
+) -> None:
+    ours.store.observe(host.seed(secret("b", "written")))
+    await ours.until(lambda: is_watched(host, "b"))
+    host.seed(secret("b", "more"))
+    await ours.until(lambda: ours.known() == {"a/s", "b/written", "b/more"})
+    host.remove(f"{SECRETS.path('b')}/written")
+    await ours.until(lambda: ours.known() == {"a/s", "b/more"})
+
+
+async def test_object_that_we_did_not_write_is_found_as_often_as_a_watch_is_opened(
+    ours: Setting, host: FakeApiServer
+) -> None:
+    host.seed(secret("b", "restored"))
+    await asyncio.sleep(WATCH_S[1] + 1.0)
+    assert ours.known() == {"a/s", "b/restored"}
+
+
+async def test_namespace_that_is_not_watched_is_looked_at_when_time_went_back(
+    ours: Setting, host: FakeApiServer, client: ApiClient
+) -> None:
+    before = len(host.asked("GET", SECRETS.path("b")))
+    client.history.notice("a test says so")
+    await ours.until(lambda: not client.history.is_in_doubt)
+    assert len(host.asked("GET", SECRETS.path("b"))) == before + 2
+
+
+async def test_object_that_is_written_while_a_list_is_under_way_is_watched(
+    ours: Setting, host: FakeApiServer
+) -> None:
+    ours.move("a", "b", "c")
+    release = host.hold("GET", SECRETS.path("c"))
+    await ours.until(lambda: bool(host.asked("GET", SECRETS.path("c"))))
+    ours.store.observe(host.seed(secret("c")))
+    release.set()
+    await ours.until(lambda: is_watched(host, "c"))
+    assert ours.known() == {"a/s", "c/s"}

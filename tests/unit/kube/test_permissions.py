@@ -2,8 +2,16 @@
 
 import pytest
 
+from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError
-from karmada_vc_agent.kube.permissions import LASTS_S, REMEMBERED_S, Denials, Need, need_of
+from karmada_vc_agent.kube.permissions import (
+    LASTS_S,
+    REMEMBERED,
+    REMEMBERED_S,
+    Denials,
+    Need,
+    need_of,
+)
 from tests.fakes.api_server import FakeApiServer
 
 WORKS = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works"
@@ -101,9 +109,44 @@ def test_a_right_is_missing_once_it_was_refused_for_a_while() -> None:
     clock.now = LASTS_S
     denials.note(need)
     assert denials.lasting() == [need]
-    clock.now += REMEMBERED_S
+    clock.now += REMEMBERED_S - 1
     assert denials.lasting() == [need]
     clock.now += 1
     assert denials.lasting() == []
     denials.note(need)
     assert denials.lasting() == []
+
+
+def test_of_more_rights_than_anybody_reads_the_first_ones_are_kept() -> None:
+    clock = Clock()
+    denials = Denials(clock)
+    needs = [Need("get", "", "configmaps", "edge", f"map-{n}") for n in range(REMEMBERED + 10)]
+    for now in (0.0, LASTS_S):
+        clock.now = now
+        for need in needs:
+            denials.note(need)
+    assert denials.lasting() == needs[:REMEMBERED]
+    clock.now += REMEMBERED_S
+    denials.note(needs[-1])
+    clock.now += LASTS_S
+    denials.note(needs[-1])
+    assert denials.lasting() == needs[-1:], "there is room again"
+
+
+async def test_a_right_is_missing_no_longer_once_it_is_used(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    clock = Clock()
+    client.denials = Denials(clock)
+    path = "/api/v1/namespaces/edge/configmaps"
+    message = 'configmaps is forbidden: User "x" cannot list resource "configmaps"'
+    host.fail(403, "Forbidden", method="GET", path=path, times=2, message=message)
+    for _ in range(2):
+        with pytest.raises(ForbiddenError):
+            await client.get(path)
+        clock.now += LASTS_S
+    assert client.denials.lasting() == [Need("list", "", "configmaps", "edge")]
+    await client.request("GET", path, as_user="another")
+    assert client.denials.lasting(), "it is not our right"
+    await client.get(path)
+    assert client.denials.lasting() == []

@@ -85,7 +85,7 @@ def names(store: Store[Object]) -> list[str]:
     [
         (raw("odd", extra=b'"data":' + DEEP), "nested deeper than 260 levels"),
         (raw("odd", extra=b'"data":' + DEEP[: 5 * 300] + b"1" + b"}" * 300), "nested deeper"),
-        (raw("odd", extra=b'"data":"\xff"'), "no valid JSON"),
+        (raw("odd", extra=b'"data":"\xff"'), "not valid JSON"),
         (b'{"metadata":{"name":"odd","namespace":"edge","labels":["a"]}}', "metadata.labels"),
     ],
 )

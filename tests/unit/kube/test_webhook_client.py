@@ -135,7 +135,7 @@ async def test_all_but_a_success_is_an_error(
     client: WebhookClient, webhook: Webhook, status: int
 ) -> None:
     webhook.status = status
-    with pytest.raises(WebhookError, match=f"it answered {status}"):
+    with pytest.raises(WebhookError, match=f"unexpected status {status}"):
         await client.post(Endpoint(webhook.url, webhook.ca_bundle), b"", 30.0)
 
 
@@ -143,7 +143,7 @@ async def test_an_answer_that_is_late_is_an_error_of_its_own(
     client: WebhookClient, webhook: Webhook
 ) -> None:
     webhook.delay_s = 3600.0
-    with pytest.raises(WebhookTimeoutError, match="no answer within 2 s"):
+    with pytest.raises(WebhookTimeoutError, match="no response within 2 s"):
         await client.post(Endpoint(webhook.url, webhook.ca_bundle), b"", 2.0)
 
 
@@ -157,7 +157,7 @@ async def test_an_answer_that_is_too_large_is_an_error(
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/x", "", "ftp://x"])
 async def test_anything_but_https_is_refused(client: WebhookClient, url: str) -> None:
-    with pytest.raises(WebhookError, match="no https URL"):
+    with pytest.raises(WebhookError, match="not an https URL"):
         await client.post(Endpoint(url, b""), b"", 30.0)
 
 
@@ -165,10 +165,22 @@ async def test_anything_but_https_is_refused(client: WebhookClient, url: str) ->
 async def test_a_bundle_without_certificates_is_an_error(
     client: WebhookClient, bundle: bytes
 ) -> None:
-    with pytest.raises(WebhookError, match="caBundle holds no certificate"):
+    with pytest.raises(WebhookError, match="caBundle contains no certificate"):
         await client.post(Endpoint("https://127.0.0.1:1/x", bundle), b"", 30.0)
 
 
 async def test_a_webhook_that_is_away_is_an_error(client: WebhookClient) -> None:
     with pytest.raises(WebhookError, match=r"https://127\.0\.0\.1:1/x"):
         await client.post(Endpoint("https://127.0.0.1:1/x", b""), b"", 30.0)
+
+
+async def test_trust_of_bundles_that_rotate_is_not_kept_for_ever(
+    client: WebhookClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_client, "BUNDLES_KEPT", 2)
+    client = WebhookClient()
+    for number in range(4):
+        bundle = webhook.ca_bundle + b"#" * number
+        assert await client.post(Endpoint(webhook.url, bundle), b"", 30.0) == webhook.body
+    assert len(client._contexts) == 2
+    await client.close()

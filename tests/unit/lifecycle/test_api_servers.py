@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.lifecycle.api_servers import KUBE_SYSTEM_PATH, check_apart, check_karmada
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
@@ -16,7 +16,9 @@ OTHER_UID = "7d0a4f6e-0000-4c55-9a0b-6b1f0c2d7e11"
 
 async def test_server_without_clusters_is_no_karmada() -> None:
     async with FakeApiServer(served.HOST) as host:
-        with pytest.raises(ConfigError, match=r"is no Karmada: it does not serve cluster\.karmada"):
+        with pytest.raises(
+            ConfigError, match=r"is not a Karmada control plane: it does not serve cluster\.karmada"
+        ):
             await check_karmada(host.client("hub"), pause_s=0.0)
 
 
@@ -38,7 +40,9 @@ async def test_one_api_server_as_hub_and_host_is_refused() -> None:
         kube_system = objects.namespace("kube-system")
         kube_system["metadata"]["uid"] = KUBE_SYSTEM_UID
         hub.seed(kube_system)
-        with pytest.raises(ConfigError, match=r"karmadaKubeconfig: .* is the API server of the"):
+        with pytest.raises(
+            ConfigError, match=r"karmadaKubeconfig: .* is also the API server of the"
+        ):
             await check_apart(hub.client("hub"), KUBE_SYSTEM_UID)
         await check_apart(hub.client("hub"), OTHER_UID)
 
@@ -50,4 +54,4 @@ async def test_uid_that_may_not_be_read_is_said_and_not_held_against_the_hub(
     async with FakeApiServer(served.HUB) as hub:
         hub.fail(403, path=KUBE_SYSTEM_PATH)
         await check_apart(hub.client("hub"), KUBE_SYSTEM_UID)
-    assert "Cannot tell whether hub and host are two API servers" in caplog.text
+    assert "Cannot determine whether hub and host are different API servers" in caplog.text

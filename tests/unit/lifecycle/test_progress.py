@@ -43,6 +43,8 @@ def test_time_of_an_outage_does_not_count() -> None:
 
 
 async def test_resync_queues_every_work_each_period(world: World) -> None:
+    world.register("branch-a")
+    world.register("branch-b")
     world.hub.seed(objects.work(name="one"), objects.work(name="two", vc="branch-b"))
     world.look()
     queued: list[tuple[str, str]] = []
@@ -71,7 +73,7 @@ async def test_lease_that_hangs_is_told_of_while_the_hub_answers() -> None:
     await asyncio.sleep(1.0)
     assert vital_checks([task], progress, 60.0, started) == {
         "tasks": None,
-        "leases": "no attempt to renew for 60s, of branch-a",
+        "leases": "no attempt to renew for 60s: branch-a",
     }
     assert vital_checks([task], progress, 60.0, float("inf"))["leases"] is None
     task.cancel()
@@ -86,4 +88,4 @@ async def test_task_that_ended_by_itself_is_told_of() -> None:
     assert checks["tasks"] is None
     await task
     checks = vital_checks([task], Progress(), 60.0, 0.0)
-    assert checks["tasks"] == "ended though nobody told them to: informers"
+    assert checks["tasks"] == "ended unexpectedly: informers"

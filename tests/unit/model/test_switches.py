@@ -35,6 +35,14 @@ def test_controllers_are_what_karmada_makes_of_the_text(text: str, enabled: set[
     assert enabled_controllers(text) == enabled
 
 
+@pytest.mark.parametrize(
+    ("text", "is_on"),
+    [("*", True), ("*,-certRotation", False), ("-certRotation,*", False), ("execution", False)],
+)
+def test_all_means_what_is_on_for_this_agent_too(text: str, is_on: bool) -> None:
+    assert ("certRotation" in enabled_controllers(text, ("certRotation",))) is is_on
+
+
 @pytest.mark.parametrize("text", ["cert-rotation", "*,-certrotation", "-*"])
 def test_unknown_controller_is_refused_with_those_there_are(text: str) -> None:
     with pytest.raises(ValueError, match="is not a known controller") as raised:

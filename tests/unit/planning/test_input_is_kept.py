@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.interpretation import interpreter
-from karmada_vc_agent.interpretation.errors import InterpretationError
+from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.planning import apply_plan
 from karmada_vc_agent.planning.prune import prune

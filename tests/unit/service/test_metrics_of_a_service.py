@@ -12,7 +12,7 @@ CONTROLLER = re.compile(r'^controller_runtime_max_concurrent_reconciles{controll
 DEPTH = re.compile(r'^virtual_cluster_queue_depth{.*controller="([^"]+)"')
 NOT_BY_CLUSTER = {
     f"{name}-controller"
-    for name in ("admin-role", "membership", "orphans", "placement-guard", "service-names")
+    for name in ("admin-role", "node-labels", "orphans", "policy-status", "service-names")
 }
 """Their keys are nodes, or one for all: no virtual cluster waits in their queues."""
 ONLY_WITH_CAUSE = {
@@ -27,7 +27,7 @@ async def test_metrics_and_controllers_that_are_shown_are_those_of_the_docs() ->
     async with field() as running:
 
         def lines() -> list[str]:
-            return running.agent._metrics.text().decode().splitlines()
+            return running.agent.metrics.text().decode().splitlines()
 
         def shown() -> set[str]:
             label = f'member_cluster="{NEIGHBOUR}"'

@@ -65,6 +65,7 @@ def test_message_says_which_labels_and_what_helps() -> None:
     vc = objects.virtual_cluster("branch-a", **by(RESTRICTED, "zone", "branch"))
     found = group_trusted(vc, has_kubeedge=False, node_restriction=True)
     assert found["message"] == (
-        f"the group rests on labels branch, {RESTRICTED}, zone, and a node may give itself labels "
-        "branch, zone; choose nodes by nodeNames or node-restriction.kubernetes.io/ labels"
+        f"the group is selected by labels branch, {RESTRICTED}, zone, and nodes can set labels "
+        "branch, zone on themselves; select nodes by nodeNames or "
+        "node-restriction.kubernetes.io/ labels"
     )

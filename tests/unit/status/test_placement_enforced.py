@@ -11,7 +11,7 @@ from karmada_vc_agent.status.placement_enforced import (
     placement_enforced,
 )
 
-TROUBLE = PolicyProblem("ForeignPolicy", "remove it")
+PROBLEM = PolicyProblem("ForeignPolicy", "remove it")
 
 
 @pytest.mark.parametrize(
@@ -33,19 +33,19 @@ def test_it_is_true_when_a_layer_holds_that_lets_no_other_selector_pass(
 def test_layers_are_named_in_the_order_in_which_they_are_asked() -> None:
     found = placement_enforced(Enforcement(frozenset((VALIDATING, MUTATING, POD_NODE_SELECTOR))))
     assert found["message"] == (
-        "held by PodNodeSelector, MutatingAdmissionPolicy, ValidatingAdmissionPolicy"
+        "enforced by PodNodeSelector, MutatingAdmissionPolicy, ValidatingAdmissionPolicy"
     )
     assert found["reason"] == "PodsKept"
 
 
-def test_trouble_with_one_layer_is_told_beside_those_that_hold() -> None:
-    found = placement_enforced(Enforcement(frozenset((VALIDATING,)), (TROUBLE,)))
-    assert found["message"] == "held by ValidatingAdmissionPolicy; remove it"
+def test_problem_of_one_layer_is_told_beside_those_that_hold() -> None:
+    found = placement_enforced(Enforcement(frozenset((VALIDATING,)), (PROBLEM,)))
+    assert found["message"] == "enforced by ValidatingAdmissionPolicy; remove it"
 
 
 def test_what_to_do_is_told_when_nothing_holds() -> None:
-    found = placement_enforced(Enforcement(frozenset(), (TROUBLE,)))
+    found = placement_enforced(Enforcement(frozenset(), (PROBLEM,)))
     assert found["reason"] == "ForeignPolicy"
     assert found["message"] == (
-        "pods that operators or tenants make themselves may run on any node; remove it"
+        "pods created by operators or tenants may run on any node; remove it"
     )

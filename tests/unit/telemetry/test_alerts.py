@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from karmada_vc_agent.telemetry.metrics import ASKED
+from karmada_vc_agent.telemetry.families import ASKED
 
 SAMPLE = Path(__file__).parents[3] / "manifests" / "samples" / "alerts.yaml"
 (GROUP,) = yaml.safe_load(SAMPLE.read_text())["spec"]["groups"]

@@ -11,14 +11,14 @@ from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.telemetry.collector import (
-    HOST_OBJECT_INDEX,
     MetricsCollector,
     Sources,
     StatusMeter,
-    cluster_label,
     work_state,
 )
-from karmada_vc_agent.telemetry.metrics import ASKED, Metrics
+from karmada_vc_agent.telemetry.families import ASKED
+from karmada_vc_agent.telemetry.metrics import Metrics
+from karmada_vc_agent.views.cluster_index import CLUSTER_INDEX, labelled_cluster
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.world import World
@@ -41,7 +41,7 @@ class Setting:
         by_node.add("branch-a")
         nodes = ControllerSpec("membership", by_node, _nothing, by_cluster=False)
         membership: Controller[Any] = Controller(nodes)
-        self.host_objects: Store[Object] = Store(RawCodec(), {HOST_OBJECT_INDEX: cluster_label})
+        self.host_objects: Store[Object] = Store(RawCodec(), {CLUSTER_INDEX: labelled_cluster})
         self.collector = MetricsCollector(
             world.virtual_clusters,
             Sources(
@@ -49,7 +49,7 @@ class Setting:
                 works=world.works,
                 membership=world.membership,
                 host_objects=lambda: [self.host_objects],
-                refused=world.execution.refusals,
+                refused=world.memory.refusals,
                 escaped=lambda: {"branch-a": 3, "unserved": 1},
                 controllers=lambda: [execution, membership],
                 events_dropped=lambda: 7,

@@ -1,12 +1,19 @@
 """Endpoints: addresses, paths, and answers of now."""
 
+import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator
+from contextlib import closing
+from typing import NamedTuple
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from karmada_vc_agent.kube.serving_certificate import serving_context
+from karmada_vc_agent.telemetry import endpoints
+from karmada_vc_agent.telemetry.bounded_site import MOST
 from karmada_vc_agent.telemetry.endpoints import health_routes, is_local, metrics_routes, serve
 
 
@@ -83,6 +90,115 @@ async def test_what_is_no_address_is_refused(address: str) -> None:
 async def test_address_in_use_is_an_error(address: str) -> None:
     with pytest.raises(OSError, match="in use"):
         await serve(address.removeprefix("http://"), {})
+
+
+class Bounded(NamedTuple):
+    """An endpoint where `/slow` is answered late; tls: how a client secures its connection."""
+
+    port: int
+    tls: ssl.SSLContext | None
+    begun: list[web.Request]
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "tls"])
+async def bounded(request: pytest.FixtureRequest) -> AsyncIterator[Bounded]:
+    async def slow(asked: web.Request) -> web.Response:
+        begun.append(asked)
+        await asyncio.sleep(30)
+        return web.Response()
+
+    begun: list[web.Request] = []
+    port = _free_port()
+    tls = serving_context() if request.param else None
+    routes = metrics_routes(lambda: b"a 1\n") | {"/slow": slow}
+    runner = await serve(f"127.0.0.1:{port}", routes, tls)
+    assert runner is not None
+    client = ssl.create_default_context() if request.param else None
+    if client is not None:
+        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    yield Bounded(port, client, begun)
+    await runner.cleanup()
+
+
+async def connected(
+    port: int, tls: ssl.SSLContext | None, request: bytes
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+    writer.write(request)
+    await writer.drain()
+    return reader, writer
+
+
+METRICS = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+SLOW = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /metr", METRICS], ids=["nothing", "half", "one"])
+async def test_oldest_connection_that_waits_makes_room(bounded: Bounded, said: bytes) -> None:
+    opened = [await connected(bounded.port, bounded.tls, said) for _ in range(MOST)]
+    opened.append(await connected(bounded.port, bounded.tls, METRICS))
+    assert b"200 OK" in await opened[-1][0].readline()
+    assert await is_closed(opened[0][0])
+    assert not any([await is_closed(other) for other, _ in opened[1:]])
+    close(opened)
+
+
+async def test_where_all_are_being_answered_no_more_is_accepted(bounded: Bounded) -> None:
+    opened = [await connected(bounded.port, bounded.tls, SLOW) for _ in range(MOST)]
+    while len(bounded.begun) < MOST:  # noqa: ASYNC110 - what it looks at sets no event
+        await asyncio.sleep(0.01)
+    assert await answer_of(bounded) == ("refused" if bounded.tls else "503")
+    opened.pop()[1].close()
+    async with asyncio.timeout(20):
+        while await answer_of(bounded) != "200":  # noqa: ASYNC110 - nobody tells of the room
+            await asyncio.sleep(0.01)
+    close(opened)
+
+
+async def answer_of(bounded: Bounded) -> str:
+    try:
+        reader, writer = await connected(bounded.port, bounded.tls, METRICS)
+    except OSError:
+        return "refused"
+    with closing(writer):
+        return (await reader.readline()).split()[1].decode()
+
+
+async def test_handshake_that_is_never_made_makes_room(bounded: Bounded) -> None:
+    silent = [await connected(bounded.port, None, b"") for _ in range(3 * MOST)]
+    assert await answer_of(bounded) == "200"
+    assert sum([await is_closed(other) for other, _ in silent]) == 2 * MOST + 1
+    close(silent)
+
+
+def close(opened: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]) -> None:
+    for _, writer in opened:
+        writer.close()
+
+
+async def is_closed(reader: asyncio.StreamReader) -> bool:
+    """Whether the other side closed a connection, whatever it had said before."""
+    try:
+        async with asyncio.timeout(0.05):
+            while await reader.read(10_000):
+                pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    return True
+
+
+async def test_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints, "IDLE_S", 0.2)
+    port = _free_port()
+    runner = await serve(f"127.0.0.1:{port}", metrics_routes(lambda: b"a 1\n"))
+    assert runner is not None
+    opened = [await connected(port, None, said) for said in (b"", b"GET /metr", METRICS)]
+    await asyncio.sleep(1.0)
+    assert all([await is_closed(reader) for reader, _ in opened])
+    close(opened)
+    await runner.cleanup()
 
 
 @pytest.mark.parametrize(

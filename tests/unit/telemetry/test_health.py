@@ -41,7 +41,7 @@ def test_one_check_can_be_asked_for() -> None:
 def test_unknown_check_is_not_found() -> None:
     assert answer("readyz", WELL, only="etcd") == (
         404,
-        "no such check: etcd; there are ping, hub, host\n",
+        "unknown check etcd; must be one of ping, hub, host\n",
     )
 
 

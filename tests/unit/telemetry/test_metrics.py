@@ -9,14 +9,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
-from karmada_vc_agent.telemetry.metrics import (
-    ASKED,
-    RESOURCES,
-    ClientMeter,
-    ControllerMeter,
-    Metrics,
-    Sample,
-)
+from karmada_vc_agent.telemetry.families import ASKED
+from karmada_vc_agent.telemetry.meters import ClientMeter, ControllerMeter
+from karmada_vc_agent.telemetry.metrics import RESOURCES, Metrics, Sample
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 ROW = re.compile(r"\| `(\w+)` \| (\w+) \|([^|]*)\|")
@@ -82,7 +77,7 @@ def test_source_that_fails_costs_the_others_nothing(caplog: pytest.LogCaptureFix
     metrics.add_source(lambda: [Sample("api_server_reachable", ("hub",), 1)])
     metrics.text()
     assert b'api_server_reachable{server="hub"} 1.0' in metrics.text()
-    assert [record.message for record in caplog.records] == ["Failing to count"]
+    assert [record.message for record in caplog.records] == ["Failing to collect metrics"]
 
 
 def test_what_cannot_be_read_is_counted_until_it_can() -> None:

@@ -44,7 +44,7 @@ GRANTS = "is attempting to grant RBAC permissions not currently held"
                 '"serviceaccounts" in API group "" in the namespace "tenants"'
             ),
             (
-                'virtual cluster "branch-a": the agent may not act as the ServiceAccount of '
+                'virtual cluster "branch-a": the agent may not impersonate the ServiceAccount of '
                 'setting applyAs; grant it verb "impersonate" on that ServiceAccount'
             ),
         ),
@@ -68,4 +68,4 @@ def test_account_that_join_was_to_make_is_told_with_join() -> None:
     account = DefaultAccount("home", "branch-a.agent")
     text = f'{AGENT} cannot impersonate resource "serviceaccounts" in API group ""'
     told = explain_denial(text, "branch-a", account)
-    assert told.endswith("tenancy Strict; run karmada-vc-agent join")
+    assert told.endswith("(tenancy Strict); run karmada-vc-agent join")

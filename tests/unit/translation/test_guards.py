@@ -173,7 +173,7 @@ def test_what_reaches_beyond_is_refused_unless_it_is_allowed(
         assert isinstance(found, HostObject), found
     else:
         assert isinstance(found, Refusal)
-        assert found.detail.endswith(f'an administrator allows it by "allow: [{guard}]"')
+        assert found.detail.endswith(f'an administrator can allow it with "allow: [{guard}]"')
     assert isinstance(outcome(obj, tenancy, *Guard), HostObject)
     assert isinstance(outcome(obj, STRICT, *(set(Guard) - {guard})), Refusal)
 

@@ -75,7 +75,7 @@ def test_notice_names_what_is_shared_and_nobody() -> None:
     notice = shared_name(SharedName(Space.HOST, "a.example.com"))
     assert notice.code is NoticeCode.HOST_SHARED
     assert notice.detail == (
-        "host a.example.com is used by another virtual cluster too; which of the two gets its "
-        "requests is up to the gateway or ingress controller of the host"
+        "host a.example.com is also used by another virtual cluster; the host's gateway or "
+        "ingress controller decides which of the two gets requests"
     )
     assert shared_name(SharedName(Space.REST_PATH, "p")).code is NoticeCode.RULE_PATH_SHARED

@@ -14,6 +14,7 @@ REFUSED_NAMESPACED = [
     ("v1", "Binding"),
     ("authentication.k8s.io/v1", "TokenRequest"),
     ("authorization.k8s.io/v1", "LocalSubjectAccessReview"),
+    ("storage.k8s.io/v1", "CSIStorageCapacity"),
     ("policy.kubeedge.io/v1alpha1", "ServiceAccountAccess"),
     ("reliablesyncs.kubeedge.io/v1alpha1", "ObjectSync"),
     ("work.karmada.io/v1alpha2", "ResourceBinding"),

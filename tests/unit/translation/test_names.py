@@ -139,8 +139,8 @@ def test_template_says_where_the_cluster_stands() -> None:
         ("{namespace}_{cluster}", "between its placeholders"),
         ("{namespace}-V-{cluster}", "between its placeholders"),
         ("{namespace}--{cluster}", 'must not contain "--"'),
-        ("x-{namespace}-v-{cluster}", "begin and end"),
-        ("{namespace}-v-{cluster}-x", "begin and end"),
+        ("x-{namespace}-v-{cluster}", "start and end"),
+        ("{namespace}-v-{cluster}-x", "start and end"),
         ("{namespace}" + "x" * 48 + "{cluster}", "no room"),
     ],
 )

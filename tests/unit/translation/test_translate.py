@@ -119,8 +119,8 @@ def test_manifest_without_metadata_is_refused() -> None:
         ({"namespace": 7}, "metadata.namespace 7"),
         ({"name": ["x"]}, "metadata.name ['x']"),
         ({"name": ""}, "metadata.name is not set"),
-        ({"labels": "x"}, "metadata.labels is no map of texts"),
-        ({"annotations": {"a": 1}}, "metadata.annotations is no map of texts"),
+        ({"labels": "x"}, "metadata.labels is not a map of strings"),
+        ({"annotations": {"a": 1}}, "metadata.annotations is not a map of strings"),
     ],
 )
 def test_frame_that_is_none_is_refused(change: dict[str, Any], detail: str) -> None:

@@ -5,7 +5,11 @@ from collections.abc import Hashable
 
 import pytest
 
-from karmada_vc_agent.interpretation.errors import AwayError, HookError, OverrunError
+from karmada_vc_agent.interpretation.hook_errors import (
+    HookError,
+    OverrunError,
+    UnreachableHookError,
+)
 from karmada_vc_agent.interpretation.hooks import Dependency, Hook
 from karmada_vc_agent.views.hook_probes import PROBED_AT_MOST, HookProbes
 
@@ -25,7 +29,7 @@ class Webhook:
         try:
             if self.says is None:
                 await asyncio.sleep(10.0)
-                raise OverrunError("no answer within 10 s")
+                raise OverrunError("no response within 10 s")
             if isinstance(self.says, HookError):
                 raise self.says
             return self.says
@@ -80,7 +84,7 @@ async def test_webhook_that_is_away_is_asked_until_it_is_there() -> None:
     probes = HookProbes(lambda *what: told.append(what))
     task = asyncio.ensure_future(probes.run())
     webhook = Webhook()
-    webhook.says = AwayError("refused")
+    webhook.says = UnreachableHookError("refused")
     probes.probe(webhook.rest())
     await asyncio.sleep(5.0)
     assert told == []

@@ -43,7 +43,7 @@ def test_judgement_is_held_until_it_is_forgotten() -> None:
 def test_listeners_hear_of_another_status_only() -> None:
     judgements = Judgements()
     heard: list[str] = []
-    judgements.add_listener(heard.append)
+    judgements.changed.subscribe(heard.append)
     for status in ("True", "True", "False", "True"):
         judgements.judge("branch-a", ready(status))
     assert heard == ["branch-a"] * 3
@@ -52,19 +52,19 @@ def test_listeners_hear_of_another_status_only() -> None:
 async def test_refusal_is_told_once_the_patience_of_the_hub_is_over(
     contact: HubContact, clock: Clock
 ) -> None:
-    assert await contact.noting("branch-a", LEASE, write()) == "written"
+    assert await contact.track("branch-a", LEASE, write()) == "written"
     contact.accepted("branch-a", LEASE)
     clock.advance(PATIENCE_S)
     with pytest.raises(ForbiddenError):
-        await contact.noting("branch-a", LEASE, write(ForbiddenError(401, "", "Unauthorized")))
-    assert contact.trouble() is None
+        await contact.track("branch-a", LEASE, write(ForbiddenError(401, "", "Unauthorized")))
+    assert contact.problem() is None
     assert contact.is_accepted("branch-a")
     clock.advance(1.0)
     expected = "the hub has accepted no Lease of Cluster branch-a for 41 s: Unauthorized"
-    assert contact.trouble() == expected
+    assert contact.problem() == expected
     assert not contact.is_accepted("branch-a")
     contact.accepted("branch-a", LEASE)
-    assert contact.trouble() is None
+    assert contact.problem() is None
 
 
 async def test_lease_that_is_renewed_does_not_hide_a_status_that_is_refused(
@@ -77,7 +77,7 @@ async def test_lease_that_is_renewed_does_not_hide_a_status_that_is_refused(
         contact.accepted(name, LEASE)
     contact.accepted("branch-c", STATUS)
     expected = "the hub has accepted no status of Cluster branch-a (and 1 more) for 41 s"
-    assert contact.trouble() == expected
+    assert contact.problem() == expected
     assert contact.is_accepted("branch-c")
 
 
@@ -86,4 +86,20 @@ async def test_what_is_forgotten_is_not_missed(contact: HubContact, clock: Clock
     contact.accepted("branch-a", LEASE)
     contact.forget("branch-a")
     clock.advance(1000.0)
-    assert contact.trouble() is None
+    assert contact.problem() is None
+
+
+async def test_contact_with_one_cluster_is_known(contact: HubContact, clock: Clock) -> None:
+    assert contact.silent_s("branch-a") is None
+    await contact.track("branch-a", STATUS, write())
+    assert contact.silent_s("branch-a") is None, "what was sent need not be accepted"
+    contact.accepted("branch-a", STATUS)
+    clock.advance(10.0)
+    contact.accepted("branch-a", LEASE)
+    clock.advance(PATIENCE_S - 5)
+    assert contact.silent_s("branch-a") == PATIENCE_S - 5
+    expected = "the hub has accepted no status of Cluster branch-a for 45 s"
+    assert contact.problem_of("branch-a") == expected
+    assert contact.problem_of("branch-b") is None
+    contact.forget("branch-a")
+    assert contact.silent_s("branch-a") is None

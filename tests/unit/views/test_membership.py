@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
@@ -10,6 +11,7 @@ from karmada_vc_agent.model.core import Condition, Meta, Node, NodeStatus
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 
 SITE = VirtualCluster("site", LabelSelector({"site": "one"}))
 RACK = VirtualCluster("rack", LabelSelector({"rack": "two"}))
@@ -23,11 +25,12 @@ class Nodes:
     def __init__(self, created: Mapping[str, str] | None = None) -> None:
         self.store: Store[Node] = Store(StructCodec(Node))
         self.created = dict(created or {})
+        self.virtual_clusters = VirtualClusters((SITE, RACK, NAMED))
         self.membership = Membership(
-            (SITE, RACK, NAMED), self.store, lambda name: self.created.get(name, "")
+            self.virtual_clusters, self.store, lambda name: self.created.get(name, "")
         )
         self.told: list[str] = []
-        self.membership.add_listener(self.told.append)
+        self.membership.changed.subscribe(self.told.append)
         self._version = 0
 
     def put(
@@ -91,6 +94,14 @@ def test_heartbeat_is_not_told(nodes: Nodes) -> None:
     assert nodes.told == []
 
 
+def test_listener_that_fails_costs_no_other_one(nodes: Nodes) -> None:
+    told: list[str] = []
+    nodes.membership.changed.subscribe(lambda _: 1 / 0)
+    nodes.membership.changed.subscribe(told.append)
+    nodes.put("n1", {"site": "one"})
+    assert told == nodes.told == ["site"]
+
+
 def test_change_of_readiness_is_told(nodes: Nodes) -> None:
     nodes.put("n1", {"site": "one"})
     nodes.told.clear()
@@ -134,3 +145,51 @@ def test_overlap_ends_with_the_label(nodes: Nodes) -> None:
     assert nodes.membership.overlaps("site") == []
     assert nodes.membership.lost_node("site") is None
     assert sorted(nodes.told) == ["rack", "site"]
+
+
+OTHER_SITE = VirtualCluster("site", LabelSelector({"site": "two"}))
+
+
+def test_changed_selector_lets_nodes_go_and_takes_others(nodes: Nodes) -> None:
+    nodes.put("n1", {"site": "one"})
+    nodes.put("n2", {"site": "two"})
+    nodes.told.clear()
+    nodes.virtual_clusters.put(OTHER_SITE)
+    assert nodes.names("site") == ["n2"]
+    assert nodes.membership.owner_of("n1") is None
+    assert nodes.told == ["site"]
+    nodes.put("n3", {"site": "two"})
+    assert nodes.names("site") == ["n2", "n3"]
+
+
+def test_virtual_cluster_that_goes_leaves_its_nodes_to_others(nodes: Nodes) -> None:
+    nodes.put("n1", BOTH)
+    assert nodes.names("rack") == ["n1"]
+    nodes.told.clear()
+    nodes.virtual_clusters.replace_all([SITE, NAMED])
+    assert nodes.names("site") == ["n1"]
+    assert nodes.names("rack") == []
+    assert nodes.membership.overlaps("site") == []
+    assert set(nodes.told) == {"rack", "site"}
+
+
+def test_virtual_cluster_that_comes_finds_its_nodes_and_tells_who_shares_them() -> None:
+    nodes = Nodes({"site": "2026-01-01T00:00:00Z"})
+    nodes.virtual_clusters.replace_all([SITE])
+    nodes.put("n1", BOTH)
+    nodes.told.clear()
+    nodes.virtual_clusters.replace_all([SITE, RACK])
+    assert nodes.names("site") == ["n1"]
+    assert nodes.membership.overlaps("rack") == [("n1", "site")]
+    assert set(nodes.told) == {"rack", "site"}
+
+
+def test_change_of_other_settings_is_told_and_looks_at_no_node(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes.put("n1", {"site": "one"})
+    nodes.told.clear()
+    monkeypatch.setattr(Store, "__iter__", lambda _: pytest.fail("looks at all nodes"))
+    nodes.virtual_clusters.put(replace(SITE, namespaces="OnDemand"))
+    assert nodes.told == ["site"]
+    assert nodes.names("site") == ["n1"]

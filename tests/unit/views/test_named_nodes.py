@@ -37,7 +37,7 @@ async def test_names_that_no_node_has_are_a_condition_and_a_line_in_the_log_once
         (found,) = named.condition(VC, {})
         assert (found["type"], found["status"]) == ("NodesMissing", "True")
         assert found["reason"] == "NodeNamesNotFound"
-        assert found["message"].startswith("no node has the name edge-1, edge-3 of nodeNames")
+        assert found["message"].startswith("no node is named edge-1, edge-3; correct nodeNames")
     assert told(caplog) == [("WARNING", "branch-a", "edge-1, edge-3")]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from karmada_vc_agent.config.errors import ConfigError
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.views.agent_node import AgentNode, check_apart_from_tenants
@@ -44,16 +44,16 @@ async def test_plugin_is_known_from_how_the_api_servers_were_started(
 ) -> None:
     world.host.seed(objects.pod("other", "kube-system"), *pods)
     trust = NodeTrust(world.host_client, world.nodes)
-    await trust.look()
+    await trust.check()
     assert trust.node_restriction is expected
 
 
 async def test_what_was_known_stays_while_nobody_answers(world: World) -> None:
     world.host.seed(api_server(ON))
     trust = NodeTrust(world.host_client, world.nodes)
-    await trust.look()
+    await trust.check()
     world.host.fail(403, path="/api/v1/namespaces/kube-system/pods")
-    await trust.look()
+    await trust.check()
     assert trust.node_restriction is True
 
 
@@ -93,7 +93,7 @@ async def test_agent_on_a_node_that_tenants_may_hold_is_told_until_it_moves(
     for _ in range(2):
         (found,) = own.condition(world.vc(), {})
         assert (found["status"], found["reason"]) == ("False", reason)
-    assert caplog.text.count("Running on a node that tenants may hold") == 1
+    assert caplog.text.count("Running on a node that tenants may control") == 1
     world.host.seed(objects.node("n1", {}))
     world.host.change("/api/v1/nodes/n1", metadata={"name": "n1", "labels": {}})
     world.look()

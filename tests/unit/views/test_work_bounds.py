@@ -11,6 +11,7 @@ import pytest
 from karmada_vc_agent.kube.listing import FIRST_PAGE
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 from karmada_vc_agent.views.work_bounds import NAMESPACES_KEPT, WorkBounds
 from karmada_vc_agent.views.work_watches import ALL_WORKS_PATH, WorkWatches
 from karmada_vc_agent.views.works import WorkKey, is_trimmed, work_path
@@ -193,3 +194,79 @@ async def test_what_is_trimmed_later_is_what_the_store_holds(hub: FakeApiServer)
         await asyncio.sleep(1.0)
         assert made.out() == ["young"]
         assert made.bytes_kept() < 200_000
+
+
+@pytest.mark.parametrize("cluster_wide", [False, True])
+async def test_who_comes_while_the_watches_run_has_its_works_whole(
+    hub: FakeApiServer, *, cluster_wide: bool
+) -> None:
+    """The watch for all has kept next to nothing of them until then."""
+    hub.seed(work("late"))
+    vcs = VirtualClusters([objects.virtual_cluster("b")])
+    bounds = WorkBounds(vcs)
+    told: list[str] = []
+    watches = WorkWatches(
+        hub.client("hub"),
+        vcs,
+        lambda _cluster, _old, new: told.append(new["metadata"]["name"] if new else "gone"),
+        cluster_wide=cluster_wide,
+        bounds=bounds,
+    )
+    task = asyncio.ensure_future(watches.run())
+    watches.start("b")
+    await asyncio.sleep(1.0)
+    vcs.put(objects.virtual_cluster("branch-a"))
+    watches.start("branch-a")
+    await asyncio.sleep(1.0)
+    (found,) = watches.works.of("branch-a")
+    assert is_trimmed(found) is None
+    assert told == ["late"]
+    hub.seed(work("later"))
+    await asyncio.sleep(1.0)
+    assert told == ["late", "later"], "once, whoever reads it too"
+    vcs.replace_all([objects.virtual_cluster("b")])
+    watches.leave("branch-a")
+    watches.stop("branch-a")
+    await asyncio.sleep(1.0)
+    assert watches.works.store("branch-a") is None
+    assert watches.works.store("b") is not None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("cluster_wide", [False, True])
+async def test_raised_bounds_let_in_what_was_out(hub: FakeApiServer, *, cluster_wide: bool) -> None:
+    for name in ("one", "two"):
+        hub.seed(work(name))
+    vcs = VirtualClusters([objects.virtual_cluster("branch-a", bounds=Bounds(works=1))])
+    bounds = WorkBounds(vcs)
+    watches = WorkWatches(
+        hub.client("hub"), vcs, lambda *_: None, cluster_wide=cluster_wide, bounds=bounds
+    )
+    task = asyncio.ensure_future(watches.run())
+    watches.start("branch-a")
+    await asyncio.sleep(1.0)
+    assert sum(is_trimmed(found) is not None for found in watches.works.of("branch-a")) == 1
+    vcs.put(objects.virtual_cluster("branch-a", bounds=Bounds(works=2)))
+    watches.restart("branch-a")
+    await asyncio.sleep(1.0)
+    assert [is_trimmed(found) for found in watches.works.of("branch-a")] == [None, None]
+    assert all(bounds.refusal(found) is None for found in watches.works.of("branch-a"))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_works_of_who_is_served_no_more_are_not_kept(hub: FakeApiServer) -> None:
+    for vc in ("branch-a", "b"):
+        hub.seed(work("large", config_map("c", MIB), vc=vc))
+    async with watching(hub, cluster_wide=True) as made:
+        made.watches.start("b")
+        await asyncio.sleep(1.0)
+        store = made.watches.works.store("branch-a")
+        assert made.bytes_kept() > 2 * MIB
+        made.watches.leave("branch-a")
+        made.watches.stop("branch-a")
+        await asyncio.sleep(1.0)
+        (of_b,) = made.watches.works.of("b")
+        assert is_trimmed(of_b) is None
+        assert sum(len(orjson.dumps(w, default=str)) for w in store or ()) < 1.5 * MIB

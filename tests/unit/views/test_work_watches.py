@@ -59,6 +59,23 @@ async def test_works_of_started_clusters_are_found_and_told(
     assert len(watches) == (1 if cluster_wide else 2)
 
 
+@pytest.mark.parametrize("cluster_wide", [False, True])
+async def test_store_is_there_from_the_start_on_and_is_read_by_the_next_run(
+    hub: FakeApiServer, *, cluster_wide: bool
+) -> None:
+    hub.seed(objects.work(vc="branch-a", name="one"))
+    made = Watching(hub, cluster_wide=cluster_wide)
+    made.watches.start("branch-a")
+    store = made.watches.works.store("branch-a")
+    assert store is not None
+    assert not store.is_synced
+    task = asyncio.ensure_future(made.watches.run())
+    await asyncio.sleep(1.0)
+    assert made.watches.works.store("branch-a") is store
+    assert made.watches.works.names("branch-a") == ["one"]
+    task.cancel()
+
+
 async def test_stopped_cluster_is_forgotten_and_can_be_started_again(hub: FakeApiServer) -> None:
     hub.seed(objects.work(vc="branch-a", name="one"))
     async with watching(hub, cluster_wide=False) as made:

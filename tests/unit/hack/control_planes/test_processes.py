@@ -1,6 +1,7 @@
 """Processes of the control planes for tests: remembered, recognised, ended."""
 
 import dataclasses
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ def start_sleep(tmp_path: Path) -> processes.ProcessRecord:
     ticks = processes.start_ticks(process.pid)
     assert ticks is not None
     process.returncode = 0  # nobody waits for it here: keeps Popen from warning
+    deadline = time.monotonic() + 20
+    while not Path(f"/proc/{process.pid}/cmdline").read_bytes():  # as long as it is any program
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
     return processes.ProcessRecord("sleep", process.pid, ticks, SLEEP, "http://127.0.0.1:1", "", "")
 
 

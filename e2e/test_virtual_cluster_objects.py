@@ -1,0 +1,207 @@
+"""VirtualCluster objects appear, change and go while the agent runs, and say how they are."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.lab import objects
+from e2e.lab.agent import Agent
+from e2e.lab.api import Api, ApiError, Object, path_of
+from e2e.lab.lab import AGENT_LABEL, CLUSTERS, FAST, Group, Lab
+from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.works import condition
+
+CRD = Path(__file__).parents[1] / "manifests" / "base" / "crd.yaml"
+OBJECTS = "/apis/virtualcluster.kubeedge.io/v1alpha1/virtualclusters"
+ANY_NAME = {"enabled": True, "anyName": True}
+
+
+def definition(group: Group, agent: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": "virtualcluster.kubeedge.io/v1alpha1",
+        "kind": "VirtualCluster",
+        "metadata": {"name": group.name, "labels": {AGENT_LABEL: agent}},
+        "spec": {"nodeSelector": {"matchLabels": group.selector}} | spec,
+    }
+
+
+@pytest.fixture
+def applied(lab: Lab) -> Any:
+    """Return a function that applies objects; they go when the test ends."""
+    names: list[str] = []
+
+    def apply(group: Group, **spec: Any) -> Object:
+        names.append(group.name)
+        path = f"{OBJECTS}/{group.name}"
+        if lab.host.find(path) is None:
+            return lab.host.create(definition(group, lab.id, **spec))
+        return lab.host.patch(path, {"spec": spec})
+
+    yield apply
+    for agent in lab.agents:
+        agent.kill()
+    for name in names:
+        path = f"{OBJECTS}/{name}"
+        if lab.host.find(path) is not None:
+            lab.host.delete(path)
+            lab.host.patch(path, {"metadata": {"finalizers": None}})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _served(host: Api) -> None:
+    crd = yaml.safe_load(CRD.read_text())
+    try:
+        host.create(crd)
+    except ApiError as error:
+        if error.code != 409:
+            raise
+    eventually(host.get, OBJECTS)
+
+
+def wait_condition(lab: Lab, group: Group, kind: str, status: str, reason: str = "") -> Object:
+    def look() -> Object:
+        live = lab.host.get(f"{OBJECTS}/{group.name}")
+        found = condition(live, kind)
+        assert found["status"] == status, found
+        assert not reason or found["reason"] == reason, found
+        return live
+
+    return eventually(look)
+
+
+def serve(lab: Lab, *groups: Group, **objects_settings: Any) -> Agent:
+    return lab.serve(*groups, flags=FAST, objects=objects_settings or ANY_NAME)
+
+
+def test_object_appears_changes_and_goes_while_the_agent_runs(lab: Lab, applied: Any) -> None:
+    of_file, group = lab.group("a"), lab.group("b", nodes=2)
+    agent = serve(lab, of_file)
+    applied(group, region="south")
+    lab.wait_ready(group.name)
+    assert lab.cluster(group.name)["spec"]["region"] == "south"
+
+    template = objects.config_map(lab.namespace(), "settings", key="1")
+    lab.propagate([template], of_file, group)
+    lab.wait_fully_applied(template)
+    live = wait_condition(lab, group, "WorksApplied", "True", "AllApplied")
+    status = live["status"]
+    assert status["observedGeneration"] == live["metadata"]["generation"]
+    assert status["phase"] == "Active"
+    assert status["nodes"] == {"total": 2, "ready": 2}
+    assert status["works"]["applied"] >= 1
+    assert status["lastHubContact"]
+    kinds = {each["type"]: each["status"] for each in status["conditions"]}
+    for kind in ("Registered", "Ready", "NodesReachable", "HubReachable", "WorksApplied"):
+        assert kinds[kind] == "True", kinds
+    assert kinds.keys() >= {"NodeOverlap", "GroupTrusted", "PlacementEnforced"}
+
+    applied(group, region="north")
+    eventually(_has_region, lab, group, "north")
+    applied(group, paused=True)
+    eventually(_is_in_phase, lab, group, "Paused")
+    lab.hub.patch(path_of(template), {"data": {"key": "2"}})
+    lab.wait_data(template, of_file, key="2")
+    assert lab.host.get(lab.host_path(template, group))["data"] == {"key": "1"}
+    applied(group, paused=False)
+    lab.wait_data(template, group, key="2")
+
+    lab.host.delete(f"{OBJECTS}/{group.name}")
+    wait_gone(lab.host, f"{OBJECTS}/{group.name}")
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
+    assert not lab.host.list(
+        "/api/v1/namespaces", f"virtualcluster.kubeedge.io/cluster={group.name}"
+    )
+    lab.wait_ready(of_file.name)
+    assert agent.is_running()
+    assert "Traceback" not in agent.log()
+
+    applied(group)
+    lab.wait_ready(group.name)
+
+
+def test_preserved_one_leaves_what_it_made(lab: Lab, applied: Any) -> None:
+    of_file, group = lab.group("a"), lab.group("b")
+    serve(lab, of_file)
+    applied(group, deletionPolicy="Preserve")
+    lab.wait_ready(group.name)
+    template = objects.config_map(lab.namespace(), "settings", key="1")
+    lab.propagate([template], group)
+    lab.wait_fully_applied(template)
+    before = lab.on_host(template, group)
+    lab.host.delete(f"{OBJECTS}/{group.name}")
+    wait_gone(lab.host, f"{OBJECTS}/{group.name}")
+    after = lab.host.get(lab.host_path(template, group))
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert not [key for key in after["metadata"].get("labels") or {} if "virtualcluster" in key]
+    lab.host.delete(f"/api/v1/namespaces/{after['metadata']['namespace']}")
+
+
+def test_name_without_rights_waits_for_join(lab: Lab, applied: Any) -> None:
+    of_file, group = lab.group("a"), lab.group("b")
+    agent = serve(lab, of_file, enabled=True)
+    applied(group)
+    live = wait_condition(lab, group, "Registered", "False", "Refused")
+    assert f"join --name {group.name}" in condition(live, "Registered")["message"]
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
+    agent.extra_names.append(group.name)
+    agent.join()
+    lab.wait_ready(group.name)
+
+
+def test_file_wins_a_name(lab: Lab, applied: Any) -> None:
+    of_file = lab.group("a")
+    serve(lab, of_file)
+    applied(of_file, region="south")
+    wait_condition(lab, of_file, "Registered", "False", "NameTaken")
+    lab.host.delete(f"{OBJECTS}/{of_file.name}")
+    wait_gone(lab.host, f"{OBJECTS}/{of_file.name}")
+    assert "region" not in lab.wait_ready(of_file.name)["spec"]
+
+
+def test_object_outlives_a_restart_and_a_deletion_goes_on_after_it(lab: Lab, applied: Any) -> None:
+    of_file, group = lab.group("a"), lab.group("b")
+    agent = serve(lab, of_file)
+    applied(group)
+    lab.wait_ready(group.name)
+    uid = lab.cluster(group.name)["metadata"]["uid"]
+    agent.restart()
+    template = objects.config_map(lab.namespace(), "settings", key="1")
+    lab.propagate([template], group)
+    lab.wait_fully_applied(template)
+    assert lab.cluster(group.name)["metadata"]["uid"] == uid
+    assert "no longer in the settings" not in agent.log()
+    agent.kill()
+    lab.host.delete(f"{OBJECTS}/{group.name}")
+    agent.start()
+    wait_gone(lab.host, f"{OBJECTS}/{group.name}")
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
+
+
+def test_status_is_written_only_where_something_changed(lab: Lab, applied: Any) -> None:
+    of_file, group = lab.group("a"), lab.group("b")
+    serve(lab, of_file)
+    applied(group)
+    wait_condition(lab, group, "Ready", "True")
+    wait_condition(lab, group, "PlacementEnforced", "True")
+    before = eventually(_is_quiet, lab, group)
+    assert before
+
+
+def _is_quiet(lab: Lab, group: Group) -> str:
+    """Return the version of an object that stays for longer than a status is late."""
+    first = lab.host.get(f"{OBJECTS}/{group.name}")["metadata"]["resourceVersion"]
+    time.sleep(12)
+    second = lab.host.get(f"{OBJECTS}/{group.name}")["metadata"]["resourceVersion"]
+    assert first == second
+    return str(first)
+
+
+def _has_region(lab: Lab, group: Group, region: str) -> None:
+    assert lab.cluster(group.name)["spec"]["region"] == region
+
+
+def _is_in_phase(lab: Lab, group: Group, phase: str) -> None:
+    assert lab.host.get(f"{OBJECTS}/{group.name}")["status"]["phase"] == phase

@@ -1,0 +1,199 @@
+"""Writes manifests/: what `join` makes for manifests/base/agent.yaml, as YAML for other tools.
+
+One source for all: karmada_vc_agent/access. The chart is the same objects with the values of
+_VALUES in place of what differs between installations.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from generate import crd_file
+from karmada_vc_agent.access.agent_nodes import off_groups
+from karmada_vc_agent.access.agent_objects import HostInstall, base_objects, workload_objects
+from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host_roles
+from karmada_vc_agent.access.hub_objects import HubAccess, Reasons, hub_objects, reasons
+from karmada_vc_agent.access.manifest_text import manifest_text
+from karmada_vc_agent.commands.host_rights import Approvals, host_rights
+from karmada_vc_agent.commands.join_options import IMAGE
+from karmada_vc_agent.config.default_accounts import with_default_accounts
+from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.model.objects import Object, copy_object
+from karmada_vc_agent.model.well_known import RBAC_API
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "manifests"
+SETTINGS = MANIFESTS / "base" / "agent.yaml"
+CHART = MANIFESTS / "chart"
+AGENT = "karmada-vc-agent"
+
+_WRITTEN_BY = "`hack/update-manifests` writes this file from karmada_vc_agent/access."
+_NAMESPACE, _IMAGE = "namespace-of-the-release", "image-of-the-values"
+_REPLICAS, _RESOURCES = "replicas-of-the-values", "resources-of-the-values"
+_VALUES = {
+    _NAMESPACE: "{{ .Release.Namespace }}",
+    _IMAGE: "{{ .Values.image | quote }}",
+    _REPLICAS: "{{ .Values.replicas }}",
+    f" {_RESOURCES}": "\n{{ toYaml .Values.resources | indent 10 }}",
+}
+"""What stands in an object while it is written -> what stands in the chart."""
+_SETTINGS_OF_CHART = f"""\
+# {_WRITTEN_BY}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {AGENT}
+  namespace: {{{{ .Release.Namespace }}}}
+data:
+  agent.yaml: |
+{{{{ .Values.settings | trim | indent 4 }}}}
+"""
+_VALUES_HEAD = f"""\
+# {_WRITTEN_BY}
+# Secret karmada-kubeconfig of the release's namespace, the agent's kubeconfig for the hub, is made
+# by `karmada-vc-agent join`. Rights and policies are those for the settings below: after changing
+# them run `karmada-vc-agent join --only host`, or `hack/update-manifests` in a clone.
+# monitoring: a PodMonitor, for which the Prometheus operator must be there.
+"""
+
+Parts = dict[str, list[Object]]
+
+
+def files() -> dict[Path, str]:
+    """Return the text of each file that is written."""
+    parts, why = host_parts(AGENT, IMAGE)
+    made = {
+        MANIFESTS / "base" / name: manifest_text(objects, why, f"{_HEADS[name]}\n{_WRITTEN_BY}")
+        for name, objects in parts.items()
+    }
+    made[MANIFESTS / "hub.yaml"] = _hub_text()
+    monitor = manifest_text(_monitoring(AGENT), {}, f"{_MONITORING}\n{_WRITTEN_BY}")
+    made[MANIFESTS / "components" / "monitoring" / "monitoring.yaml"] = monitor
+    return made | _chart_files(parts)
+
+
+def host_parts(namespace: str, image: str) -> tuple[Parts, Reasons]:
+    """Return the objects for the host by file, in the order to apply them."""
+    config = with_default_accounts(load_config(SETTINGS, {}), namespace)
+    applies = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as is not None]
+    install = HostInstall(
+        AGENT,
+        namespace,
+        image,
+        accounts=tuple((each.namespace, each.name) for each in applies),
+        off_groups=off_groups(config.virtual_clusters),
+    )
+    names = tuple(vc.name for vc in config.virtual_clusters)
+    rights = host_rights(install, config, names, None, Approvals())
+    parts = {
+        "namespace.yaml": base_objects(install),
+        "roles.yaml": host_roles(rights.access),
+        "policies.yaml": rights.policies(),
+        "bindings.yaml": host_bindings(rights.access),
+        "agent-objects.yaml": workload_objects(install),
+    }
+    return parts, host_reasons(rights.access)
+
+
+def _monitoring(namespace: str) -> list[Object]:
+    """Return what the Prometheus operator needs to scrape the agent."""
+    endpoint = {
+        "port": "metrics",
+        "scheme": "https",
+        "tlsConfig": {"insecureSkipVerify": True},
+        "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    }
+    return [
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "PodMonitor",
+            "metadata": {"name": AGENT, "namespace": namespace},
+            "spec": {
+                "selector": {"matchLabels": {"app": AGENT}},
+                "podMetricsEndpoints": [endpoint],
+            },
+        },
+        {
+            "apiVersion": RBAC_API,
+            "kind": "ClusterRole",
+            "metadata": {"name": f"{AGENT}-metrics"},
+            "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+        },
+    ]
+
+
+_MONITORING = (
+    "For the Prometheus operator. Bind the ClusterRole to the ServiceAccount of Prometheus\n"
+    "(docs/metrics.md); alerts are in manifests/samples/alerts.yaml."
+)
+_HEADS = {
+    "namespace.yaml": "The agent's namespace and account.",
+    "roles.yaml": "The agent's rights on the host, each rule with its reason.",
+    "policies.yaml": "Admission policies: what the agent and the tenants are held to.",
+    "bindings.yaml": "The bindings of the roles; apply the policies before them.",
+    "agent-objects.yaml": "The agent. `karmada-vc-agent join` makes Secret karmada-kubeconfig.",
+}
+
+
+def _hub_text() -> str:
+    names = tuple(vc.name for vc in load_config(SETTINGS, {}).virtual_clusters)
+    access = HubAccess(AGENT, names)
+    head = (
+        f"For the hub: the rights of agent {AGENT} there, for {', '.join(names)}.\nThey are "
+        f"granted to user {access.user}, whom a client certificate\nnames; karmada-vc-agent join "
+        f"has that certificate signed.\n{_WRITTEN_BY}"
+    )
+    return manifest_text(hub_objects(access), reasons(access), head)
+
+
+def _chart_files(base: Parts) -> dict[Path, str]:
+    parts, why = host_parts(_NAMESPACE, _IMAGE)
+    parts["namespace.yaml"] = [obj for obj in parts["namespace.yaml"] if obj["kind"] != "Namespace"]
+    parts["agent-objects.yaml"] = [_with_values(obj) for obj in parts["agent-objects.yaml"]]
+    made = {
+        CHART / "templates" / name: _template(manifest_text(objects, why, _WRITTEN_BY))
+        for name, objects in parts.items()
+    }
+    made[CHART / "templates" / "settings.yaml"] = _SETTINGS_OF_CHART
+    monitor = _template(manifest_text(_monitoring(_NAMESPACE), {}, _WRITTEN_BY))
+    wrapped = f"{{{{- if .Values.monitoring }}}}\n{monitor}{{{{- end }}}}\n"
+    made[CHART / "templates" / "monitoring.yaml"] = wrapped
+    made[CHART / "values.yaml"] = _values_text(base["agent-objects.yaml"])
+    made[CHART / "crds" / "crd.yaml"] = crd_file.text()
+    return made
+
+
+def _with_values(obj: Object) -> Object:
+    """Return a Deployment with placeholders for values; any other object as it is."""
+    if obj["kind"] != "Deployment":
+        return obj
+    made: Object = copy_object(obj)
+    made["spec"]["replicas"] = _REPLICAS
+    made["spec"]["template"]["spec"]["containers"][0]["resources"] = _RESOURCES
+    return made
+
+
+def _template(text: str) -> str:
+    assert "{{" not in text, "would be taken for a template"  # noqa: S101 - a generator's own check
+    for placeholder, value in _VALUES.items():
+        text = text.replace(placeholder, value)
+    return text
+
+
+def _values_text(objects: Iterable[Object]) -> str:
+    deployment: Any = next(obj for obj in objects if obj["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    values = {
+        "image": container["image"],
+        "replicas": deployment["spec"]["replicas"],
+        "resources": container["resources"],
+        "monitoring": False,
+        "settings": SETTINGS.read_text(),
+    }
+    return _VALUES_HEAD + manifest_text([values], {}, "")
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)

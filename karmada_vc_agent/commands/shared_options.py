@@ -1,0 +1,39 @@
+"""Options that `join` and `leave` share: which agent is meant, and how to reach its hub."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.config.settings import AgentConfig
+
+agent_name = click.option(
+    "--agent-name", default="", help="Name of the agent. Default: from the settings file."
+)
+agent_namespace = click.option(
+    "--agent-namespace",
+    default="",
+    help="Namespace of the agent on the host. Default: from the settings file, else the agent's "
+    "name.",
+)
+karmada_context = click.option(
+    "--karmada-context",
+    default="",
+    help="Context in that kubeconfig. Default: its current context.",
+)
+kubeconfig = click.option(
+    "--kubeconfig", default="", help="Kubeconfig of the host. Default: as for run."
+)
+
+
+def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str, str]:
+    """Return the settings file, None without one, and name and namespace of the agent.
+
+    Raises ConfigError.
+    """
+    file: Path | None = options["config_path"]
+    given = {key: options[key] or None for key in ("agent_name", "agent_namespace")}
+    config = load_config(file, given) if file else None
+    name = (config.agent_name if config else options["agent_name"]) or AgentConfig().agent_name
+    return config, name, (config.agent_namespace if config else options["agent_namespace"]) or name

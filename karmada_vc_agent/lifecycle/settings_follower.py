@@ -1,0 +1,101 @@
+"""The settings file is read again when it changes, and on SIGHUP; a bad one changes nothing."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.reloading import Reloaded
+from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+_log = logging.getLogger(__name__)
+
+CHECK_S = 2.0
+"""How often the file is compared: a person who saved it waits for what comes of it."""
+SETTLES_S = 0.2
+"""An editor may write a file in several parts."""
+
+Check = Callable[[tuple[VirtualCluster, ...]], Awaitable[None]]
+Use = Callable[[tuple[VirtualCluster, ...]], None]
+
+
+class SettingsFollower:
+    """Has the virtual clusters of the file served.
+
+    read: reads and checks all settings; raises ConfigError. check: checks the virtual clusters by
+    what the host says; raises ConfigError, KubeError. use: takes them.
+    """
+
+    def __init__(self, path: Path, read: Callable[[], Reloaded]) -> None:
+        self._path = path
+        self._read = read
+        self._seen = self._used = self._digest()
+        self._asked = asyncio.Event()
+        self.problem: str | None = None
+        """Why the settings in use are not those of the file, None where they are."""
+        self._told: str | None = None
+
+    def reload(self) -> None:
+        """Read the file now, changed or not."""
+        self._seen = b""
+        self._told = None
+        self._asked.set()
+
+    async def run(self, check: Check, use: Use) -> None:
+        """Compare the file now and then, until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_S):
+                    await self._asked.wait()
+            self._asked.clear()
+            found = self._digest()
+            if found == self._used == self._seen:
+                self.problem = self._told = (
+                    None  # it is again what is in use, though another was not taken
+                )
+            if found != self._seen:
+                await asyncio.sleep(SETTLES_S)
+                if found == self._digest():
+                    await self._take(found, check, use)
+
+    async def _take(self, found: bytes, check: Check, use: Use) -> None:
+        try:
+            reloaded = self._read()
+            if found != self._digest():
+                return  # it changed under the reader, and is read again
+            await check(reloaded.virtual_clusters)
+        except ConfigError as error:
+            self._seen = found
+            self._log_once(str(error))
+            return
+        except KubeError as error:
+            self._log_once(f"cannot check the virtual clusters: {error}")
+            return
+        self._seen, self._used = found, found
+        self.problem = self._told = None
+        _log.info(
+            "Using the settings file", extra={"virtual_clusters": len(reloaded.virtual_clusters)}
+        )
+        if reloaded.at_restart:
+            _log.warning(
+                "Restart the agent to use the other settings that changed",
+                extra={"settings": ",".join(reloaded.at_restart)},
+            )
+        use(reloaded.virtual_clusters)
+
+    def _log_once(self, problem: str) -> None:
+        self.problem = problem
+        if problem != self._told:
+            self._told = problem
+            _log.error("Keeping the settings in use: the file is bad", extra={"reason": problem})
+
+    def _digest(self) -> bytes:
+        """Return what tells one content of the file from another, or why it has none now."""
+        try:
+            return hashlib.sha256(self._path.read_bytes()).digest()
+        except OSError as error:
+            return f"errno {error.errno}".encode()

@@ -1,0 +1,146 @@
+"""The CustomResourceDefinition of VirtualCluster objects."""
+
+from karmada_vc_agent.model.domain import DOMAIN
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.objects.object_names import DELETION_POLICIES, KIND, OBJECTS, PHASES, VERSION
+from karmada_vc_agent.objects.schema import schema_of
+from karmada_vc_agent.objects.schema_rules import NAME_RULES
+
+_OF_OBJECTS: Object = {
+    "deletionPolicy": {
+        "description": "What becomes of it on the host when this object is deleted. Delete: what "
+        "its Works made is deleted. Preserve: that stays, without the agent's labels. In both "
+        "cases the Cluster on the hub goes.",
+        "type": "string",
+        "enum": list(DELETION_POLICIES),
+        "default": DELETION_POLICIES[0],
+    },
+}
+"""Settings of the object, and not of the virtual cluster that it describes."""
+
+_COUNT: Object = {"type": "integer", "format": "int32"}
+
+
+def definition() -> Object:
+    """Return the CRD."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{OBJECTS}.{DOMAIN}"},
+        "spec": {
+            "group": DOMAIN,
+            "scope": "Cluster",
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": OBJECTS,
+                "singular": KIND.lower(),
+                "shortNames": ["vc"],
+                "categories": ["karmada"],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [*_columns()],
+                    "schema": {"openAPIV3Schema": _schema()},
+                }
+            ],
+        },
+    }
+
+
+def _schema() -> Object:
+    spec = schema_of(VirtualCluster, without=frozenset({"name"}))
+    spec["properties"] = {**spec["properties"], **_OF_OBJECTS}
+    return {
+        "description": "A group of nodes of this cluster that Karmada has as a member cluster.",
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": {"description": "The virtual cluster; its name is that of the object.", **spec},
+            "status": _status(),
+        },
+        "x-kubernetes-validations": list(NAME_RULES),
+    }
+
+
+def _status() -> Object:
+    return {
+        "description": "What the agent that serves it sees.",
+        "type": "object",
+        "properties": {
+            "observedGeneration": {
+                "description": "Generation of the object that this status is about.",
+                "type": "integer",
+                "format": "int64",
+            },
+            "phase": {
+                "description": "Where it stands, in one word; conditions say more.",
+                "type": "string",
+                "enum": list(PHASES),
+            },
+            "nodes": _counts("Nodes that count for it.", "total", "ready"),
+            "works": _counts("Its Works.", "applied", "failed", "pending"),
+            "lastHubContact": {
+                "description": "When the hub accepted something last; a minute old at most "
+                "while it does.",
+                "type": "string",
+                "format": "date-time",
+            },
+            "conditions": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+                "items": _condition(),
+            },
+        },
+    }
+
+
+def _counts(description: str, *names: str) -> Object:
+    return {
+        "description": description,
+        "type": "object",
+        "properties": {name: dict(_COUNT) for name in names},
+    }
+
+
+def _condition() -> Object:
+    text = {"type": "string"}
+    return {
+        "type": "object",
+        "required": ["type", "status", "reason", "message", "lastTransitionTime"],
+        "properties": {
+            "type": dict(text),
+            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+            "reason": dict(text),
+            "message": dict(text),
+            "observedGeneration": {"type": "integer", "format": "int64"},
+            "lastTransitionTime": {"type": "string", "format": "date-time"},
+        },
+    }
+
+
+def _columns() -> list[Object]:
+    def of_condition(kind: str) -> str:
+        return f'.status.conditions[?(@.type=="{kind}")].status'
+
+    return [
+        _column("Ready", "string", of_condition("Ready")),
+        _column("Nodes", "integer", ".status.nodes.total"),
+        _column("Works", "integer", ".status.works.applied"),
+        _column("Failed", "integer", ".status.works.failed"),
+        _column("Hub", "string", of_condition("HubReachable")),
+        _column("Age", "date", ".metadata.creationTimestamp"),
+    ]
+
+
+def _column(name: str, kind: str, path: str) -> Object:
+    return {"name": name, "type": kind, "jsonPath": path}

@@ -1,0 +1,103 @@
+"""A VirtualCluster object as the agent uses it: its virtual cluster, or why it can be none."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.declared import settings_of
+from karmada_vc_agent.config.decoding import decode
+from karmada_vc_agent.config.default_accounts import with_default_accounts
+from karmada_vc_agent.config.loading import described
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.model.bounds import Bounds
+from karmada_vc_agent.model.objects import Object, dig, uid_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.objects.object_names import DELETION_POLICIES, PATH, DeletionPolicy, is_for
+
+_log = logging.getLogger(__name__)
+
+_OWN_KEYS = frozenset({"deletionPolicy"})
+"""Keys of the spec that are not of the virtual cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What an object says.
+
+    virtual_cluster: None where it can be none; `problem` says why then. status: as the server has
+    it.
+    """
+
+    name: str
+    uid: str
+    generation: int
+    virtual_cluster: VirtualCluster | None
+    problem: str = ""
+    deletion_policy: DeletionPolicy = DELETION_POLICIES[0]
+    is_deleting: bool = False
+    status: Object = field(default_factory=dict)
+
+
+Read = Callable[[Object], Definition]
+
+
+def read_definition(body: Object, config: AgentConfig) -> Definition:
+    """Return what an object says. config: the settings of the agent, which it stands upon."""
+    metadata = body["metadata"]
+    spec = body.get("spec") or {}
+    found, problem = None, ""
+    try:
+        found = _virtual_cluster(metadata["name"], spec, config)
+    except ConfigError as error:
+        place = error.path.removeprefix("virtualClusters[0]").removeprefix(".")
+        problem = f"{f'spec.{place} ' if place else ''}{error.problem}"
+    policy = spec.get("deletionPolicy")
+    return Definition(
+        name=metadata["name"],
+        uid=uid_of(body),
+        generation=int(metadata.get("generation") or 0),
+        virtual_cluster=found,
+        problem=problem,
+        deletion_policy=policy if policy in DELETION_POLICIES else DELETION_POLICIES[0],
+        is_deleting=bool(metadata.get("deletionTimestamp")),
+        status=dig(body, "status") or {},
+    )
+
+
+async def virtual_clusters_of_objects(host: ApiClient, config: AgentConfig) -> list[VirtualCluster]:
+    """Return what the objects that there are say, as far as it was in use. Raises KubeError.
+
+    For a start, so that nothing takes what objects describe for gone before they are watched.
+    """
+    try:
+        found = await host.get(PATH)
+    except NotFoundError:
+        _log.warning("Waiting for the CRD of VirtualCluster objects; apply manifests/crd.yaml")
+        return []
+    items = found.get("items") or ()
+    ours = (item for item in items if is_for(config.agent_name, item["metadata"]))
+    read = (read_definition(item, config) for item in ours)
+    return [
+        each.virtual_cluster
+        for each in read
+        if each.virtual_cluster is not None and each.status.get("phase") not in (None, "Refused")
+    ]
+
+
+def _virtual_cluster(name: str, spec: Object, config: AgentConfig) -> VirtualCluster:
+    """Return the virtual cluster of a spec, as one of the settings file. Raises ConfigError."""
+    given = {key: value for key, value in spec.items() if key not in _OWN_KEYS}
+    common = {each.key: getattr(config.bounds, each.name) for each in settings_of(Bounds)}
+    bounds = common | (given.get("bounds") or {})
+    raw = {"virtualClusters": [{"name": name, **given, "bounds": bounds}]}
+    (found,) = decode(raw, AgentConfig, name).virtual_clusters
+    alone = described(replace(config, virtual_clusters=(found,)))
+    check(alone, name)
+    (made,) = with_default_accounts(alone, config.agent_namespace).virtual_clusters
+    return made

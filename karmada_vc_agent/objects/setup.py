@@ -1,0 +1,124 @@
+"""Puts together what serves VirtualCluster objects, and declares the writer of their status."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.kube.access_review import may
+from karmada_vc_agent.kube.controller import ControllerSpec
+from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.kube.reflector import wait_all_synced
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.tenancy import STRICT
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.objects.definitions import Definitions
+from karmada_vc_agent.objects.drain import Belongings, Drain
+from karmada_vc_agent.objects.facts import Facts, Seen
+from karmada_vc_agent.objects.object_names import is_for
+from karmada_vc_agent.objects.operator import Operator
+from karmada_vc_agent.objects.reading import read_definition
+from karmada_vc_agent.objects.status_writer import StatusWriter
+from karmada_vc_agent.parts.common import Common
+from karmada_vc_agent.parts.keys import itself, same
+from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.parts.queues import FEW_WORKERS
+from karmada_vc_agent.status.conditions import Condition
+from karmada_vc_agent.status.group_trusted import group_trusted
+from karmada_vc_agent.views.agent_node import check_apart_from_tenants
+from karmada_vc_agent.views.quota_condition import QuotaCondition
+from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSource
+from karmada_vc_agent.views.work_tally import WorkTally
+
+SETTLES_S = 0.2
+"""What changes comes in groups; one write is enough for those of this time."""
+WORKS_SETTLE_S = 2.0
+
+
+def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
+    """Declare the controller. source: what objects feed."""
+    common, stores, config = parts.common, parts.common.stores, parts.common.config
+    queue = common.queues.by_name()
+    definitions = Definitions(
+        source,
+        partial(read_definition, config=config),
+        partial(_check, common),
+        partial(queue.add_after, delay_s=SETTLES_S),
+        partial(is_for, config.agent_name),
+    )
+    tally = WorkTally(common.signals.work)
+    parts.works.registered.gone.subscribe(tally.forget)
+    drain = Drain(common.clients.hub, common.clients.host, definitions, _belongings(parts))
+    host = common.clients.host
+    operator = Operator(config.agent_name, lambda: host.credentials, definitions.seen, drain.step)
+
+    async def operate() -> None:
+        # What is deleted is taken for gone where it is not in a store.
+        await wait_all_synced(stores.reflectors, config.cluster_cache_sync_timeout)
+        await operator.run()
+
+    facts = Facts(definitions, _seen(parts, tally))
+    writer = StatusWriter(common.clients.host, definitions, facts.status)
+    return ControllerSpec(
+        "virtual-cluster-objects",
+        queue,
+        writer.reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(stores.membership.changed.subscribe, itself, SETTLES_S),
+            Enqueues(common.judgements.changed.subscribe, itself, SETTLES_S),
+            Enqueues(stores.clusters.store.add_handler, _name_of, SETTLES_S),
+            Enqueues(tally.changed.subscribe, itself, WORKS_SETTLE_S),
+            Enqueues(parts.placement.changed.subscribe, parts.names, SETTLES_S),
+        ),
+        resync_keys=same,
+        runs={"virtual cluster objects": operate},
+    )
+
+
+def _belongings(parts: Parts) -> Belongings:
+    stores, works = parts.common.stores, parts.works
+    release = works.namespace_writer.release
+    return Belongings(
+        stores.clusters, works.watches.works, stores.claims, release, parts.common.state
+    )
+
+
+def _seen(parts: Parts, tally: WorkTally) -> Seen:
+    common, stores = parts.common, parts.common.stores
+
+    def trust(vc: VirtualCluster, _live: Object) -> list[Condition]:
+        found = stores.trust
+        has_kubeedge, restricts = found.has_kubeedge, found.node_restriction
+        return [group_trusted(vc, has_kubeedge=has_kubeedge, node_restriction=restricts)]
+
+    def placement(_vc: VirtualCluster, _live: Object) -> list[Condition]:
+        found = parts.placement.placement()
+        return [found] if found is not None else []
+
+    return Seen(
+        clusters=stores.clusters,
+        membership=stores.membership,
+        works=tally,
+        judgements=common.judgements,
+        contact=common.contact,
+        trouble=common.registrations.trouble,
+        stays_away=common.registrations.stays_away,
+        tell=(trust, placement, QuotaCondition(common.divisions, stores.claims).condition),
+    )
+
+
+async def _check(common: Common, vc: VirtualCluster) -> None:
+    """Refuse what hub or host forbid. Raises ConfigError, KubeError."""
+    if common.config.tenancy == STRICT:
+        await check_apart_from_tenants(common.clients.host_urgent, common.node, [vc])
+    need = Need("patch", "cluster.karmada.io", "clusters/status", name=vc.name)
+    if not await may(common.clients.hub, need):
+        command = f"karmada-vc-agent join --name {vc.name}"
+        problem = f"the agent has no rights for Cluster {vc.name} on the hub; run {command}"
+        raise ConfigError("hub", "", problem)
+
+
+def _name_of(old: Object | None, new: Object | None) -> Iterable[str]:
+    cluster = new or old
+    return (cluster["metadata"]["name"],) if cluster is not None else ()

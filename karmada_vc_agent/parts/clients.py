@@ -1,0 +1,126 @@
+"""The clients of both API servers, and what is changed on all of them at once."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypedDict
+
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube import open_files
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.connections import Timeouts
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.outage import Outage
+from karmada_vc_agent.kube.watch_turns import WatchTurns
+
+_log = logging.getLogger(__name__)
+
+EVENTS_QPS = 50.0
+EVENTS_BURST = 100
+"""Events are told in the background: they must not take the API server from the Works."""
+REVIEWS_QPS = 5.0
+REVIEWS_BURST = 10
+"""Whoever reaches /metrics can make the agent ask about tokens: so few that nobody feels it."""
+URGENT = Timeouts(request_s=30.0)
+"""What is small and late is given up, and tried again with what is true then."""
+LEASE_LANES = 32
+"""How many Leases are renewed at once: each is due every 10 s, however slow the hub."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The API servers; `urgent` are the lanes of their own, not fenced by the lead."""
+
+    hub: ApiClient
+    hub_urgent: ApiClient
+    hub_leases: ApiClient
+    hub_events: ApiClient
+    host: ApiClient
+    host_urgent: ApiClient
+    host_reviews: ApiClient
+
+    def __post_init__(self) -> None:
+        """Let all clients of a server share what is known of its time."""
+        for lanes in (self.of_hub(), self.of_host()):
+            for client in lanes:
+                client.history = lanes[0].history
+
+    def of_hub(self) -> tuple[ApiClient, ...]:
+        """Return every client of the hub."""
+        return (self.hub, self.hub_urgent, self.hub_leases, self.hub_events)
+
+    def of_host(self) -> tuple[ApiClient, ...]:
+        """Return every client of the host."""
+        return (self.host, self.host_urgent, self.host_reviews)
+
+    def use_for_hub(self, credentials: Credentials) -> None:
+        """Be known to the hub by other credentials, from the next request on."""
+        for client in self.of_hub():
+            client.credentials = credentials
+
+    def use_for_host(self, credentials: Credentials) -> None:
+        """Be known to the host by other credentials, from the next request on."""
+        for client in self.of_host():
+            client.credentials = credentials
+
+    def missing_rights(self) -> str | None:
+        """Say which right is missing for longer, or None."""
+        for client in (*self.of_hub(), *self.of_host()):
+            for need in client.denials.lasting():
+                return f"{client.name}: the agent lacks rule {need}; run karmada-vc-agent join"
+        return None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in (*self.of_hub(), *self.of_host()):
+            await client.close()
+
+
+def warn_of_few_files(clusters: int) -> None:
+    """Say that so many virtual clusters want more open files than the process may have."""
+    files, wanted = open_files.allow_most(), open_files.needed(clusters)
+    if files < wanted:
+        _log.warning(
+            "Few open files: connections are fewer, and watches take turns; raise the limit",
+            extra={"limit": files, "needed": wanted},
+        )
+
+
+class _Options(TypedDict):
+    """What all clients of one server have in common."""
+
+    credentials: Credentials
+    outage: Outage
+
+
+def connect(
+    config: AgentConfig, hub: Credentials, host: Credentials, may_write: Callable[[], bool]
+) -> Clients:
+    """Return the clients; may_write: whether this process leads."""
+    shares = open_files.share_out(open_files.allow_most(), LEASE_LANES)
+    bulk = partial(
+        ApiClient,
+        connections=shares.requests,
+        list_connections=shares.lists,
+        turns=WatchTurns(shares.watches),
+        may_write=may_write,
+    )
+    urgent = partial(ApiClient, timeouts=URGENT)
+    to_hub: _Options = {"credentials": hub, "outage": Outage()}
+    to_host: _Options = {"credentials": host, "outage": Outage()}
+    hub_qps, hub_burst = config.kube_api_qps, config.kube_api_burst
+    host_qps, host_burst = config.cluster_api_qps, config.cluster_api_burst
+    return Clients(
+        hub=bulk("hub", qps=hub_qps, burst=hub_burst, **to_hub),
+        hub_urgent=urgent("hub (urgent)", connections=shares.urgent, **to_hub),
+        hub_leases=urgent("hub (leases)", connections=shares.leases, **to_hub),
+        hub_events=ApiClient(
+            "hub (events)", qps=EVENTS_QPS, burst=EVENTS_BURST, connections=1, **to_hub
+        ),
+        host=bulk("host", qps=host_qps, burst=host_burst, **to_host),
+        host_urgent=urgent("host (urgent)", connections=shares.urgent, **to_host),
+        host_reviews=urgent(
+            "host (reviews)", qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, **to_host
+        ),
+    )

@@ -1,0 +1,53 @@
+"""Everything that controllers are made from, put together once (docs/architecture.md)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.parts.common import Common, Process
+from karmada_vc_agent.parts.leases import Leases
+from karmada_vc_agent.parts.work_parts import WorkParts
+from karmada_vc_agent.telemetry.collector import MetricsCollector, Sources
+from karmada_vc_agent.views.escaped_pods import EscapedPods
+from karmada_vc_agent.views.placement_state import PlacementState
+
+
+class Parts:
+    """What `setup(parts)` of a controller may use.
+
+    common: settings, clients, stores, signals. works: what reads and applies Works. leases: which
+    Leases are renewed. placement, escaped: what was found of policies and of pods. controllers:
+    all that run; nobody reads them but metrics.
+    """
+
+    def __init__(self, process: Process) -> None:
+        self.common = common = Common(process)
+        self.leases = Leases()
+        self.placement = PlacementState()
+        self.escaped = EscapedPods()
+        self.works = works = WorkParts(common)
+        works.registered.gone.subscribe(self.leases.forget)
+        self.controllers: list[Controller[Any]] = []
+        self.collector = self._collector()
+
+    def names(self, *_change: object) -> Iterable[str]:
+        """Return the names of all virtual clusters, whatever changed."""
+        return self.common.virtual_clusters
+
+    def _collector(self) -> MetricsCollector:
+        common, works = self.common, self.works
+        return MetricsCollector(
+            common.virtual_clusters,
+            Sources(
+                clusters=common.stores.clusters,
+                works=works.watches.works,
+                membership=common.stores.membership,
+                host_objects=lambda: (common.stores.namespaces, *works.informers.stores()),
+                refused=works.memory.refusals,
+                escaped=self.escaped.by_cluster,
+                controllers=lambda: self.controllers,
+                events_dropped=lambda: works.recorder.dropped,
+                is_accepted=common.contact.is_accepted,
+                quota_stalled=common.divisions.all,
+            ),
+        )

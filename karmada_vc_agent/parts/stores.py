@@ -1,0 +1,69 @@
+"""What is listed and watched from the start on: Clusters, nodes, pods and namespaces."""
+
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.codec import RawCodec, StructCodec
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node, Pod
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.parts.clients import Clients
+from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.cluster_index import CLUSTER_INDEX, labelled_cluster
+from karmada_vc_agent.views.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
+from karmada_vc_agent.views.host_pods import pod_indexes
+from karmada_vc_agent.views.hub_clusters import (
+    CLUSTERS_PATH,
+    ClusterCodec,
+    HubClusters,
+    agent_id,
+)
+from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.views.node_trust import NodeTrust
+from karmada_vc_agent.views.tolerated_taints import NodeTaints
+from karmada_vc_agent.views.virtual_clusters import VirtualClusters
+
+IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+"""Where a pod finds the address of the Service `kubernetes`."""
+HOST_OBJECT_INDEXES = {CLUSTER_INDEX: labelled_cluster}
+
+
+class Stores:
+    """The stores that no controller can do without, and what is read from them."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        virtual_clusters: VirtualClusters,
+        clients: Clients,
+        host_uid: str,
+    ) -> None:
+        cluster_codec = ClusterCodec()
+        node_codec: StructCodec[Node] = StructCodec(Node)
+        pod_codec: StructCodec[Pod] = StructCodec(Pod)
+        raw = RawCodec()
+        clusters: Store[Object] = Store(cluster_codec)
+        self.nodes: Store[Node] = Store(node_codec, {ADDRESS_INDEX: addresses_of})
+        self.pods: Store[Pod] = Store(pod_codec, pod_indexes())
+        self.namespaces: Store[Object] = Store(raw, HOST_OBJECT_INDEXES)
+        agent = agent_id(config.agent_namespace, config.agent_name)
+        self.clusters = HubClusters(clusters, host_uid, virtual_clusters, agent)
+        self.membership = Membership(virtual_clusters, self.nodes, self.clusters.created_at)
+        self.addresses = HostAddresses(
+            self.nodes,
+            (urlsplit(clients.host.credentials.server).hostname, os.environ.get(IN_CLUSTER)),
+            self.membership.owner_of,
+        )
+        self.trust = NodeTrust(clients.host_urgent, self.nodes)
+        self.taints = NodeTaints(self.membership, virtual_clusters)
+        self.claims = Claims(self.namespaces, config.agent_name)
+        hub, host = clients.hub, clients.host
+        self.reflectors: tuple[Reflector[Any], ...] = (
+            Reflector(hub, CLUSTERS_PATH, cluster_codec, clusters),
+            Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
+            Reflector(host, "/api/v1/namespaces", raw, self.namespaces),
+            Reflector(host, "/api/v1/pods", pod_codec, self.pods),
+        )

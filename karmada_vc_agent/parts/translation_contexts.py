@@ -1,0 +1,102 @@
+"""The facts of this moment that a translation rests on."""
+
+from collections.abc import Callable
+from functools import partial
+
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.discovery import Discovery, ServedApis
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.parts.stores import Stores
+from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
+from karmada_vc_agent.translation.kind_policy import configured_kinds
+from karmada_vc_agent.translation.names import NamespaceTemplate
+from karmada_vc_agent.translation.pod_templates import PodTemplates
+from karmada_vc_agent.translation.rbac_rules import admin_rules
+from karmada_vc_agent.translation.reference_table import NamespaceReferences
+from karmada_vc_agent.views.node_groups import NodeGroups
+from karmada_vc_agent.views.work_watches import WorkWatches
+from karmada_vc_agent.views.works import is_of_cluster
+
+
+def translation_settings(config: AgentConfig) -> TranslationSettings:
+    """Return those settings of the agent that translation knows. Raises ValueError: template."""
+    return TranslationSettings(
+        namespace_template=NamespaceTemplate.parse(config.namespace_template),
+        forbidden_namespaces=config.forbidden_namespaces,
+        pod_templates=tuple(
+            PodTemplates(row.group, row.kind, row.paths, row.selector_only)
+            for row in config.pod_templates
+        ),
+        namespace_references=tuple(
+            NamespaceReferences(row.group, row.kind, row.paths)
+            for row in config.namespace_references
+        ),
+        cluster_scoped_kinds=configured_kinds(config.cluster_scoped_kinds),
+        cluster_domain=config.cluster_domain,
+        cluster_dns=config.cluster_dns,
+        infrastructure=(*config.infrastructure_namespaces, config.agent_namespace),
+        pod_cidrs=config.pod_cidrs,
+        agent_name=config.agent_name,
+        tenancy=config.tenancy,
+        namespace_keys=config.namespace_keys,
+    )
+
+
+class TranslationContexts:
+    """Gathers the TranslationContext of a virtual cluster, or of one of its Works."""
+
+    def __init__(
+        self,
+        settings: TranslationSettings,
+        stores: Stores,
+        watches: WorkWatches,
+        host_discovery: Discovery,
+        node_groups: NodeGroups,
+        on_new_kinds: Callable[[], object],
+    ) -> None:
+        self._on_new_kinds = on_new_kinds
+        self._settings = settings
+        self._stores = stores
+        self._works = watches.works
+        self._discovery = host_discovery
+        self._node_groups = node_groups
+        self._admin_rules: tuple[ServedApis | None, tuple[Object, ...]] = (None, ())
+
+    def context_for(self, vc: VirtualCluster, work: str) -> TranslationContext:
+        """Return the facts about a virtual cluster; work: `<execution namespace>/<name>` or ""."""
+        membership = self._stores.membership
+        return TranslationContext(
+            vc=vc,
+            settings=self._settings,
+            claims=self._stores.claims.of(vc.name),
+            owns_node=lambda node: membership.owner_of(node) == vc.name,
+            work=work,
+            is_of_cluster=is_of_cluster(
+                self._works.by_id(work), self._stores.clusters.ours(vc.name)
+            ),
+            admin_rules=self._most_rules(),
+            nodes_of_group=self._node_groups.nodes_of,
+            node_taints=self._stores.taints.of(vc.name),
+            is_of_host=partial(self._is_of_host, vc.name),
+            is_namespaced=self._is_namespaced,
+        )
+
+    def _is_of_host(self, cluster: str, address: str) -> bool:
+        foreign = self._stores.addresses.is_foreign(address, cluster)
+        return foreign or self._settings.is_of_host(address)
+
+    def _is_namespaced(self, gvk: GroupVersionKind) -> bool | None:
+        resource = self._discovery.served.by_kind.get(gvk)
+        return resource.namespaced if resource is not None else None
+
+    def _most_rules(self) -> tuple[Object, ...]:
+        """Return what RBAC rules may grant at most; made anew when the host serves others."""
+        served = self._discovery.served
+        if self._admin_rules[0] is not served:
+            self._admin_rules = (
+                served,
+                admin_rules(served.namespaced, is_strict=self._settings.is_strict),
+            )
+            self._on_new_kinds()
+        return self._admin_rules[1]

@@ -1,0 +1,150 @@
+"""A listening address that serves a bounded number of connections at once.
+
+Whoever reaches it may open connections, say nothing on them, and leave the agent without files
+for its own. So where there are too many, a new connection takes the place of the oldest one that
+waits: for a handshake, for a request, for its reader. Where none waits, the new one gets 503.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import cast
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+MOST = 32
+"""Connections at once. Scrapers and kubelets have one or two."""
+IDLE_S = 60.0
+"""How long a connection may wait for a request; longer than most scrape intervals."""
+HANDSHAKE_S = 10.0
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\n"
+    b"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 21\r\nConnection: close\r\n\r\n"
+    b"too many connections\n"
+)
+
+
+class Busy:
+    """Which connections have a request that is being answered; a middleware knows."""
+
+    def __init__(self) -> None:
+        self._connections: set[web.RequestHandler] = set()
+
+    def __contains__(self, connection: object) -> bool:
+        """Whether it has one."""
+        return connection in self._connections
+
+    @property
+    def middleware(self) -> Middleware:
+        """What the application has to call."""
+
+        @web.middleware
+        async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+            self._connections.add(request.protocol)
+            try:
+                return await handler(request)
+            finally:
+                self._connections.discard(request.protocol)
+
+        return answer
+
+
+class BoundedSite(web.BaseSite):
+    """As `web.TCPSite`, but of so many connections. busy: those that make no room for others.
+
+    tls: None = in the clear. A handshake counts as a connection that waits.
+    """
+
+    def __init__(
+        self,
+        runner: web.AppRunner,
+        address: tuple[str | None, int],
+        busy: Busy,
+        tls: ssl.SSLContext | None = None,
+        most: int = MOST,
+    ) -> None:
+        super().__init__(runner)
+        self._address = address
+        self._busy = busy
+        self._tls = tls
+        self._most = most
+        self._handshakes: dict[asyncio.Task[None], None] = {}
+
+    @property
+    def name(self) -> str:
+        """The address as text."""
+        host, port = self._address
+        return f"{host or ''}:{port}"
+
+    async def start(self) -> None:
+        """Begin to listen. Raises OSError."""
+        await super().start()
+        loop = asyncio.get_running_loop()
+        host, port = self._address
+        self._server = await loop.create_server(lambda: _Door(self._enter), host, port)
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        await super().stop()
+        for task in list(self._handshakes):
+            task.cancel()
+
+    def _enter(self, transport: asyncio.Transport) -> None:
+        """Serve a new connection, or refuse it where all others are being answered."""
+        if not self._has_room():
+            if self._tls is None:
+                transport.write(_FULL)
+            transport.close()
+        elif self._tls is None:
+            self._serve(transport)
+        else:
+            transport.pause_reading()
+            task = asyncio.get_running_loop().create_task(self._shake_hands(transport, self._tls))
+            self._handshakes[task] = None
+            task.add_done_callback(self._handshakes.pop)
+
+    def _has_room(self) -> bool:
+        """Whether there is room, or is now that the oldest one that waits is closed."""
+        there = [each for each in self._handlers().connections if each.transport is not None]
+        if len(there) + len(self._handshakes) < self._most:
+            return True
+        for task in self._handshakes:
+            self._handshakes.pop(task)
+            task.cancel()
+            return True
+        for connection in there:
+            if connection not in self._busy:
+                connection.force_close()
+                return True
+        return False
+
+    def _handlers(self) -> web.Server:
+        assert self._runner.server is not None  # noqa: S101 - set up before there is a site
+        return self._runner.server
+
+    def _serve(self, transport: asyncio.Transport) -> None:
+        connection = self._handlers()()
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
+
+    async def _shake_hands(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
+        connection = self._handlers()()
+        loop = asyncio.get_running_loop()
+        with suppress(OSError):  # what has to be said of a client that speaks no TLS?
+            secured = await loop.start_tls(
+                transport, connection, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_S
+            )
+            if secured is not None:
+                connection.connection_made(secured)
+
+
+class _Door(asyncio.Protocol):
+    """Hands a connection on as soon as it is there."""
+
+    def __init__(self, enter: Callable[[asyncio.Transport], None]) -> None:
+        self._enter = enter
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._enter(cast(asyncio.Transport, transport))

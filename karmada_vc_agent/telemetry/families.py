@@ -1,0 +1,215 @@
+"""All families of metrics, in tables; docs/metrics.md describes each.
+
+Labels hold virtual clusters, controllers, kinds and codes, never Works. Names, labels and buckets
+of Karmada: contract 9.6. Those of controllers, queues and clients: controller-runtime and
+client-go, as a real karmada-agent shows them.
+"""
+
+from typing import NamedTuple
+
+CLUSTER = "member_cluster"
+_QUEUE = ("name", "controller")
+_SYNC_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_WORKLOAD_BUCKETS = tuple(0.001 * 2**k for k in range(12))
+_QUEUE_BUCKETS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000)
+_RECONCILE_BUCKETS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8),
+    *(0.9, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40),
+    *(50, 60),
+)
+_REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
+
+
+class Counted(NamedTuple):
+    """A family whose values are counted where things happen."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+
+
+class Timed(NamedTuple):
+    """A histogram of seconds, filled where things happen."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    buckets: tuple[float, ...]
+
+
+class Asked(NamedTuple):
+    """A family whose values are computed at each scrape."""
+
+    help: str
+    labels: tuple[str, ...] = ()
+    is_counter: bool = False
+
+
+ASKED: dict[str, Asked] = {
+    # Karmada's, from the status last computed (status/cluster_numbers.py)
+    "cluster_ready_state": Asked("State of the cluster (1 if ready, 0 otherwise).", (CLUSTER,)),
+    "cluster_node_number": Asked("Number of nodes in the cluster.", (CLUSTER,)),
+    "cluster_ready_node_number": Asked("Number of ready nodes in the cluster.", (CLUSTER,)),
+    "cluster_memory_allocatable_bytes": Asked("Allocatable memory, bytes.", (CLUSTER,)),
+    "cluster_cpu_allocatable_number": Asked("Allocatable CPU, cores.", (CLUSTER,)),
+    "cluster_pod_allocatable_number": Asked("Allocatable pods.", (CLUSTER,)),
+    "cluster_memory_allocated_bytes": Asked("Allocated memory, bytes.", (CLUSTER,)),
+    "cluster_cpu_allocated_number": Asked("Allocated CPU, cores.", (CLUSTER,)),
+    "cluster_pod_allocated_number": Asked("Allocated pods.", (CLUSTER,)),
+    # the frameworks'
+    "controller_runtime_active_workers": Asked(
+        "Currently used workers of a controller.", ("controller",)
+    ),
+    "controller_runtime_max_concurrent_reconciles": Asked(
+        "Number of workers of a controller.", ("controller",)
+    ),
+    "workqueue_depth": Asked("Number of keys waiting in a queue.", (*_QUEUE, "priority")),
+    "workqueue_unfinished_work_seconds": Asked(
+        "Seconds that the keys in progress have been processed, summed up.", _QUEUE
+    ),
+    "workqueue_longest_running_processor_seconds": Asked(
+        "Seconds that the oldest key in progress has been processed.", _QUEUE
+    ),
+    "leader_election_master_status": Asked(
+        "Whether this process is the leader (1) or a standby (0); name is the leader Lease.",
+        ("name",),
+    ),
+    # for each virtual cluster
+    "virtual_cluster_works": Asked("Number of Works by state.", (CLUSTER, "state")),
+    "virtual_cluster_refused_manifests": Asked(
+        "Number of manifests that are currently refused, by code.", (CLUSTER, "code")
+    ),
+    "virtual_cluster_nodes": Asked("Number of nodes of the virtual cluster.", (CLUSTER,)),
+    "virtual_cluster_node_overlaps": Asked(
+        "Number of its nodes that another virtual cluster also selects.", (CLUSTER,)
+    ),
+    "virtual_cluster_escaped_pods": Asked(
+        "Number of its pods that run on nodes outside of it.", (CLUSTER,)
+    ),
+    "virtual_cluster_host_objects": Asked(
+        "Number of its host objects, of the watched kinds.", (CLUSTER,)
+    ),
+    "virtual_cluster_queue_depth": Asked(
+        "Number of its keys waiting in a queue.", (CLUSTER, "controller")
+    ),
+    "virtual_cluster_queue_oldest_seconds": Asked(
+        "Seconds that its oldest key has been waiting.", (CLUSTER, "controller")
+    ),
+    "virtual_cluster_last_contact_timestamp_seconds": Asked(
+        "When its Lease was last renewed (hub), and its host last seen healthy (host), in "
+        "Unix time.",
+        (CLUSTER, "server"),
+    ),
+    "virtual_cluster_reports_accepted": Asked(
+        "Whether the hub accepted its Lease and status within the last Lease duration (1) or "
+        "not (0).",
+        (CLUSTER,),
+    ),
+    "virtual_cluster_quota_stalled": Asked(
+        "Whether its quota cannot be divided (1) or can (0).", (CLUSTER,)
+    ),
+    "virtual_cluster_lease_ahead_seconds": Asked(
+        "Seconds that its Lease was ahead of this machine's clock when the agent took it over.",
+        (CLUSTER,),
+    ),
+    "orphaned_objects": Asked("Number of its host objects whose Work is gone.", (CLUSTER,)),
+    # for the agent
+    "settings_reload_successful": Asked(
+        "Whether the settings in use are those of the file, as it is now."
+    ),
+    "api_server_reachable": Asked(
+        "Whether the API server of hub or host answers (1) or not (0).", ("server",)
+    ),
+    "api_server_went_back_total": Asked(
+        "Number of times the API server went back in time, for example by a restore from a backup.",
+        ("server",),
+        is_counter=True,
+    ),
+    "hub_certificate_expiration_timestamp_seconds": Asked(
+        "When the client certificate for the hub expires, in Unix time; absent without one."
+    ),
+    "unreadable_objects": Asked(
+        "Number of watched objects that cannot be read, or only in part.", ("server", "resource")
+    ),
+    "events_dropped_total": Asked("Number of events that were dropped.", is_counter=True),
+    "karmada_vc_agent_build_info": Asked(
+        "Always 1; the labels hold the version.", ("version", "python_version", "platform")
+    ),
+}
+COUNTED: dict[str, Counted] = {
+    # Karmada's
+    "pool_get": Counted("pool_get_operation_total", "Interpreters taken.", ("name", "from")),
+    "pool_put": Counted("pool_put_operation_total", "Interpreters given back.", ("name", "to")),
+    # the frameworks'
+    "reconciles": Counted(
+        "controller_runtime_reconcile_total",
+        "Number of reconciles by result.",
+        ("controller", "result"),
+    ),
+    "reconcile_errors": Counted(
+        "controller_runtime_reconcile_errors_total", "Number of failed reconciles.", ("controller",)
+    ),
+    "reconcile_panics": Counted(
+        "controller_runtime_reconcile_panics_total",
+        "Number of reconciles that failed by a bug.",
+        ("controller",),
+    ),
+    "queue_adds": Counted("workqueue_adds_total", "Number of keys added to a queue.", _QUEUE),
+    "queue_retries": Counted("workqueue_retries_total", "Number of retries of keys.", _QUEUE),
+    "requests": Counted(
+        "rest_client_requests_total", "Number of HTTP requests.", ("code", "method", "host")
+    ),
+    # for the agent
+    "watch_lists": Counted("watch_lists_total", "Number of full lists.", ("server", "resource")),
+    "watch_starts": Counted(
+        "watch_starts_total", "Number of watches opened.", ("server", "resource")
+    ),
+    "faults": Counted(
+        "object_faults_total",
+        "Number of bugs met while handling a watched object.",
+        ("server", "resource", "part"),
+    ),
+    "restarts": Counted(
+        "part_restarts_total", "Number of restarts of failed parts of the agent.", ("part",)
+    ),
+}
+TIMED: dict[str, Timed] = {
+    # Karmada's
+    "cluster_sync": Timed(
+        "cluster_sync_status_duration_seconds",
+        "Duration in seconds for syncing the status of the cluster once.",
+        (CLUSTER,),
+        _SYNC_BUCKETS,
+    ),
+    "workload_sync": Timed(
+        "work_sync_workload_duration_seconds",
+        "Duration in seconds to sync the workload to a target cluster.",
+        ("result",),
+        _WORKLOAD_BUCKETS,
+    ),
+    # the frameworks'
+    "reconcile_time": Timed(
+        "controller_runtime_reconcile_time_seconds",
+        "Duration of a reconcile in seconds.",
+        ("controller",),
+        _RECONCILE_BUCKETS,
+    ),
+    "queue_time": Timed(
+        "workqueue_queue_duration_seconds",
+        "Seconds that a key waited for a worker.",
+        _QUEUE,
+        _QUEUE_BUCKETS,
+    ),
+    "work_time": Timed(
+        "workqueue_work_duration_seconds",
+        "Seconds that a key was processed.",
+        _QUEUE,
+        _QUEUE_BUCKETS,
+    ),
+    "request_time": Timed(
+        "rest_client_request_duration_seconds",
+        "Seconds until the response; for a watch, until it started.",
+        ("verb", "host"),
+        _REQUEST_BUCKETS,
+    ),
+}

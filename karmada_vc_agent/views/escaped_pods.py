@@ -1,0 +1,25 @@
+"""The pods that run outside their virtual cluster, as far as they were reported."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PodKey = tuple[str, str]
+"""Host namespace and name of a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Escape:
+    """Which pod of which virtual cluster is on which node."""
+
+    cluster: str
+    uid: str
+    node: str
+
+
+class EscapedPods(dict[PodKey, Escape]):
+    """What was reported of each pod that is out still."""
+
+    def by_cluster(self) -> Mapping[str, int]:
+        """Return how many pods of each virtual cluster are on foreign nodes now."""
+        return Counter(escape.cluster for escape in self.values())

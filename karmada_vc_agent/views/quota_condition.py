@@ -1,0 +1,31 @@
+"""The condition QuotaDivided of a Cluster."""
+
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
+from karmada_vc_agent.status.conditions import Condition, find_condition
+from karmada_vc_agent.status.quota_divided import QUOTA_DIVIDED, no_quota, quota_divided
+from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.divisions import Divisions
+
+
+class QuotaCondition:
+    """Says how the division of a quota stands, with the virtual names of namespaces."""
+
+    def __init__(self, divisions: Divisions, claims: Claims) -> None:
+        self._divisions = divisions
+        self._claims = claims
+
+    def condition(self, vc: VirtualCluster, live: Object) -> list[Condition]:
+        """Return the condition QuotaDivided where there is a quota, or was."""
+        if not vc.quota:
+            has_had = find_condition(live.get("conditions"), QUOTA_DIVIDED) is not None
+            return [no_quota()] if has_had else []
+        if not self._divisions.is_known(vc.name):
+            return []
+        stalled = self._divisions.stalled(vc.name)
+        if stalled is None:
+            return [quota_divided(None)]
+        virtual = {host: name for name, host in self._claims.of(vc.name).items()}
+        names = (str(virtual.get(HostNamespace(host), host)) for host in stalled.namespaces)
+        message = " ".join((stalled.problem, ", ".join(names))).strip()
+        return [quota_divided(stalled.reason, message)]

@@ -1,0 +1,171 @@
+"""What `join` does with a hub and a host, and what it leaves to the administrator."""
+
+import base64
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from karmada_vc_agent.access.hub_objects import HubAccess
+from karmada_vc_agent.commands.agent_certificate import ClientCertificate, kubeconfig_text
+from karmada_vc_agent.commands.host_rights import Approvals
+from karmada_vc_agent.commands.join_plan import HubOptions, JoinPlan, Output
+from karmada_vc_agent.commands.join_run import run_join
+from karmada_vc_agent.config.settings import AgentConfig
+from tests.fakes import objects, served
+from tests.fakes.api_server import FakeApiServer
+from tests.fakes.authority import Authority
+from tests.fakes.objects import virtual_cluster
+from tests.fakes.served import Served
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+ACCESS = HubAccess("branches", ("branch-a",))
+ELSEWHERE = "https://hub.example:5443"
+RBAC = "rbac.authorization.k8s.io/v1"
+HUB = (
+    *served.HUB,
+    Served(RBAC, "clusterroles", "ClusterRole", namespaced=False),
+    Served(RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+    Served(RBAC, "roles", "Role"),
+    Served(RBAC, "rolebindings", "RoleBinding"),
+)
+
+HOST = (
+    *served.HOST,
+    Served("v1", "serviceaccounts", "ServiceAccount"),
+    Served("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+)
+
+
+@dataclass
+class Ends:
+    """Hub and host, and their kubeconfigs; the administrator may do everything."""
+
+    hub: FakeApiServer
+    host: FakeApiServer
+    folder: Path
+
+    def kubeconfig(self, name: str, server: FakeApiServer) -> str:
+        path = self.folder / name
+        content = {
+            "current-context": "main",
+            "contexts": [{"name": "main", "context": {"cluster": "main"}}],
+            "clusters": [{"name": "main", "cluster": {"server": server.url}}],
+        }
+        path.write_text(yaml.safe_dump(content))
+        return str(path)
+
+    def plan(self, output: Output, server: str = "", *, is_elsewhere: bool = False) -> JoinPlan:
+        return JoinPlan(
+            access=ACCESS,
+            namespace="agents",
+            config=AgentConfig(
+                agent_name="branches", virtual_clusters=(virtual_cluster("branch-a"),)
+            ),
+            approvals=Approvals(),
+            is_elsewhere=is_elsewhere,
+            settings="kind: AgentConfig\n",
+            image="agent:1",
+            sets_image=False,
+            hub=HubOptions(self.kubeconfig("hub", self.hub), server=server),
+            kubeconfig=self.kubeconfig("host", self.host),
+            lifetime_s=3600,
+            sides=("hub", "host"),
+            output=output,
+        )
+
+    def install_certificate(self, server: str) -> str:
+        """Put a kubeconfig as `join` makes it into the Secret; return it."""
+        chain, key = Authority().pair(start=datetime.now(UTC))
+        text = kubeconfig_text({"server": server}, "branches", ClientCertificate(chain, key, ""))
+        metadata = {"name": "karmada-kubeconfig", "namespace": "agents"}
+        data = {"karmada-kubeconfig": base64.b64encode(text.encode()).decode()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+        self.host.seed(objects.namespace("agents"), secret)
+        return text
+
+
+@pytest.fixture
+async def ends(tmp_path: Path) -> AsyncIterator[Ends]:
+    async with FakeApiServer(HUB) as hub, FakeApiServer(HOST) as host:
+        for server in (hub, host):
+            system = objects.namespace("kube-system")
+            system["metadata"]["uid"] = str(uuid.uuid4())
+            server.seed(system)
+            server.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS, times=1000)
+        yield Ends(hub, host, tmp_path)
+
+
+PRINT = Output(prints=True)
+
+
+async def test_printing_has_the_hub_sign_nothing(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await run_join(ends.plan(PRINT))
+    assert ends.hub.writes() == []
+    assert ends.host.writes() == []
+    printed = capsys.readouterr().out
+    assert "kind: Deployment" in printed
+    assert "kind: Secret" not in printed
+    assert "# Still needed: Secret karmada-kubeconfig in agents" in printed
+    assert "--apply and --output-dir have it signed" in printed
+
+
+async def test_printing_shows_the_certificate_that_is_installed(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = ends.install_certificate(ELSEWHERE)
+    await run_join(ends.plan(PRINT, ELSEWHERE))
+    assert ends.hub.writes() == []
+    assert base64.b64encode(text.encode()).decode() in capsys.readouterr().out
+
+
+async def test_dry_run_tells_what_would_be_done_and_does_nothing(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await run_join(ends.plan(Output(applies=True, is_dry=True)))
+    assert ends.hub.changes() == []
+    assert ends.host.changes() == []
+    lines = capsys.readouterr().out.splitlines()
+    assert "hub: create Namespace karmada-cluster" in lines
+    assert "hub: sign a client certificate for system:karmada:agent:branches" in lines
+    assert "host: create Deployment agents/branches" in lines
+    assert lines[-1] == "Nothing was changed (--dry-run)"
+
+
+async def test_joined_once_nothing_is_left_to_change(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends.install_certificate(ELSEWHERE)
+    plan = ends.plan(Output(applies=True), ELSEWHERE)
+    await run_join(plan)
+    told = capsys.readouterr().out.splitlines()
+    assert "host: create Deployment agents/branches" in told
+    assert told[-1] == "Joined"
+    changed = len(ends.host.changes()), len(ends.hub.changes())
+    await run_join(plan)
+    assert capsys.readouterr().out.splitlines() == ["Nothing to change"]
+    assert (len(ends.host.changes()), len(ends.hub.changes())) == changed
+
+
+@pytest.mark.parametrize(
+    ("server", "is_elsewhere", "warns"),
+    [
+        ("", False, True),
+        ("https://localhost:1", False, True),
+        (ELSEWHERE, False, False),
+        ("", True, False),
+    ],
+)
+async def test_hub_address_that_a_pod_cannot_reach_is_warned_of(
+    ends: Ends, capsys: pytest.CaptureFixture[str], server: str, *, is_elsewhere: bool, warns: bool
+) -> None:
+    await run_join(ends.plan(PRINT, server, is_elsewhere=is_elsewhere))
+    warning = capsys.readouterr().err
+    assert ("which inside a Pod is the Pod itself" in warning) is warns
+    assert ("by --karmada-server" in warning) is warns

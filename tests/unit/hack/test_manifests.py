@@ -1,0 +1,95 @@
+"""manifests/ is what `join` makes; e2e/test_manifests.py renders base, overlays and chart."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from generate.manifests import AGENT, CHART, MANIFESTS, ROOT, SETTINGS, files, host_parts
+from karmada_vc_agent.cli import main
+from karmada_vc_agent.commands.join_options import IMAGE
+
+FILES = files()
+BASE = MANIFESTS / "base"
+Yaml = dict[str, Any]
+
+
+def load(path: Path) -> Yaml:
+    content: Yaml = yaml.safe_load(path.read_text())
+    return content
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_file_is_up_to_date(path: Path) -> None:
+    assert path.read_text() == FILES[path], "run hack/update-manifests"
+
+
+def test_join_makes_what_the_manifests_have() -> None:
+    result = CliRunner().invoke(main, ["join", "--config", str(SETTINGS), "-o", "yaml"])
+    assert result.exit_code == 0, result.output
+    made = list(yaml.safe_load_all(result.output))
+    for obj in made:
+        if obj["kind"] == "Deployment":  # the digest of the settings
+            del obj["spec"]["template"]["metadata"]["annotations"]
+    texts = [FILES[MANIFESTS / "hub.yaml"]]
+    texts += [FILES[BASE / name] for name in host_parts(AGENT, IMAGE)[0]]
+    there = [obj for text in texts for obj in yaml.safe_load_all(text)]
+    assert [obj for obj in made if obj["kind"] != "ConfigMap"] == there
+
+
+def test_base_has_every_file() -> None:
+    kustomization = load(BASE / "kustomization.yaml")
+    there = {path.name for path in BASE.iterdir()} - {"kustomization.yaml", SETTINGS.name}
+    assert set(kustomization["resources"]) == there
+    parts, _ = host_parts(AGENT, IMAGE)
+    order = [name for name in kustomization["resources"] if name in parts]
+    assert order == list(parts), "policies come before the bindings that they confine"
+
+
+@pytest.mark.parametrize("overlay", ["kubeedge", "dev"])
+def test_overlay_keeps_the_order(overlay: str) -> None:
+    kustomization = load(MANIFESTS / "overlays" / overlay / "kustomization.yaml")
+    assert kustomization["sortOptions"] == {"order": "fifo"}
+    assert kustomization["resources"] == ["../../base"]
+
+
+def test_chart_with_its_own_values_is_the_base() -> None:
+    values = load(CHART / "values.yaml")
+    resources = yaml.safe_dump(values["resources"], indent=2).splitlines()
+    filled = {
+        "{{ .Release.Namespace }}": AGENT,
+        "{{ .Values.image | quote }}": f'"{values["image"]}"',
+        "{{ .Values.replicas }}": str(values["replicas"]),
+        "{{ toYaml .Values.resources | indent 10 }}": "\n".join(" " * 10 + r for r in resources),
+    }
+    for name, objects in host_parts(AGENT, IMAGE)[0].items():
+        text = (CHART / "templates" / name).read_text()
+        for expression, value in filled.items():
+            text = text.replace(expression, value)
+        rendered = list(yaml.safe_load_all(text))
+        assert rendered == [obj for obj in objects if obj["kind"] != "Namespace"], name
+    assert values["settings"].strip() == SETTINGS.read_text().strip()
+
+
+def test_version_of_the_chart_is_that_of_the_agent() -> None:
+    chart = load(CHART / "Chart.yaml")
+    assert chart["appVersion"] == chart["version"] == IMAGE.rpartition(":")[2]
+
+
+def test_pods_meet_the_standard_that_their_namespace_asks_for() -> None:
+    (namespace, _), (*_, deployment) = (
+        host_parts(AGENT, IMAGE)[0][name] for name in ("namespace.yaml", "agent-objects.yaml")
+    )
+    labels = namespace["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = pod["containers"]
+    security = container["securityContext"]
+    assert security["runAsNonRoot"]
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    volumes = {kind for volume in pod["volumes"] for kind in volume if kind != "name"}
+    assert volumes <= {"configMap", "secret", "emptyDir", "projected"}

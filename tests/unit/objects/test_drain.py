@@ -1,0 +1,145 @@
+"""Drain: Cluster, host namespaces, record, object; and what a deletion waits for."""
+
+import pytest
+
+from karmada_vc_agent.lifecycle.agent_state import ClusterRecord
+from karmada_vc_agent.objects.object_names import PATH
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from tests.fakes import objects
+from tests.unit.objects.conftest import BRANCH_A, Served, virtual_cluster
+
+CLUSTER = f"{CLUSTERS_PATH}/branch-a"
+OBJECT = f"{PATH}/branch-a"
+WORK = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works/web-1"
+DEFAULT = "/api/v1/namespaces/default-v-branch-a"
+
+
+async def deleted(served: Served, policy: str = "Delete") -> Served:
+    """Return one that is registered, has a Work and `default`, and is being deleted."""
+    world = served.world
+    world.register(finalizers=["karmada.io/cluster-controller"])
+    await served.apply(virtual_cluster(spec=BRANCH_A | {"deletionPolicy": policy}))
+    world.hub.seed(objects.work(objects.config_map()))
+    world.look()
+    world.host.seed(objects.namespace("agents"))
+    await served.state.load()
+    await served.state.remember("branch-a", ClusterRecord("uid", "settings"))
+    await world.namespaces.reconcile(("branch-a", "default"))
+    assert world.host.find(DEFAULT)
+    world.host.mark_deleted(OBJECT)
+    await served.definitions.seen("MODIFIED", world.host.live(OBJECT))
+    world.look()
+    return served
+
+
+async def step(served: Served) -> str:
+    text = await served.drain.step("branch-a")
+    served.world.look()
+    return text
+
+
+def end_cluster(served: Served) -> None:
+    """Do what hub and execution do of a Cluster that is being deleted."""
+    served.world.hub.remove(WORK)
+    served.world.hub.remove(CLUSTER)
+    served.world.look()
+
+
+async def test_everything_goes_in_order(served: Served) -> None:
+    await deleted(served)
+    assert await step(served) == "waits for 1 Works of Cluster branch-a to be finalised"
+    assert served.world.hub.live(CLUSTER)["metadata"]["deletionTimestamp"]
+    assert served.world.host.find(DEFAULT), "nothing is taken while Works may use it"
+    assert "branch-a" in served.world.virtual_clusters, "its Works have to be finalised"
+    end_cluster(served)
+    assert await step(served) == "waits for host namespaces: default-v-branch-a"
+    assert served.world.host.find(DEFAULT) is None
+    assert await step(served) == ""
+    assert "branch-a" not in served.world.virtual_clusters
+    assert served.state.cluster("branch-a") is None
+    assert list(served.definitions) == []
+    # What was told of it before the finalizer went is told yet.
+    await served.definitions.seen("MODIFIED", served.world.host.live(OBJECT))
+    assert "branch-a" not in served.world.virtual_clusters
+    await served.definitions.seen("DELETED", served.world.host.live(OBJECT))
+    served.world.host.remove(OBJECT)
+    await served.apply(virtual_cluster())
+    assert "branch-a" in served.world.virtual_clusters
+
+
+async def test_what_it_waits_for_is_a_condition(served: Served) -> None:
+    await deleted(served)
+    served.due.clear()
+    text = await step(served)
+    assert await step(served) == text
+    assert served.due == ["branch-a"]
+    status = await served.status()
+    assert status["phase"] == "Deleting"
+    assert status["conditions"][0]["reason"] == "Deleting"
+    assert status["conditions"][0]["message"] == text
+
+
+async def test_preserved_objects_stay(served: Served) -> None:
+    await deleted(served, "Preserve")
+    assert await step(served) == "waits for 1 Works to be marked as preserved"
+    assert served.world.hub.live(WORK)["spec"]["preserveResourcesOnDeletion"] is True
+    cluster = served.world.hub.live(CLUSTER)
+    assert not cluster["metadata"].get("deletionTimestamp"), "the mark has to be seen first"
+    assert await step(served) == "waits for 1 Works of Cluster branch-a to be finalised"
+    end_cluster(served)
+    await step(served)
+    namespace = served.world.host.live(DEFAULT)
+    assert not namespace["metadata"].get("labels")
+    assert await step(served) == ""
+
+
+async def test_policy_may_change_while_it_waits(served: Served) -> None:
+    await deleted(served)
+    await step(served)
+    spec = BRANCH_A | {"deletionPolicy": "Preserve"}
+    served.world.host.change(OBJECT, spec=spec)
+    end_cluster(served)
+    await step(served)
+    assert served.world.host.find(DEFAULT)
+
+
+@pytest.mark.parametrize("code", [403, 500])
+async def test_hub_that_does_not_take_it_is_told(served: Served, code: int) -> None:
+    await deleted(served)
+    served.world.hub.fail(code, method="DELETE", path=CLUSTER, times=5)
+    text = await step(served)
+    assert ("may not delete" if code == 403 else "refuses") in text
+    assert "branch-a" in served.world.virtual_clusters
+
+
+async def test_hub_that_is_away_is_told(served: Served) -> None:
+    await deleted(served)
+    with served.world.hub.down():
+        assert "does not answer" in await step(served)
+
+
+async def test_one_that_was_never_served_goes_at_once(served: Served) -> None:
+    served.file.replace_all([objects.virtual_cluster("branch-a")])
+    await deleted(served)
+    assert await step(served) == ""
+    assert not served.world.hub.live(CLUSTER)["metadata"].get("deletionTimestamp")
+    assert "branch-a" in served.world.virtual_clusters
+
+
+async def test_foreign_cluster_of_its_name_stays(served: Served) -> None:
+    await served.apply(virtual_cluster())
+    served.world.hub.seed(objects.cluster("branch-a", "somebody-else"))
+    served.world.host.seed(objects.namespace("agents"))
+    await served.state.load()
+    served.world.look()
+    served.world.host.mark_deleted(OBJECT)
+    assert await step(served) == ""
+    assert served.world.hub.find(CLUSTER)
+
+
+async def test_object_whose_finalizer_was_taken_off_is_forgotten(served: Served) -> None:
+    await served.apply(virtual_cluster())
+    served.world.host.remove(OBJECT)
+    assert await step(served) == ""
+    assert "branch-a" not in served.world.virtual_clusters
+    assert await step(served) == ""

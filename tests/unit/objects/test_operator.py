@@ -1,0 +1,135 @@
+"""Operator: kopf in a thread of its own tells of objects, and holds those that are deleted."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.objects.object_names import PATH, finalizer
+from karmada_vc_agent.objects.operator import Operator
+from tests.fakes.api_server import FakeApiServer
+from tests.unit.objects.conftest import BRANCH_A, virtual_cluster
+
+FINALIZER = finalizer("karmada-vc-agent")
+OBJECT = f"{PATH}/branch-a"
+WITHIN_S = 20.0
+
+
+class Told:
+    """What was told, in the loop that it is to be told in."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str | None, str]] = []
+        self.steps: list[str] = []
+        self.threads: set[str] = set()
+        self.waits = "waits"
+
+    async def seen(self, kind: str | None, body: Object) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.events.append((kind, body["metadata"]["name"]))
+        if "fault" in body["spec"]:
+            raise RuntimeError("a bug")
+
+    async def step(self, name: str) -> str:
+        self.threads.add(threading.current_thread().name)
+        self.steps.append(name)
+        if len(self.steps) == 1:
+            raise RuntimeError("a bug")
+        return self.waits
+
+
+@asynccontextmanager
+async def running(host: FakeApiServer, told: Told) -> AsyncIterator[asyncio.Task[None]]:
+    credentials = host.client().credentials
+    operator = Operator("karmada-vc-agent", lambda: credentials, told.seen, told.step)
+    task = asyncio.create_task(operator.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while not holds():  # noqa: ASYNC110 - another thread makes it true
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    monkeypatch.setattr("karmada_vc_agent.objects.operator.FAILED_PAUSE_S", 0.1)
+    monkeypatch.setattr("karmada_vc_agent.objects.operator.DRAIN_PAUSE_S", 0.1)
+    return Told()
+
+
+async def test_objects_that_are_there_and_those_that_come_are_told(
+    host: FakeApiServer, told: Told
+) -> None:
+    host.seed(virtual_cluster("branch-a"))
+    async with running(host, told):
+        await until(lambda: (None, "branch-a") in told.events)
+        host.seed(virtual_cluster("branch-b", spec=BRANCH_A | {"fault": True}))
+        host.seed(virtual_cluster("branch-c"))
+        await until(lambda: ("ADDED", "branch-c") in told.events)
+    assert told.threads == {threading.current_thread().name}
+
+
+async def test_finalizer_is_all_that_is_written(host: FakeApiServer, told: Told) -> None:
+    host.seed(virtual_cluster(finalizers=[]))
+    async with running(host, told):
+        await until(lambda: host.live(OBJECT)["metadata"].get("finalizers") == [FINALIZER])
+        await until(lambda: ("MODIFIED", "branch-a") in told.events)
+        host.change(OBJECT, spec=BRANCH_A | {"region": "north"})
+        await until(lambda: told.events.count(("MODIFIED", "branch-a")) == 2)
+    assert len(host.writes()) == 1
+    assert not host.live(OBJECT)["metadata"].get("annotations")
+
+
+async def test_deletion_waits_for_its_steps_and_outlives_a_fault(
+    host: FakeApiServer, told: Told
+) -> None:
+    host.seed(virtual_cluster())
+    async with running(host, told):
+        await until(lambda: bool(told.events))
+        host.mark_deleted(OBJECT)
+        await until(lambda: len(told.steps) > 2)
+        assert host.find(OBJECT)
+        told.waits = ""
+        await until(lambda: host.find(OBJECT) is None)
+        await until(lambda: ("DELETED", "branch-a") in told.events)
+
+
+async def test_deletion_that_was_marked_before_goes_on(host: FakeApiServer, told: Told) -> None:
+    host.seed(virtual_cluster())
+    host.mark_deleted(OBJECT)
+    told.waits = ""
+    async with running(host, told):
+        await until(lambda: host.find(OBJECT) is None)
+
+
+async def test_operator_ends_when_it_is_cancelled(host: FakeApiServer, told: Told) -> None:
+    host.seed(virtual_cluster())
+    async with running(host, told) as task:
+        await until(lambda: bool(told.events))
+    assert task.cancelled()
+    names = [thread.name for thread in threading.enumerate()]
+    await until(lambda: "virtual cluster objects" not in [t.name for t in threading.enumerate()])
+    assert names
+
+
+async def test_object_of_another_agent_is_left_alone(host: FakeApiServer, told: Told) -> None:
+    labels = {"virtualcluster.kubeedge.io/agent": "another"}
+    theirs = finalizer("another")
+    host.seed(virtual_cluster("branch-b", labels=labels, finalizers=[theirs]))
+    host.seed(virtual_cluster("branch-a", finalizers=[]))
+    async with running(host, told):
+        await until(lambda: host.live(OBJECT)["metadata"].get("finalizers") == [FINALIZER])
+        host.mark_deleted(f"{PATH}/branch-b")
+        await until(lambda: ("MODIFIED", "branch-b") in told.events)
+    assert host.live(f"{PATH}/branch-b")["metadata"]["finalizers"] == [theirs]
+    assert told.steps == []

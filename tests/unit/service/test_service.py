@@ -1,0 +1,126 @@
+"""Service: what has its controllers look again at what failed, and at all there is."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.kube.history import SECOND_LIST_S
+from karmada_vc_agent.kube.work_queue import WorkQueue
+from tests.fakes import objects
+from tests.fakes.api_server import FakeApiServer
+from tests.fakes.world import World
+
+KEY = ("branch-a", "web-1")
+FAILURES = 20
+"""So many in a row that the back-off is as long as it gets."""
+
+
+@pytest.fixture
+async def served(world: World) -> World:
+    """A world with all controllers, none of which runs; a Work of branch-a has its object."""
+    world.serve()
+    world.register("branch-a")
+    world.register("branch-b")
+    world.hub.seed(objects.work(objects.config_map()))
+    world.look()
+    await world.execution.reconcile(KEY)
+    world.look()
+    return world
+
+
+def queue(world: World, name: str = "execution") -> WorkQueue[Any]:
+    (found,) = (c.queue for c in world.parts.controllers if c.name == name)
+    return found
+
+
+async def taken(found: WorkQueue[Any]) -> set[Any]:
+    """Take out all keys that are ready."""
+    keys = set()
+    while len(found):
+        key = await found.take()
+        found.done(key)
+        keys.add(key)
+    return keys
+
+
+async def backing_off(world: World) -> WorkQueue[Any]:
+    """Have a Work back off for as long as it gets."""
+    found = queue(world)
+    await taken(found)
+    for _ in range(FAILURES):
+        found.add_rate_limited(KEY)
+        await taken(found)
+    await asyncio.sleep(30.0)
+    await taken(found)
+    found.add_rate_limited(KEY)
+    await asyncio.sleep(1.0)
+    assert await taken(found) == set()
+    return found
+
+
+def end(world: World, server: str) -> tuple[FakeApiServer, ApiClient]:
+    return {"hub": (world.hub, world.hub_client), "host": (world.host, world.host_client)}[server]
+
+
+@pytest.mark.parametrize("server", ["hub", "host"])
+async def test_what_failed_is_tried_when_a_server_answers_again(served: World, server: str) -> None:
+    found = await backing_off(served)
+    fake, client = end(served, server)
+    with fake.down(), pytest.raises(UnreachableError):
+        await client.get("/version")
+    assert await taken(found) == set()
+    await client.get("/version")
+    assert await taken(found) == {KEY}
+
+
+@pytest.mark.parametrize("server", ["hub", "host"])
+async def test_all_is_looked_at_once_a_server_that_went_back_is_known_again(
+    served: World, server: str
+) -> None:
+    _, client = end(served, server)
+    found, quotas = queue(served), queue(served, "quotas")
+    for each in (found, quotas):
+        await taken(each)
+    client.history.notice("restored")
+    assert await taken(found) == set()
+    await asyncio.sleep(SECOND_LIST_S + 1.0)
+    assert await taken(found) == {KEY}
+    assert await taken(quotas) == {"branch-a", "branch-b"}
+
+
+async def test_what_failed_is_tried_once_a_server_that_went_back_is_known_again(
+    served: World,
+) -> None:
+    found = queue(served, "registration")
+    for _ in range(FAILURES):
+        found.add_rate_limited("gone")
+    await asyncio.sleep(100.0)
+    await taken(found)
+    found.add_rate_limited("gone")
+    served.hub_client.history.notice("restored")
+    await asyncio.sleep(SECOND_LIST_S + 1.0)
+    assert "gone" in await taken(found)
+
+
+async def test_what_was_on_a_host_that_went_back_is_not_relied_on(served: World) -> None:
+    assert len(served.host_objects._memory) > 0
+    served.host_client.history.notice("restored")
+    assert len(served.host_objects._memory) == 0
+
+
+async def test_virtual_cluster_that_comes_is_looked_at_by_all(served: World) -> None:
+    await asyncio.sleep(10.0)  # what changed before has settled
+    for name in ("registration", "quotas"):
+        await taken(queue(served, name))
+    served.virtual_clusters.put(objects.virtual_cluster("branch-c"))
+    await asyncio.sleep(0.1)  # all of a change are told together
+    for name in ("registration", "quotas"):
+        assert await taken(queue(served, name)) == {"branch-c"}
+
+
+async def test_metrics_tell_of_the_virtual_clusters_served(served: World) -> None:
+    text = served.parts.common.metrics.text().decode()
+    assert 'virtual_cluster_works{member_cluster="branch-a"' in text

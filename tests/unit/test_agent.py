@@ -1,0 +1,98 @@
+"""What /readyz says of an agent: what keeps it from its work, and what is merely worth a remark."""
+
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from karmada_vc_agent.agent import SERVING, STANDING_BY, Agent
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.parts.clients import Clients
+from karmada_vc_agent.service.service import Service
+from karmada_vc_agent.telemetry.health import Remark
+
+NOWHERE = Credentials("http://127.0.0.1:1", None, "a test")
+VIRTUAL_CLUSTERS = tuple(VirtualCluster(name, node_names=(name,)) for name in ("a", "b"))
+
+
+@dataclass
+class Scene:
+    """An agent and what it asks; all of that is mocked."""
+
+    agent: Agent
+    clients: Any
+    service: Any
+    servers: dict[str, Any]
+
+    def wrong(self) -> dict[str, str]:
+        """Return the checks that do not pass."""
+        checks = self.agent.readiness().items()
+        return {name: text for name, text in checks if text and not isinstance(text, Remark)}
+
+    def remarks(self) -> dict[str, str]:
+        checks = self.agent.readiness().items()
+        return {name: text for name, text in checks if isinstance(text, Remark)}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Return an agent that serves: both servers answer, and nothing is wrong."""
+    agent = Agent(AgentConfig(virtual_clusters=VIRTUAL_CLUSTERS), NOWHERE, NOWHERE)
+    clients, service = MagicMock(spec=Clients), MagicMock(spec=Service)
+    clients.missing_rights.return_value = service.not_accepted.return_value = None
+    clients.hub.history.is_in_doubt = clients.host.history.is_in_doubt = False
+    service.unlisted.return_value = service.stepped_back.return_value = []
+    servers: dict[str, Any] = {name: MagicMock(is_reachable=True) for name in ("hub", "host")}
+    agent._clients, agent._service, agent._phase = clients, service, SERVING
+    agent._reachability = servers
+    return Scene(agent, clients, service, servers)
+
+
+def test_agent_that_starts_is_not_ready() -> None:
+    agent = Agent(AgentConfig(), NOWHERE, NOWHERE)
+    assert Scene(agent, None, None, {}).wrong() == {"phase": "starting: waits for the API servers"}
+
+
+def test_agent_that_serves_is_ready(scene: Scene) -> None:
+    assert (scene.wrong(), scene.remarks()) == ({}, {})
+
+
+@pytest.mark.parametrize("server", ["hub", "host"])
+def test_server_that_does_not_answer_is_named(scene: Scene, server: str) -> None:
+    scene.servers[server].is_reachable = False
+    assert scene.wrong() == {server: f"the API server of the {server} does not answer"}
+
+
+def test_hub_that_answers_and_accepts_nothing_is_named(scene: Scene) -> None:
+    scene.service.not_accepted.return_value = "it refuses Leases"
+    assert scene.wrong() == {"hub": "it refuses Leases"}
+
+
+def test_standby_is_ready_unless_the_hub_would_refuse_it(scene: Scene) -> None:
+    scene.agent._service, scene.agent._phase = None, STANDING_BY
+    assert scene.wrong() == {}
+    scene.agent._hub_refuses = "the hub refuses the agent: Unauthorized"
+    assert scene.wrong() == {"hub": "the hub refuses the agent: Unauthorized"}
+
+
+def test_server_that_went_back_in_time_is_a_remark(scene: Scene) -> None:
+    scene.clients.host.history.is_in_doubt = True
+    assert scene.wrong() == {}
+    text = "the API server of the host went back in time; looking at all again"
+    assert scene.remarks() == {"host": text}
+
+
+def test_agent_is_ready_while_it_has_others_to_serve(scene: Scene) -> None:
+    stepped_back = scene.service.stepped_back
+    stepped_back.return_value = ["Cluster a is served by agent x"]
+    assert (scene.wrong(), list(scene.remarks())) == ({}, ["agents"])
+    stepped_back.return_value *= 2
+    assert list(scene.wrong()) == ["agents"]
+
+
+def test_lists_that_have_not_come_are_named(scene: Scene) -> None:
+    scene.service.unlisted.return_value = ["/api/v1/nodes", "/api/v1/pods"]
+    assert scene.wrong() == {"lists": "waiting for the first list of /api/v1/nodes, /api/v1/pods"}

@@ -1,0 +1,55 @@
+"""VirtualClusterSources: who is served where two sources have a name, and what each replaces."""
+
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.views.virtual_clusters import VirtualClusters
+from tests.fakes import objects
+
+A, B, C = (objects.virtual_cluster(name) for name in "abc")
+OTHER_B = objects.virtual_cluster("b", provider="other")
+
+
+def test_each_source_replaces_its_own_only() -> None:
+    registry = VirtualClusters()
+    sources = VirtualClusterSources(registry)
+    file, given = sources.add("the settings file", [A]), sources.add("objects")
+    given.put(B)
+    file.replace_all([C])
+    assert dict(registry) == {"b": B, "c": C}
+    given.remove("b")
+    given.remove("b")
+    assert dict(registry) == {"c": C}
+
+
+def test_older_source_wins_a_name_and_gives_it_up_to_the_younger() -> None:
+    registry = VirtualClusters()
+    sources = VirtualClusterSources(registry)
+    file, given = sources.add("the settings file"), sources.add("objects")
+    given.put(OTHER_B)
+    assert given.rival("b") is None
+    file.replace_all([B])
+    assert dict(registry) == {"b": B}
+    assert given.rival("b") is file
+    assert file.rival("b") is None
+    file.replace_all([])
+    assert dict(registry) == {"b": OTHER_B}
+    assert given.rival("b") is None
+    assert "b" in given
+
+
+def test_what_was_served_before_is_told_once() -> None:
+    registry = VirtualClusters([A])
+    changes: list[tuple[VirtualCluster | None, VirtualCluster | None]] = []
+    registry.changed.subscribe(lambda old, new: changes.append((old, new)))
+    sources = VirtualClusterSources(registry)
+    sources.add("the settings file", [A]).replace_all([A])
+    given = sources.add("objects")
+    given.put(B)
+    given.put(B)
+    assert changes == [(None, B)]
+
+
+def test_name_that_nobody_has_is_nobodys() -> None:
+    sources = VirtualClusterSources(VirtualClusters())
+    assert sources.holder("a") is None
+    assert sources.add("objects").rival("a") is None
