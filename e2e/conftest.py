@@ -116,6 +116,21 @@ def lab(
         yield made
 
 
+@pytest.fixture
+def lab2(
+    hub: Api,
+    host2: Api,
+    tmp_path: Path,
+    finished_labs: list[Lab],
+    request: pytest.FixtureRequest,
+) -> Iterator[Lab]:
+    """Return a lab on the second host, for stories of two hosts."""
+    directory = tmp_path / "host2"
+    directory.mkdir()
+    with _lab(Lab(hub, host2, directory), finished_labs, request) as made:
+        yield made
+
+
 @pytest.fixture(scope="module")
 def shared_lab(
     hub: Api,
@@ -131,7 +146,7 @@ def shared_lab(
 
 @contextmanager
 def _lab(lab: Lab, finished: list[Lab], request: pytest.FixtureRequest) -> Iterator[Lab]:
-    request.node.stash[_LABS] = [lab]
+    request.node.stash.setdefault(_LABS, []).append(lab)
     try:
         yield lab
     finally:

@@ -113,6 +113,12 @@ ALLOWED: tuple[Allowed, ...] = (
         "rewriting-rules 1.2",
     ),
     Allowed(
+        "cluster-rest",
+        "cluster.metadata.labels",
+        "a label of ours names the host, which virtual clusters share",
+        "ADR 38",
+    ),
+    Allowed(
         "cluster-conditions",
         "cluster.status.conditions.GroupTrusted",
         "a condition of ours says whether nodes could write themselves into the group",

@@ -12,6 +12,7 @@ from karmada_vc_agent.commands.join_write import rights_for, write
 from karmada_vc_agent.commands.output_files import make_directory
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import find_credentials
+from karmada_vc_agent.views.hub_clusters import host_id
 
 _WORKS_WIDE = (
     "With --works-cluster-wide the agent can read the Works of every Cluster of this hub, "
@@ -34,9 +35,7 @@ async def run_join(plan: JoinPlan) -> None:
             credentials = find_credentials(plan.kubeconfig, in_cluster_first=True)
             host = await stack.enter_async_context(join_hub.new_client(HOST, credentials))
         uid = await join_steps.host_uid(host) if host is not None else ""
-        plan = replace(
-            plan, access=replace(plan.access, host_id=join_steps.host_id(uid) if uid else "")
-        )
+        plan = replace(plan, access=replace(plan.access, host_id=host_id(uid) if uid else ""))
         hub = await stack.enter_async_context(join_hub.connect(plan.hub)) if plan.hub else None
         if hub is not None:
             join_hub.warn_of_loopback(plan, hub)

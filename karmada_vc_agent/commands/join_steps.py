@@ -5,7 +5,6 @@ Every step can be repeated: it tells and applies only the difference. Rights are
 """
 
 import base64
-import uuid
 from dataclasses import replace
 
 from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
@@ -26,11 +25,6 @@ from karmada_vc_agent.model.objects import Object, dig
 async def host_uid(host: ApiClient) -> str:
     """Return the UID of the host's kube-system, from which ids are derived. Raises KubeError."""
     return str((await host.get("/api/v1/namespaces/kube-system"))["metadata"]["uid"])
-
-
-def host_id(uid: str) -> str:
-    """Return the id of a host on the hub, derived from its UID, which the hub never sees."""
-    return str(uuid.uuid5(uuid.UUID(uid), "host"))
 
 
 async def grant(hub: ApiClient, access: HubAccess, changes: Changes | None = None) -> None:

@@ -11,7 +11,6 @@ from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH, PreflightError
-from karmada_vc_agent.commands.join_steps import host_id
 from karmada_vc_agent.commands.leave_checks import claimants
 from karmada_vc_agent.commands.leave_cleaning import NAMESPACES_PATH, claimed_clusters
 from karmada_vc_agent.commands.leave_steps import (
@@ -31,6 +30,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_o
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.planning.orphaned import is_foreign
+from karmada_vc_agent.views.hub_clusters import host_id
 from karmada_vc_agent.views.labelled_objects import objects_in
 
 _RBAC_PATH = f"/apis/{RBAC_API}"

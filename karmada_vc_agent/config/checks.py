@@ -10,6 +10,7 @@ from karmada_vc_agent.config.settings import AgentConfig, camel
 from karmada_vc_agent.model.addresses import listen_problem
 from karmada_vc_agent.model.durations import format_duration
 from karmada_vc_agent.model.kind_patterns import parse_kind
+from karmada_vc_agent.model.selectors import label_value_problem
 from karmada_vc_agent.model.switches import enabled_controllers, feature_gates
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_FIRST, VirtualCluster
@@ -22,6 +23,7 @@ from karmada_vc_agent.model.virtual_cluster_problems import (
 
 _DNS_LABELS = ("agent_name", "agent_namespace")
 _ADDRESSES = ("metrics_bind_address", "health_probe_bind_address")
+_DESCRIPTIONS = ("cluster_provider", "cluster_region", "cluster_zones", "cluster_host")
 _ORDERED = (
     ("leader_elect_renew_deadline", "leader_elect_lease_duration"),
     ("leader_elect_retry_period", "leader_elect_renew_deadline"),
@@ -44,6 +46,7 @@ def check(config: AgentConfig, source: str) -> None:
         if not is_left_open and not DNS_LABEL.fullmatch(label):
             problem = f'"{label}" is not a valid DNS label: {DNS_LABEL_RULE}'
             raise ConfigError(source, camel(name), problem)
+    _check_descriptions(config, source)
     _check_virtual_clusters(config, source)
     _check_addresses(config, source)
     _check_disjoint(config.virtual_clusters, source)
@@ -62,6 +65,15 @@ def _check_ranges(struct: msgspec.Struct, source: str, path: str = "") -> None:
             for index, inner in enumerate(value):
                 if isinstance(inner, msgspec.Struct):
                     _check_ranges(inner, source, f"{where}[{index}].")
+
+
+def _check_descriptions(config: AgentConfig, source: str) -> None:
+    """Check what describes Clusters of virtual clusters that say nothing themselves."""
+    for name in _DESCRIPTIONS:
+        value = getattr(config, name)
+        for part in value.split(",") if name == "cluster_zones" else (value,):
+            if problem := label_value_problem(part.strip()):
+                raise ConfigError(source, camel(name), problem)
 
 
 def _check_order(config: AgentConfig, source: str) -> None:

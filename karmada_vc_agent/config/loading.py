@@ -12,6 +12,7 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.decoding import decode_one
 from karmada_vc_agent.config.file import read_file
 from karmada_vc_agent.config.settings import FLAGS, AgentConfig
+from karmada_vc_agent.model.domain import HOST_LABEL
 
 _log = logging.getLogger(__name__)
 
@@ -57,10 +58,12 @@ def load_config(
 
 def described(config: AgentConfig) -> AgentConfig:
     """Return the settings with what describes a Cluster in each virtual cluster that has none."""
+    host = {HOST_LABEL: config.cluster_host} if config.cluster_host else {}
     zones = tuple(zone.strip() for zone in config.cluster_zones.split(",") if zone.strip())
     described = tuple(
         replace(
             vc,
+            cluster_labels={**host, **vc.cluster_labels},
             provider=vc.provider or config.cluster_provider,
             region=vc.region or config.cluster_region,
             zones=vc.zones or zones,

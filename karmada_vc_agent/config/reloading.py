@@ -8,7 +8,10 @@ from karmada_vc_agent.config.settings import SETTINGS, AgentConfig, camel
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 _IN_VIRTUAL_CLUSTERS = frozenset(
-    ("virtual_clusters", "bounds", "cluster_provider", "cluster_region", "cluster_zones")
+    (
+        *("virtual_clusters", "bounds"),
+        *("cluster_provider", "cluster_region", "cluster_zones", "cluster_host"),
+    )
 )
 """They are, or are laid under, those of the virtual clusters, which are taken at once."""
 

@@ -152,6 +152,13 @@ class AgentConfig(
     cluster_zones: Annotated[
         str, Help("Zones of Clusters whose virtual cluster sets none, separated by commas.")
     ] = ""
+    cluster_host: Annotated[
+        str,
+        Help(
+            "Label virtualcluster.kubeedge.io/host of the Clusters, which tells the hub that they "
+            "share this host. Default: an id derived from the UID of its namespace kube-system."
+        ),
+    ] = ""
     cluster_status_update_frequency: Annotated[
         _Positive,
         Help("How often the status of each Cluster is computed; it is written only if it changed."),

@@ -129,7 +129,9 @@ class RegistrationController:
         try:
             created = await self._hub.create(
                 CLUSTERS_PATH,
-                new_cluster(vc, self._clusters.id_of(vc.name), self._clusters.agent),
+                new_cluster(
+                    vc, self._clusters.id_of(vc.name), self._clusters.agent, self._clusters.host
+                ),
             )
         except InvalidError as error:
             return self._refused(vc.name, str(error))
@@ -154,7 +156,11 @@ class RegistrationController:
         self.registrations.is_there(vc.name)
         settings_changed = record is None or record.settings != settings
         changes = cluster_changes(
-            cluster, vc, self._clusters.agent, settings_changed=settings_changed
+            cluster,
+            vc,
+            self._clusters.agent,
+            self._clusters.host,
+            settings_changed=settings_changed,
         )
         if changes:
             version = {"resourceVersion": cluster["metadata"]["resourceVersion"]}

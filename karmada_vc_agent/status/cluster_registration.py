@@ -3,23 +3,24 @@
 from typing import Any
 
 from karmada_vc_agent.model import karmada, quantity
-from karmada_vc_agent.model.domain import AGENT_ANNOTATION
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION, HOST_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 _MAX_INT64 = "9223372036854775807"
 
 
-def new_cluster(vc: VirtualCluster, cluster_id: str, agent: str = "") -> Object:
+def new_cluster(vc: VirtualCluster, cluster_id: str, agent: str = "", host: str = "") -> Object:
     """Return the Cluster to create. Source: contract 1.1.
 
-    agent: the agent that serves it, `<namespace>/<name>`; empty = not recorded.
+    agent: the agent that serves it, `<namespace>/<name>`; host: the id of its host; empty = not
+    recorded.
     """
     metadata: Object = {"name": vc.name}
     if agent:
         metadata["annotations"] = {AGENT_ANNOTATION: agent}
-    if vc.cluster_labels:
-        metadata["labels"] = dict(vc.cluster_labels)
+    if labels := {**({HOST_LABEL: host} if host else {}), **vc.cluster_labels}:
+        metadata["labels"] = labels
     spec: Object = {"id": cluster_id, "syncMode": "Pull", **_described(vc)}
     if vc.taints:
         spec["taints"] = list(vc.taints)
@@ -34,18 +35,27 @@ def new_cluster(vc: VirtualCluster, cluster_id: str, agent: str = "") -> Object:
 
 
 def cluster_changes(
-    cluster: Object, vc: VirtualCluster, agent: str = "", *, settings_changed: bool
+    cluster: Object,
+    vc: VirtualCluster,
+    agent: str = "",
+    host: str = "",
+    *,
+    settings_changed: bool,
 ) -> Object:
     """Return the merge patch that aligns an existing Cluster with the settings; {} = no change.
 
-    Labels, provider, region and zones are overlaid and never cleared. Taints are added only if the
+    Labels, provider, region and zones are overlaid and never cleared. Agent and host are filled in
+    where nothing stands: what operators wrote there stays. Taints are added only if the
     settings changed, since operators cordon and taint Clusters too. resourceModels always follow
     the settings, since the server defaults them where there are none (contract trap 16).
     """
     patch: Object = {}
     labels = dig(cluster, "metadata", "labels") or {}
-    if any(labels.get(key) != value for key, value in vc.cluster_labels.items()):
-        patch["metadata"] = {"labels": dict(vc.cluster_labels)}
+    wanted = dict(vc.cluster_labels)
+    if host and HOST_LABEL not in labels:
+        wanted = {HOST_LABEL: host, **wanted}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        patch["metadata"] = {"labels": wanted}
     if agent and not annotations_of(cluster).get(AGENT_ANNOTATION):
         patch.setdefault("metadata", {})["annotations"] = {AGENT_ANNOTATION: agent}
     spec = cluster.get("spec") or {}

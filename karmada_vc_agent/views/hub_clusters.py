@@ -27,6 +27,11 @@ def cluster_id(host_uid: str, name: str) -> str:
     return str(uuid.uuid5(uuid.UUID(host_uid), name))
 
 
+def host_id(host_uid: str) -> str:
+    """Return the id of a host on the hub, derived from its UID, which the hub never sees."""
+    return str(uuid.uuid5(uuid.UUID(host_uid), "host"))
+
+
 def agent_id(namespace: str, name: str) -> str:
     """Return what tells an agent from others of the same host."""
     return f"{namespace}/{name}"
@@ -66,6 +71,7 @@ class HubClusters:
         self.agent = agent
         self.judge: Judgements | None = None
         """Who says which Clusters are Ready; None = another does, and the hub has it."""
+        self.host = host_id(host_uid)
         self._host_uid = host_uid
         self._names = names
         self._ids: dict[str, str] = {}

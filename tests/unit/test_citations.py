@@ -143,9 +143,10 @@ def test_each_citation_names_a_section() -> None:
 
 def test_each_adr_has_a_number_of_its_own_and_says_it() -> None:
     pages = sorted((ROOT / "docs" / "adr").glob("*.md"))
-    assert [page.name[:4] for page in pages] == [f"{n:04}" for n in range(1, len(pages) + 1)]
+    numbers = [int(page.name[:4]) for page in pages]
+    assert len(set(numbers)) == len(numbers) > 30
     titles = [re.match(r"# (\d+)", page.read_text()) for page in pages]
-    assert [int(title[1]) for title in titles if title] == list(range(1, len(pages) + 1))
+    assert [int(title[1]) for title in titles if title] == numbers
 
 
 def test_no_page_is_cited_that_is_not_in_the_repository() -> None:

@@ -10,7 +10,6 @@ from karmada_vc_agent.access.host_roles import host_bindings, host_roles
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.commands.host_rights import Approvals, host_rights
 from karmada_vc_agent.commands.join_preflight import PreflightError
-from karmada_vc_agent.commands.join_steps import host_id
 from karmada_vc_agent.commands.leave_purge import (
     InstalledAgent,
     check_last,
@@ -26,6 +25,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
 from karmada_vc_agent.translation.admission_objects import GROUP
+from karmada_vc_agent.views.hub_clusters import host_id
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served

@@ -42,6 +42,16 @@ def test_setting_that_is_set_twice_is_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "setting", ["clusterProvider", "clusterRegion", "clusterZones", "clusterHost"]
+)
+def test_description_of_clusters_that_is_no_label_value_is_refused(
+    tmp_path: Path, setting: str
+) -> None:
+    found = problem(tmp_path, {**with_entry(), setting: "north west"})
+    assert found.startswith(f'{setting}: "north west" is not a valid label value: ')
+
+
 @pytest.mark.parametrize("setting", ["metricsBindAddress", "healthProbeBindAddress"])
 @pytest.mark.parametrize(
     "address",

@@ -6,6 +6,7 @@ import pytest
 
 from karmada_vc_agent.cli import read_settings, reload_settings
 from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.model.domain import HOST_LABEL
 
 HEAD = """
 apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
@@ -40,10 +41,11 @@ def test_what_is_laid_under_virtual_clusters_is_taken_with_them(tmp_path: Path) 
     path = tmp_path / "agent.yaml"
     path.write_text(HEAD + ONE)
     running = read_settings(path, {}, {})
-    path.write_text(f"{HEAD}clusterRegion: north\nbounds: {{works: 7}}\n{ONE}")
+    path.write_text(f"{HEAD}clusterRegion: north\nclusterHost: plant\nbounds: {{works: 7}}\n{ONE}")
     found = reload_settings(running, lambda: read_settings(path, {}, {}), path)
     (vc,) = found.virtual_clusters
     assert (vc.region, vc.bounds.works) == ("north", 7)
+    assert vc.cluster_labels == {HOST_LABEL: "plant"}
     assert found.at_restart == ()
 
 

@@ -8,10 +8,10 @@ from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, UnreachableError
 from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.lifecycle.registrations import settings_digest
-from karmada_vc_agent.model.domain import AGENT_ANNOTATION
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION, HOST_LABEL
 from karmada_vc_agent.model.objects import annotations_of
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, cluster_id
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, cluster_id, host_id
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, HOST_UID, World
 
@@ -66,7 +66,7 @@ async def test_settings_of_a_virtual_cluster_are_on_its_cluster(world: World) ->
     world.virtual_clusters.put(RICH)
     await register(world)
     cluster = world.hub.live(CLUSTER)
-    assert cluster["metadata"]["labels"] == {"tier": "edge"}
+    assert cluster["metadata"]["labels"] == {"tier": "edge", HOST_LABEL: host_id(HOST_UID)}
     described = {key: cluster["spec"][key] for key in ("provider", "region", "zones", "taints")}
     assert described == {
         "provider": "acme",
@@ -115,7 +115,8 @@ async def test_labels_and_taints_of_operators_are_kept(world: World) -> None:
     )
     await register(world)
     after = world.hub.live(CLUSTER)
-    assert after["metadata"]["labels"] == {"mine": "yes", "tier": "edge"}
+    ours = {"tier": "edge", HOST_LABEL: host_id(HOST_UID)}
+    assert after["metadata"]["labels"] == {"mine": "yes", **ours}
     assert after["spec"]["taints"] == [cordon]
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.model.domain import HOST_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.cluster_registration import (
@@ -76,6 +77,29 @@ def test_labels_of_others_stay_out_of_the_patch() -> None:
     vc = VirtualCluster("branch-a", cluster_labels={"tier": "edge"})
     assert changes(vc, existing({"mine": "x"})) == {"metadata": {"labels": {"tier": "edge"}}}
     assert changes(vc, existing({"mine": "x", "tier": "edge"})) == {}
+
+
+def test_cluster_names_its_host() -> None:
+    labels = new_cluster(VirtualCluster("branch-a"), "id", host="one")["metadata"]["labels"]
+    assert labels == {HOST_LABEL: "one"}
+
+
+def test_host_is_filled_in_and_left_to_who_wrote_another() -> None:
+    vc = VirtualCluster("branch-a", cluster_labels={"tier": "edge"})
+    edge = {"tier": "edge"}
+    found = cluster_changes(existing(edge), vc, host="one", settings_changed=True)
+    assert found == {"metadata": {"labels": {HOST_LABEL: "one", **edge}}}
+    theirs = existing({HOST_LABEL: "theirs", **edge})
+    assert cluster_changes(theirs, vc, host="one", settings_changed=True) == {}
+
+
+def test_host_of_the_settings_wins() -> None:
+    vc = VirtualCluster("branch-a", cluster_labels={HOST_LABEL: "plant"})
+    plant = {"metadata": {"labels": {HOST_LABEL: "plant"}}}
+    assert new_cluster(vc, "id", host="one")["metadata"]["labels"] == {HOST_LABEL: "plant"}
+    for labels in ({}, {HOST_LABEL: "theirs"}):
+        found = cluster_changes(existing(labels), vc, host="one", settings_changed=False)
+        assert found == plant
 
 
 def test_taint_that_an_operator_took_away_stays_away() -> None:
