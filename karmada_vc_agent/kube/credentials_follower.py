@@ -5,8 +5,10 @@ import hashlib
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.daemon_threads import await_in_thread
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, files_of, read_kubeconfig
 
 _log = logging.getLogger(__name__)
@@ -42,20 +44,22 @@ class CredentialsFollower:
                     await self._unknown.wait()
                 await asyncio.sleep(SOON_S)
             self._unknown.clear()
-            self.check()
+            await self.check()
 
     def suspect(self) -> None:
         """Check soon: the server rejected the credential."""
         self._credentials.suspect()
         self._unknown.set()
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Use the content of the file if it changed; retry later if it is invalid."""
         found = self._digest()
         if self._path is None or found is None or found == self._seen:
             return
         try:
-            credentials = read_kubeconfig(self._path, self._credentials.context)
+            # Its plugin, if it has one, may take seconds.
+            read = partial(read_kubeconfig, self._path, self._credentials.context)
+            credentials = await await_in_thread(read, "kubeconfig")
         except KubeconfigError as error:
             self._log_once(str(error))
             return

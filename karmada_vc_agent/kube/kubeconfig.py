@@ -1,7 +1,7 @@
 """Find and read a kubeconfig, or the account mounted into a Pod.
 
 Certificates, tokens and the in-cluster account are read here; exec plugins and OIDC are
-left to the `kubernetes` package, which is imported only then (17 MB and 0.1 s).
+left to `plugin_user.py`.
 """
 
 import base64
@@ -21,6 +21,7 @@ from karmada_vc_agent.kube.credentials import (
     decode_base64,
     make_ssl_context,
 )
+from karmada_vc_agent.kube.plugin_user import PluginError, PluginUser
 from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.texts import one_line
 
@@ -350,39 +351,14 @@ def _material(path: Path, section: dict[str, Any], field: str) -> bytes | None:
     return Path(path.parent, file).read_bytes() if file else None
 
 
-_TOKEN_KEYS = ("BearerToken", "authorization")
-"""Keys under which the `kubernetes` package stores a token: recent and earlier versions."""
-
-
 def _with_plugin(path: Path, context: str, cluster: dict[str, Any], source: str) -> Credentials:
-    try:
-        from kubernetes import client, config  # noqa: PLC0415 - costs 17 MB, rarely needed
-    except ImportError as error:
-        raise KubeconfigError(
-            f"{path}: the user of context {context} needs an exec plugin or OIDC; "
-            "install karmada-vc-agent[exec-auth]"
-        ) from error
-    settings = client.Configuration()
-    load: Any = config.load_kube_config
-    try:
-        load(str(path), context, client_configuration=settings)
-    except Exception as error:  # the errors of plugins and of that package are undocumented
-        raise KubeconfigError(f"{path}: the user of context {context}: {error}") from error
-
-    def token() -> str | None:
-        headers = (settings.get_api_key_with_prefix(name) for name in _TOKEN_KEYS)
-        return next((text.removeprefix("Bearer ") for text in headers if text), None)
-
     plain = _credentials(path, cluster, {}, source)
-    files = (settings.cert_file, settings.key_file)
-    if not token() and not all(files):
-        problem = "its plugin returned no credential; check that it is installed and works by hand"
-        raise KubeconfigError(f"{path}: the user of context {context}: {problem}")
     try:
-        material = tuple(Path(file).read_bytes() for file in files if file)
-        certificate = (material[0], material[1]) if all(files) else None
-        ca = Path(settings.ssl_ca_cert).read_text() if settings.ssl_ca_cert else None
-        context_ = make_ssl_context(ca, certificate, verify=bool(settings.verify_ssl))
+        user = PluginUser(path, context)
+    except PluginError as error:
+        raise KubeconfigError(f"{path}: the user of context {context}: {error}") from error
+    try:
+        ssl_context = user.ssl_context()
     except (OSError, ValueError) as error:
         raise KubeconfigError(f"{path}: certificate material: {error}") from error
-    return Credentials(plain.server, context_, source, token, None, plain.server_hostname)
+    return replace(plain, ssl_context=ssl_context, token=user.token, suspect=user.token.suspect)

@@ -2,6 +2,7 @@
 
 import base64
 import ssl
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from karmada_vc_agent.kube import kubeconfig as module
+from karmada_vc_agent.kube import plugin_token
 from karmada_vc_agent.kube.credentials import Credentials, TokenFile
 from karmada_vc_agent.kube.kubeconfig import (
     KubeconfigError,
@@ -452,7 +454,47 @@ def test_plugin_gives_the_token(config: Kubeconfig, tmp_path: Path) -> None:
     assert config.read().token() == "of-the-plugin"
 
 
+def test_plugin_leaves_the_proxy_of_its_cluster(config: Kubeconfig, tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    config.user.update(plugin(str(slow_plugin(tmp_path))))
+    config.cluster["proxy-url"] = "http://proxy.example:3128"
+    assert config.read().proxy == "http://proxy.example:3128"
+
+
 def test_plugin_that_gives_nothing_makes_nobody_anonymous(config: Kubeconfig) -> None:
     config.user.update(plugin("/nowhere/plugin"))
     told = "the user of context main: its plugin returned no credential"
     assert config.problem().startswith(told)
+
+
+def slow_plugin(folder: Path) -> Path:
+    """Return a plugin whose first token ends at once, and whose next one waits for a file `go`."""
+    program = folder / "plugin"
+    program.write_text(
+        f"""#!/bin/sh
+answer() {{
+  echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", \
+"status": {{"token": "'$1'", "expirationTimestamp": "'$2'"}}}}'
+}}
+if mkdir {folder}/asked; then answer first 2020-01-01T00:00:00Z; exit; fi
+for _ in $(seq 30); do [ -e {folder}/go ] && break; sleep 0.1; done
+answer second 2999-01-01T00:00:00Z
+"""
+    )
+    program.chmod(0o700)
+    return program
+
+
+def test_plugin_that_is_slow_has_nobody_wait(
+    config: Kubeconfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin_token, "CHECK_S", 0.0)
+    config.user.update(plugin(str(slow_plugin(tmp_path))))
+    token = config.read().token
+    started = time.monotonic()
+    assert [token(), token(), token()] == ["first"] * 3
+    assert time.monotonic() - started < 1.0
+    (tmp_path / "go").touch()
+    while token() != "second":
+        assert time.monotonic() - started < 10.0
+        time.sleep(0.01)
