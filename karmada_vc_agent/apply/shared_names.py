@@ -52,7 +52,7 @@ class NameHolders:
 
     def known(self) -> Iterable[Store[Object]]:
         """Return the informers of all kinds: those without names have nothing in the index."""
-        return self._informers.stores()
+        return self._informers.stores().values()
 
     def needed(self) -> Iterable[Store[Object]]:
         """Start what is missing; a kind served in several versions needs one of them."""

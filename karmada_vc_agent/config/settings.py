@@ -255,7 +255,8 @@ class AgentConfig(
         Help("Leader election retry period between attempts to acquire or renew the Lease."),
     ] = Duration(2)
     rate_limiter_base_delay: Annotated[
-        _Positive, Help("Initial backoff of a Work that failed; it doubles with each failure.")
+        _Positive,
+        Help("Initial backoff of a Work or other task that failed; it doubles each time."),
     ] = Duration(0.005)
     rate_limiter_max_delay: Annotated[
         _Positive, Help("Maximum backoff of a Work that keeps failing.")

@@ -81,12 +81,8 @@ class InformerSet:
             self._asked_for.set()
         return self._stores[path]
 
-    def stores(self) -> list[Store[Object]]:
-        """Return the stores of all running reflectors."""
-        return list(self._stores.values())
-
-    def followed(self) -> dict[str, Store[Object]]:
-        """Return the same by the path of their collection over all namespaces."""
+    def stores(self) -> dict[str, Store[Object]]:
+        """Return the stores of all running reflectors, by path of their collection."""
         return dict(self._stores)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:

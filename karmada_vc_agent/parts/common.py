@@ -103,7 +103,14 @@ class Common:
         )
         self.gates: Mapping[str, bool] = feature_gates(config.feature_gates)
         self.signals = Signals()
-        self.stores = Stores(config, process.virtual_clusters, clients, process.host_uid)
+        self.judgements = Judgements()
+        self.stores = Stores(
+            config,
+            process.virtual_clusters,
+            clients,
+            process.host_uid,
+            self.judgements if CLUSTER_STATUS in self.switches else None,
+        )
         self.queues = Queues(process.virtual_clusters, config.rate_limiter_base_delay)
         self.registrations = Registrations(
             process.state, self.stores.clusters, process.virtual_clusters, process.reregister
@@ -113,9 +120,6 @@ class Common:
             hub=Discovery(clients.hub, self.clock.monotonic, UNKNOWN_ON_HUB_FOR_S),
             host=Discovery(clients.host_urgent, self.clock.monotonic),
         )
-        self.judgements = Judgements()
-        if CLUSTER_STATUS in self.switches:
-            self.stores.clusters.judge = self.judgements
         self.contact = HubContact(config.cluster_lease_duration)
         self.divisions = Divisions(process.clock.monotonic)
         self.agent_node = AgentNode(process.node, self.stores.nodes, self.stores.membership)

@@ -42,7 +42,7 @@ class Parts:
                 clusters=common.stores.clusters,
                 works=works.watches.works,
                 membership=common.stores.membership,
-                host_objects=lambda: (common.stores.namespaces, *works.informers.stores()),
+                host_objects=lambda: (common.stores.namespaces, *works.informers.stores().values()),
                 refused=works.memory.refusals,
                 escaped=self.escaped.by_cluster,
                 controllers=lambda: self.controllers,

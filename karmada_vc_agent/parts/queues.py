@@ -24,7 +24,7 @@ class Queues:
 
     def by_name(self, max_delay_s: float = MAX_DELAY_S) -> WorkQueue[str]:
         """Return a queue whose keys are names, of virtual clusters or of the only thing to do."""
-        return WorkQueue(lambda name: name, max_delay_s=max_delay_s)
+        return WorkQueue(lambda name: name, self._base_delay_s, max_delay_s)
 
     def by_cluster(
         self,

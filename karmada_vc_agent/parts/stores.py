@@ -21,6 +21,7 @@ from karmada_vc_agent.views.hub_clusters import (
     HubClusters,
     agent_id,
 )
+from karmada_vc_agent.views.judgements import Judgements
 from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.node_trust import NodeTrust
 from karmada_vc_agent.views.tolerated_taints import NodeTaints
@@ -32,7 +33,10 @@ HOST_OBJECT_INDEXES = {CLUSTER_INDEX: labelled_cluster}
 
 
 class Stores:
-    """The stores that no controller can do without, and what is read from them."""
+    """The stores that no controller can do without, and what is read from them.
+
+    judgements: the agent's own of its Clusters, None where it makes none.
+    """
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class Stores:
         virtual_clusters: VirtualClusters,
         clients: Clients,
         host_uid: str,
+        judgements: Judgements | None,
     ) -> None:
         cluster_codec = ClusterCodec()
         node_codec: StructCodec[Node] = StructCodec(Node)
@@ -50,7 +55,7 @@ class Stores:
         self.pods: Store[Pod] = Store(pod_codec, pod_indexes())
         self.namespaces: Store[Object] = Store(raw, HOST_OBJECT_INDEXES)
         agent = agent_id(config.agent_namespace, config.agent_name)
-        self.clusters = HubClusters(clusters, host_uid, virtual_clusters, agent)
+        self.clusters = HubClusters(clusters, host_uid, virtual_clusters, agent, judgements)
         self.membership = Membership(virtual_clusters, self.nodes, self.clusters.created_at)
         self.addresses = HostAddresses(
             self.nodes,

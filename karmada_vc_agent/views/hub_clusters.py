@@ -62,16 +62,23 @@ class ClusterCodec(RawCodec):
 
 
 class HubClusters:
-    """Reads the watched Clusters of the hub."""
+    """Reads the watched Clusters of the hub.
+
+    judgements: which Clusters are Ready; None = another judges, and the hub has it.
+    """
 
     def __init__(
-        self, store: Store[Object], host_uid: str, names: Container[str], agent: str = ""
+        self,
+        store: Store[Object],
+        host_uid: str,
+        names: Container[str],
+        agent: str = "",
+        judgements: Judgements | None = None,
     ) -> None:
         self.store = store
         self.agent = agent
-        self.judge: Judgements | None = None
-        """Who says which Clusters are Ready; None = another does, and the hub has it."""
         self.host = host_id(host_uid)
+        self._judgements = judgements
         self._host_uid = host_uid
         self._names = names
         self._ids: dict[str, str] = {}
@@ -121,8 +128,8 @@ class HubClusters:
     def is_ready(self, name: str) -> bool:
         """Whether our Cluster is Ready: by our own judgement, if it is ours to judge."""
         cluster = self.ours(name)
-        if self.judge is not None:
-            return cluster is not None and self.judge.is_ready(name)
+        if self._judgements is not None:
+            return cluster is not None and self._judgements.is_ready(name)
         conditions = dig(cluster, "status", "conditions") or []
         return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 

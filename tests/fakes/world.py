@@ -238,7 +238,7 @@ class World:
                 yield Watched(store, self.hub, work_path(karmada.execution_namespace(name)))
         for informers in (works.informers, works.shared_informers, works.group_informers):
             selector = informers.query.get("labelSelector", "")
-            for path, store in informers.followed().items():
+            for path, store in informers.stores().items():
                 yield Watched(store, self.host, path, selector)
 
     def vc(self, name: str = "branch-a") -> VirtualCluster:

@@ -21,7 +21,7 @@ from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.views import host_status
 from karmada_vc_agent.views.host_status import HostStatus, HostView
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.views.judgements import HubContact, Judgements
+from karmada_vc_agent.views.judgements import HubContact
 from tests.fakes import objects
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import NOW, World, new_world
@@ -54,7 +54,7 @@ class Setting:
         self.may_report = True
         self.barred: set[str] = set()
         self.placement: Condition | None = None
-        self.judgements = Judgements()
+        self.judgements = world.parts.common.judgements
         self.contact = HubContact(40.0, self.clock)
         view = HostView(
             client=world.host_client,
@@ -310,10 +310,12 @@ async def test_unknown_set_by_the_control_plane_is_put_right(world: World) -> No
 
 
 async def test_unknown_of_a_hub_that_accepts_nothing_does_not_count(
-    setting: Setting, caplog: pytest.LogCaptureFixture
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    setting.world.clusters.judge = setting.judgements
+    world.register(ready=None)
+    world.restart(controllers="*")
+    setting = Setting(world)
     setting.world.hub.fail(401, path=f"{CLUSTER}/status", times=2)
     setting.world.hub.change(CLUSTER, status={"conditions": [objects.ready("Unknown")]})
     with pytest.raises(ForbiddenError):
@@ -334,8 +336,8 @@ async def test_unknown_of_a_hub_that_accepts_nothing_does_not_count(
 
 async def test_ready_of_the_hub_does_not_count_while_the_host_is_away(world: World) -> None:
     world.register(ready="True")
+    world.restart(controllers="*")
     setting = Setting(world)
-    world.clusters.judge = setting.judgements
     assert not world.clusters.is_ready("branch-a")
     with world.host.down():
         world.hub.fail(401, path=f"{CLUSTER}/status")

@@ -105,7 +105,7 @@ async def test_kind_that_nobody_uses_any_more_is_watched_no_longer_and_again_whe
         assert await is_watched(host)
         await asyncio.sleep(IDLE_S)
         assert not await is_watched(host)
-        assert informers.stores() == []
+        assert informers.stores() == {}
         host.seed(widget())
         await asyncio.sleep(1.0)
         assert told == []
