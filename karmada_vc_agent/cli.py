@@ -31,7 +31,7 @@ from karmada_vc_agent.kube.connections import limit_tls_buffers
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.lifecycle.agent_state import StateError
-from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
+from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower, digest_of
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.telemetry.endpoints import (
     health_routes,
@@ -172,6 +172,7 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
     warnings: list[str] = []
     read = partial(read_settings, config_path, flags, _variables())
+    digest = digest_of(config_path) if config_path is not None else b""
     try:
         given = read(warnings.append)
         check_reregister(given, reregister)
@@ -188,7 +189,8 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
         _log.warning("Settings contain deprecated names", extra={"reason": warning})
     follower = None
     if config_path is not None:
-        follower = SettingsFollower(config_path, partial(reload_settings, given, read, config_path))
+        reread = partial(reload_settings, given, read, config_path)
+        follower = SettingsFollower(config_path, digest, reread)
     agent = Agent(
         config,
         hub,

@@ -26,14 +26,15 @@ Use = Callable[[tuple[VirtualCluster, ...]], None]
 class SettingsFollower:
     """Has the virtual clusters of the file served.
 
+    digest: of the file, from before the settings in use were read: what changed since is seen.
     read: reads and checks all settings; raises ConfigError. check: checks the virtual clusters by
     what the host says; raises ConfigError, KubeError. use: takes them.
     """
 
-    def __init__(self, path: Path, read: Callable[[], Reloaded]) -> None:
+    def __init__(self, path: Path, digest: bytes, read: Callable[[], Reloaded]) -> None:
         self._path = path
         self._read = read
-        self._seen = self._used = self._digest()
+        self._seen = self._used = digest
         self._asked = asyncio.Event()
         self.problem: str | None = None
         """Why the settings in use are not those of the file, None where they are."""
@@ -52,20 +53,20 @@ class SettingsFollower:
                 async with asyncio.timeout(CHECK_S):
                     await self._asked.wait()
             self._asked.clear()
-            found = self._digest()
+            found = digest_of(self._path)
             if found == self._used == self._seen:
                 self.problem = self._told = (
                     None  # it is again what is in use, though another was not taken
                 )
             if found != self._seen:
                 await asyncio.sleep(SETTLES_S)
-                if found == self._digest():
+                if found == digest_of(self._path):
                     await self._take(found, check, use)
 
     async def _take(self, found: bytes, check: Check, use: Use) -> None:
         try:
             reloaded = self._read()
-            if found != self._digest():
+            if found != digest_of(self._path):
                 return  # it changed under the reader, and is read again
             await check(reloaded.virtual_clusters)
         except ConfigError as error:
@@ -93,9 +94,10 @@ class SettingsFollower:
             self._told = problem
             _log.error("Keeping the settings in use: the file is bad", extra={"reason": problem})
 
-    def _digest(self) -> bytes:
-        """Return what tells one content of the file from another, or why it has none now."""
-        try:
-            return hashlib.sha256(self._path.read_bytes()).digest()
-        except OSError as error:
-            return f"errno {error.errno}".encode()
+
+def digest_of(path: Path) -> bytes:
+    """Return what tells one content of a file from another, or why it has none now."""
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    except OSError as error:
+        return f"errno {error.errno}".encode()

@@ -10,7 +10,12 @@ import pytest
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.lifecycle.settings_follower import CHECK_S, SETTLES_S, SettingsFollower
+from karmada_vc_agent.lifecycle.settings_follower import (
+    CHECK_S,
+    SETTLES_S,
+    SettingsFollower,
+    digest_of,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 SOON_S = CHECK_S + SETTLES_S + 0.1
@@ -26,7 +31,7 @@ class Followed:
         self.used: list[str] = []
         self.texts_at_reads: list[str] = []
         self.host_answers = True
-        self.follower = SettingsFollower(path, self._read)
+        self.follower = SettingsFollower(path, digest_of(path), self._read)
 
     def _read(self) -> Reloaded:
         self.reads += 1
@@ -68,6 +73,23 @@ async def test_changed_file_is_used_once(tmp_path: Path) -> None:
         await asyncio.sleep(5 * SOON_S)
         assert made.used == ["a b"]
         assert made.reads == 1
+
+
+async def test_file_that_changed_while_the_agent_started_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    used: list[tuple[VirtualCluster, ...]] = []
+    path.write_text("as it was read at the start")
+    digest = digest_of(path)
+    path.write_text("as it is since")
+    follower = SettingsFollower(path, digest, lambda: Reloaded((VirtualCluster("a"),)))
+
+    async def accept(_vcs: tuple[VirtualCluster, ...]) -> None:
+        pass
+
+    task = asyncio.ensure_future(follower.run(accept, used.append))
+    await asyncio.sleep(SOON_S)
+    assert [[vc.name for vc in vcs] for vcs in used] == [["a"]]
+    task.cancel()
 
 
 async def test_bad_file_changes_nothing_and_is_told_until_it_is_good(tmp_path: Path) -> None:
