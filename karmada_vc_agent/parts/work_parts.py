@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from karmada_vc_agent.apply.affected_works import AffectedWorks
 from karmada_vc_agent.apply.default_objects import DefaultObjects
 from karmada_vc_agent.apply.host_objects import HostObjects
+from karmada_vc_agent.apply.hub_works import HubWorks
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.namespace_rights import NamespaceRights
 from karmada_vc_agent.apply.namespace_writer import NAMESPACES, NamespaceWriter
@@ -197,6 +198,9 @@ class WorkParts:
             self.watches.works,
             self.manifests,
             common.signals.status_due.emit,
+        )
+        self.hub_works = HubWorks(
+            clients.hub, self.watches.works, self.bounds, common.held_changes, common.clock.now
         )
         self.work_status = (
             WorkStatus(self._object_changed, self.events, interpreter)
