@@ -48,20 +48,20 @@ class WorkMemory:
         work: Object,
         codes: tuple[str, ...] = (),
         depends_on: Iterable[Dependency] = (),
-    ) -> bool:
-        """Record the result of a sync of a Work.
-
-        Return whether something that it depends on changed during the sync, so that the result may
-        be outdated.
-        """
+    ) -> None:
+        """Record the result of a sync of a Work."""
         key, generation = key_of_work(work), work["metadata"].get("generation") or 0
         self.forget(key)
         found = Outcome(uid_of(work), generation, codes, frozenset(depends_on))
         self._outcomes[key] = found
         for rest in found.depends_on:
             self._resting[rest][key] = None
-        changed = self._changed.get(key, set())
-        return any(rest in changed or (rest.ground, None) in changed for rest in found.depends_on)
+
+    def is_outdated(self, key: WorkKey) -> bool:
+        """Whether something that the result of a sync depends on changed during the sync."""
+        found, changed = self._outcomes.get(key), self._changed.get(key, set())
+        rests = found.depends_on if found is not None else ()
+        return any(rest in changed or (rest.ground, None) in changed for rest in rests)
 
     def is_new(self, work: Object) -> bool:
         """Whether a Work changed since its last sync, or never was synced."""
@@ -88,13 +88,16 @@ class WorkMemory:
         for key in [key for key in self._outcomes if key[0] == cluster]:
             self.forget(key)
 
+    def ground_changed(self, ground: Ground, about: str | None) -> None:
+        """Note for the Works that are being synced what changed; about: None = any of them."""
+        for changed in self._changed.values():
+            changed.add((ground, about))
+
     def depending_on(self, ground: Ground, about: str | None) -> list[WorkKey]:
-        """Return the refused Works that depend on something that changed.
+        """Return the refused Works that depend on something.
 
         about: None = on any object of that ground.
         """
-        for changed in self._changed.values():
-            changed.add((ground, about))
         if about is not None:
             return list(self._resting.get(Dependency(ground, about), ()))
         rests = [rest for rest in self._resting if rest.ground is ground]

@@ -47,6 +47,7 @@ from karmada_vc_agent.views.works import (
     Works,
     id_of_work,
     is_suspended,
+    key_of_work,
     manifests_of,
 )
 
@@ -167,8 +168,8 @@ class ExecutionController:
     def _note(self, work: Object, outcome: WorkOutcome) -> None:
         """Remember how a sync ended. Raises RetryError where another one is needed."""
         depends_on = outcome.depends_on if outcome.is_refused else ()
-        is_outdated = self._memory.note(work, outcome.codes, depends_on)
-        if is_outdated:
+        self._memory.note(work, outcome.codes, depends_on)
+        if self._memory.is_outdated(key_of_work(work)):
             raise RetryError("a cause of its refusal changed during the sync")
         if outcome.errors and not outcome.is_refused:
             raise outcome.retry(work_conditions.aggregate(outcome.errors))
@@ -274,9 +275,7 @@ def _of_other_works(parts: Parts) -> tuple[Source[WorkKey], ...]:
         Enqueues(signals.work.subscribe, affected.by_work),
         Enqueues(signals.meaning.subscribe, by_meaning),
         Enqueues(stores.namespaces.add_handler, affected.by_namespace),
-        Enqueues(stores.membership.changed.subscribe, affected.by_nodes),
-        Enqueues(signals.node_group.subscribe, affected.by_node_group),
-        Enqueues(signals.served.subscribe, affected.by_served_kinds),
+        Enqueues(signals.ground.subscribe, parts.works.memory.depending_on),
         Heals(signals.served.subscribe, healed_by_kinds),
         Heals(signals.own_object.subscribe, healed_by_object),
         Heals(signals.hook_answers.subscribe, causes.answering),

@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from karmada_vc_agent.apply.grounds import Ground
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import Object
@@ -33,6 +34,8 @@ class Signals:
     """a NodeGroup of the host"""
     served: Signal[[ServedApis]] = field(default_factory=Signal)
     """what the host serves, after each look"""
+    ground: Signal[[Ground, str | None]] = field(default_factory=Signal)
+    """what refusals may depend on, and which one of its kind changed; None = any of them"""
     status_due: Signal[[str]] = field(default_factory=Signal)
     """a virtual cluster whose status is to be computed anew"""
     admin_rules: Signal[[]] = field(default_factory=Signal)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Hashable
 
 from karmada_vc_agent.apply.affected_works import AffectedWorks
 from karmada_vc_agent.apply.default_objects import DefaultObjects
+from karmada_vc_agent.apply.ground_changes import GroundChanges
 from karmada_vc_agent.apply.host_objects import HostObjects
 from karmada_vc_agent.apply.hub_works import HubWorks
 from karmada_vc_agent.apply.manifests import Manifests
@@ -223,9 +224,14 @@ class WorkParts:
             common.virtual_clusters,
             self.watches.works,
             common.stores.clusters,
-            self.memory.depending_on,
             self.manifests.depending_on_claims,
         )
+        grounds = GroundChanges(common.virtual_clusters, signals.ground.emit)
+        signals.ground.subscribe(self.memory.ground_changed)
+        common.stores.namespaces.add_handler(grounds.namespace)
+        common.stores.membership.changed.subscribe(grounds.nodes)
+        signals.node_group.subscribe(grounds.node_group)
+        signals.served.subscribe(grounds.served)
         signals.work.subscribe(common.held_changes.work_changed)
         signals.host_object.subscribe(self._host_object_changed)
         signals.own_object.subscribe(self.shared_names.follow)

@@ -1,6 +1,5 @@
 """AffectedWorks: a change brings up the Works that depend on it, and nobody else's."""
 
-from collections.abc import Iterable
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -13,37 +12,19 @@ from karmada_vc_agent.apply.affected_works import (
     released_clusters,
 )
 from karmada_vc_agent.apply.causes import KIND, OBJECTS, Cause
-from karmada_vc_agent.apply.grounds import depending_on
-from karmada_vc_agent.apply.work_memory import WorkMemory
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.translation.refusal import Code
 from karmada_vc_agent.views.node_groups import NODE_GROUP
 from karmada_vc_agent.views.works import WorkKey
 from tests.fakes import objects
 
 GADGET = GroupVersionKind("example.com", "v1", "Gadget")
-OTHERS_PLACE = "edge-v-branch-b"
-OF_B = [
-    (Code.NODE_NAME_FORBIDDEN, ""),
-    (Code.NODE_SCOPE_FORBIDDEN, "west"),
-    (Code.NAMESPACE_NOT_OWNED, OTHERS_PLACE),
-    (Code.NAMESPACE_CLAIM_CONFLICT, ""),
-    (Code.KIND_FORBIDDEN, "/".join(GADGET)),
-    (Code.VOLUME_FORBIDDEN, ""),
-]
-"""A Work of branch-b is refused for each, and named by its code."""
 
 
 class Given:
-    """branch-a and branch-b, the latter with refused Works and one that depends on its claims."""
+    """branch-a and branch-b, each with a Work that depends on its claims."""
 
     def __init__(self) -> None:
-        memory = WorkMemory()
-        for code, about in OF_B:
-            depends_on = depending_on(code, "branch-b", about)
-            work = objects.work(vc="branch-b", name=str(code))
-            memory.note(work, (str(code),), depends_on)
         works = MagicMock()
         works.names.side_effect = lambda cluster: [f"{cluster}-1", f"{cluster}-2"]
         self.clusters = MagicMock()
@@ -52,17 +33,8 @@ class Given:
             {"branch-a", "branch-b"},
             works,
             self.clusters,
-            memory.depending_on,
             lambda cluster: [f"karmada-es-{cluster}/binding", "karmada-es-stranger/binding"],
         )
-
-
-def codes(keys: Iterable[WorkKey]) -> set[str]:
-    return {name for cluster, name in keys if cluster == "branch-b"} & {str(c) for c, _ in OF_B}
-
-
-def group(name: str, *nodes: str) -> Object:
-    return {"metadata": {"name": name}, "spec": {"nodes": list(nodes)}}
 
 
 def served(*gvks: GroupVersionKind) -> ServedApis:
@@ -72,41 +44,6 @@ def served(*gvks: GroupVersionKind) -> ServedApis:
 
 def claimed(cluster: str, name: str, **fields: Any) -> Object:
     return objects.claimed(cluster, name, f"{name}-v-{cluster}", **fields)
-
-
-PLACE = objects.namespace(OTHERS_PLACE)
-
-
-@pytest.mark.parametrize(
-    ("find", "found"),
-    [
-        (lambda a: a.by_namespace(None, PLACE), {Code.NAMESPACE_NOT_OWNED}),
-        (lambda a: a.by_namespace(PLACE, PLACE), set()),
-        (lambda a: a.by_namespace(PLACE, None), {Code.NAMESPACE_NOT_OWNED}),
-        (
-            lambda a: a.by_namespace(None, claimed("branch-b", "new")),
-            {Code.NAMESPACE_CLAIM_CONFLICT},
-        ),
-        (lambda a: a.by_namespace(None, claimed("branch-a", "new")), set()),
-        (lambda a: a.by_nodes("branch-b"), {Code.NODE_NAME_FORBIDDEN, Code.NODE_SCOPE_FORBIDDEN}),
-        (lambda a: a.by_nodes("branch-a"), set()),
-        (lambda a: a.by_node_group(None, group("west")), {Code.NODE_SCOPE_FORBIDDEN}),
-        (lambda a: a.by_node_group(group("west", "n1"), None), {Code.NODE_SCOPE_FORBIDDEN}),
-        (lambda a: a.by_node_group(None, group("east")), set()),
-        (lambda a: a.by_node_group(group("west"), group("west")), set()),
-        (lambda a: a.by_served_kinds(served(GADGET)), {Code.KIND_FORBIDDEN}),
-        (lambda a: a.by_served_kinds(served(NODE_GROUP)), {Code.NODE_SCOPE_FORBIDDEN}),
-    ],
-)
-def test_refused_works_come_up_for_what_they_were_refused_for(find: Any, found: set[Code]) -> None:
-    assert codes(find(Given().affected)) == {str(code) for code in found}
-
-
-def test_kind_that_stays_served_brings_up_nothing() -> None:
-    affected = Given().affected
-    list(affected.by_served_kinds(served(GADGET)))
-    other = NODE_GROUP._replace(kind="Other")
-    assert codes(affected.by_served_kinds(served(GADGET, other))) == set()
 
 
 def test_thousand_namespace_events_of_one_cluster_bring_up_no_work_of_another() -> None:

@@ -52,3 +52,18 @@ def test_work_is_remembered_for_what_it_rests_on_until_it_fares_otherwise() -> N
     assert memory.depending_on(*NODES_OF_A) == []
     memory.forget_cluster("branch-b")
     assert memory.depending_on(Ground.KIND, None) == []
+
+
+def test_result_is_outdated_if_what_it_depends_on_changed_during_the_sync() -> None:
+    memory = WorkMemory()
+    memory.begin(A)
+    memory.note(objects.work(), ("NodeOverlap",), [NODES_OF_A])
+    assert memory.depending_on(*NODES_OF_A) == [A]
+    assert not memory.is_outdated(A)  # a question changes nothing
+    memory.ground_changed(Ground.OWN_NODES, "branch-b")
+    assert not memory.is_outdated(A)
+    memory.ground_changed(Ground.OWN_NODES, None)
+    assert memory.is_outdated(A)
+    memory.end(A)
+    memory.ground_changed(*NODES_OF_A)
+    assert not memory.is_outdated(A)

@@ -262,18 +262,18 @@ CASES = [
     Case(execution.setup, 6, NODE, {WEB}, refused(Ground.OWN_NODES, A)),
     Case(
         execution.setup,
-        7,
+        6,
         emitted("node_group", None, {"metadata": {"name": "east"}, "spec": {"nodes": ["n1"]}}),
         {WEB},
         refused(Ground.NODE_GROUP, "east"),
     ),
-    Case(execution.setup, 8, KIND_SERVED, {WEB}, refused(Ground.KIND, "/".join(GADGET))),
-    Case(execution.setup, 9, KIND_SERVED, {WEB, SHOP}, blamed(KIND, GADGET)),
-    Case(execution.setup, 10, GADGET_GONE, {WEB, SHOP}, blamed(OBJECTS, "example.com/Gadget")),
-    Case(execution.setup, 11, emitted("hook_answers", A, "h"), {WEB, SHOP}, blamed(HOOK, "h")),
-    Case(execution.setup, 12, unready, {WEB}, WORKS),
-    Case(execution.setup, 13, judged, {WEB}, WORKS),
-    Case(execution.setup, 14, CLAIM_GONE, {WEB}, WORKS),
+    Case(execution.setup, 6, KIND_SERVED, {WEB}, refused(Ground.KIND, "/".join(GADGET))),
+    Case(execution.setup, 7, KIND_SERVED, {WEB, SHOP}, blamed(KIND, GADGET)),
+    Case(execution.setup, 8, GADGET_GONE, {WEB, SHOP}, blamed(OBJECTS, "example.com/Gadget")),
+    Case(execution.setup, 9, emitted("hook_answers", A, "h"), {WEB, SHOP}, blamed(HOOK, "h")),
+    Case(execution.setup, 10, unready, {WEB}, WORKS),
+    Case(execution.setup, 11, judged, {WEB}, WORKS),
+    Case(execution.setup, 12, CLAIM_GONE, {WEB}, WORKS),
 ]
 RUN = {(policy_status.setup, 0)}
 """Has a test of its own: what it follows is known to its controller only."""
