@@ -25,6 +25,8 @@ RICH: dict[str, Any] = {
     "resourceModels": [{"grade": 0, "ranges": [{"name": "cpu", "max": 2}]}],
     "quota": {"cpu": 2, "requests.memory": "1.5Gi"},
     "limits": [{"type": "Container", "default": {"cpu": "500m"}}],
+    "adoptNamespaces": ["edge"],
+    "formerNames": ["north"],
     "allowedKinds": ["apps/*", "Secret"],
     "allow": ["HostPath", "cert-manager.io/ClusterIssuer"],
     "applyAs": {"namespace": "a", "name": "b.c"},

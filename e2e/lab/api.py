@@ -88,10 +88,14 @@ class Api:
     def patch_json(self, path: str, *operations: Object) -> Object:
         return self._request("PATCH", path, list(operations), JSON_PATCH)
 
-    def delete(self, path: str, *, force: bool = False) -> None:
-        """DELETE an object, or all of a collection; one that is gone already is fine."""
+    def delete(self, path: str, *, force: bool = False, orphans: bool = False) -> None:
+        """DELETE an object, or all of a collection; one that is gone already is fine.
+
+        orphans: leave there what it owns.
+        """
+        options = {"propagationPolicy": "Orphan" if orphans else "Background"}
         try:
-            self._request("DELETE", path, _FORCED if force else {"propagationPolicy": "Background"})
+            self._request("DELETE", path, _FORCED if force else options)
         except ApiError as error:
             if error.code != 404:
                 raise

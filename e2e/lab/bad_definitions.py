@@ -32,6 +32,21 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "region": (NODES | {"region": "a b"}, "is not a valid label value"),
     "node name": ({"nodeNames": ["Edge_1"]}, "is not a valid"),
     "node named twice": ({"nodeNames": ["edge-1", "edge-1"]}, "edge-1"),
+    "namespace of the system": (
+        NODES | {"adoptNamespaces": ["kube-system"]},
+        "belongs to the host itself",
+    ),
+    "namespace of KubeEdge": (NODES | {"adoptNamespaces": ["kubeedge"]}, "belongs to the host"),
+    "namespace of Karmada": (
+        NODES | {"adoptNamespaces": ["karmada-system"]},
+        "belongs to the host itself",
+    ),
+    "namespace that none can have": (
+        NODES | {"adoptNamespaces": ["Edge"]},
+        "is not a valid namespace",
+    ),
+    "namespace adopted twice": (NODES | {"adoptNamespaces": ["edge", "edge"]}, "edge"),
+    "former name": (NODES | {"formerNames": ["a.b"]}, "is not a valid Cluster name"),
     "taint without effect": (NODES | {"taints": [{"key": "a"}]}, "effect"),
     "effect of a taint": (
         NODES | {"taints": [{"key": "a", "effect": "PreferNoSchedule"}]},

@@ -36,7 +36,7 @@ def clean_up(lab: Lab) -> None:
     for namespace in lab.namespaces:
         lab.hub.delete(f"{NAMESPACES}/{namespace}")
     for cluster in lab.clusters:
-        _remove_cluster(lab.hub, cluster)
+        remove_cluster(lab.hub, cluster)
     for policies in POLICIES:
         for name in {agent.name for agent in lab.agents}:
             for policy in lab.host.list(policies, f"{AGENT_LABEL}={name}"):
@@ -69,7 +69,7 @@ def _delete_namespace(lab: Lab, path: str) -> None:
         lab.host.delete(path)
 
 
-def _remove_cluster(hub: Api, name: str) -> None:
+def remove_cluster(hub: Api, name: str) -> None:
     """Delete a Cluster without an agent: the hub itself finalises Works of one not Ready."""
     path = f"{CLUSTERS}/{name}"
     try:

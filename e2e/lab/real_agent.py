@@ -62,6 +62,12 @@ class RealAgent:
             self._process.kill()
             self._process.wait()
 
+    def stop(self) -> None:
+        """End it; what it made stays."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

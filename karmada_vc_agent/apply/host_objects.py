@@ -9,12 +9,13 @@ object that is as we left it costs no write.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
 from functools import partial
 
 from cachetools import LRUCache
 
+from karmada_vc_agent.apply.adoptions import Adoptions
 from karmada_vc_agent.apply.bound_roles import BoundRoles
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
@@ -56,13 +57,15 @@ Check = Callable[[Object, Object | None], Object]
 class Applied:
     """The current host object; was_written: it was created or changed just now.
 
-    notices: what a user should know.
+    notices: what a user should know. is_settled: it was written as its manifest says; else it is
+    looked at again whenever it changes.
     """
 
     live: Object
     was_written: bool
     was_recreated: bool = False
     notices: tuple[Notice, ...] = ()
+    is_settled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ class HostObjects:
     """Reads and writes host objects.
 
     store_of: the informer store of a resource, or None if it has none. is_strict: whether the
-    profile is Strict.
+    profile is Strict. former_names: earlier names of a virtual cluster, whose objects are its own.
+    adoptions: which workloads keep their placement; None = none.
     """
 
     def __init__(
@@ -95,7 +99,11 @@ class HostObjects:
         interpreter: Interpreter = BUILT_IN,
         *,
         is_strict: bool = False,
+        former_names: Callable[[str], Container[str]] = lambda _: (),
+        adoptions: Adoptions | None = None,
     ) -> None:
+        self._former_names = former_names
+        self._adoptions = adoptions
         self._host = host
         self._objects = LiveObjects(host, store_of)
         self._bound_roles = BoundRoles(host, is_strict=is_strict)
@@ -149,8 +157,11 @@ class HostObjects:
                 raise
             if isinstance(answer, Foreign):
                 return answer
-            memory[key] = _Memory(wanted, uid_of(answer.live), version_of(answer.live))
-            return Applied(answer.live, answer.was_written, is_recreation)
+            if answer.is_settled:
+                memory[key] = _Memory(wanted, uid_of(answer.live), version_of(answer.live))
+            else:
+                memory.pop(key, None)
+            return replace(answer, was_recreated=is_recreation)
 
         fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
         return await retry_on_conflict(live, write, fresh)
@@ -204,6 +215,8 @@ class HostObjects:
         return await retry_on_conflict(await fresh(), write, fresh)
 
     def _forget(self, desired: Object) -> None:
+        if self._adoptions is not None:
+            self._adoptions.gone(desired)
         cluster = _cluster_of(desired)
         memory = self._memory.get(cluster)
         if memory is None:
@@ -221,11 +234,14 @@ class HostObjects:
         as_user: str,
     ) -> Applied | Foreign:
         """Write once, if anything needs to be written."""
-        merged = apply_plan.merge(desired, live)
+        former = self._former_names(_cluster_of(desired))
+        merged = apply_plan.merge(desired, live, former)
         if isinstance(merged, Foreign):
             return merged
         retained = merged if live is None else await self._retain(merged, live)
-        wanted = check(retained, live)
+        wanted, is_kept = check(retained, live), False
+        if live is not None and self._adoptions is not None:
+            wanted, is_kept = await self._adoptions.settle(resource, wanted, live, as_user)
         match apply_plan.decide(wanted, live):
             case Create():
                 path = resource.path(desired["metadata"].get("namespace") or "")
@@ -236,10 +252,10 @@ class HostObjects:
                 write = partial(self._host.replace, path, wanted, as_user)
             case Keep():
                 assert live is not None  # noqa: S101 - only a live object can be kept
-                return Applied(live, was_written=False)
+                return Applied(live, was_written=False, is_settled=not is_kept)
         answer = await self._bound_roles.writing(wanted, as_user, write)
         self._objects.observe(resource, answer)
-        return Applied(answer, was_written=True)
+        return Applied(answer, was_written=True, is_settled=not is_kept)
 
     async def _retain(self, merged: Object, live: Object) -> Object:
         return await self._interpreter.retain(_cluster_of(merged), merged, live)

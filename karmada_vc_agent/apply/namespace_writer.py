@@ -21,7 +21,9 @@ from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
     ALLOW_ADOPTION_ANNOTATION,
+    CLUSTER_LABEL,
     NODE_SELECTOR_ANNOTATION,
+    WORK_ANNOTATION,
     is_ours,
 )
 from karmada_vc_agent.model.objects import (
@@ -38,12 +40,16 @@ from karmada_vc_agent.translation.namespace_defaults import pod_security_changes
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.translate import claimed_namespace
 from karmada_vc_agent.views.claims import Claims, claim_of, is_made_by_agent, unclaim
+from karmada_vc_agent.views.virtual_clusters import former_names
 
 _log = logging.getLogger(__name__)
 
 NAMESPACES = Resource(NAMESPACE, "namespaces", namespaced=False)
 REMEMBERED = 16_384
 """Namespaces whose defaults are known; one that is forgotten has them looked at once more."""
+
+_OF_OTHERS = frozenset((karmada.WORK_NAME_ANNOTATION, karmada.WORK_NAMESPACE_ANNOTATION))
+"""What another agent of Karmada may have left there."""
 
 Pair = tuple[str, VirtualNamespace]
 
@@ -88,7 +94,9 @@ class NamespaceWriter:
                 )
             name = self._claims.of(vc.name).get(namespace)
             if name is None:
-                name = await self._create_or_adopt(vc, namespace, desired)
+                name = await self._take_over(vc, namespace) or await self._create_or_adopt(
+                    vc, namespace, desired
+                )
                 self._equipped.pop(name, None)
             live = self._claims.store.get("", name)
             if live is not None and _is_terminating(live):
@@ -137,7 +145,7 @@ class NamespaceWriter:
         desired: the host Namespace object. Raises the errors of `claim` and `check`.
         """
         is_claimed = namespace in self._claims.of(vc.name)
-        if vc.namespaces != "Always" and not is_claimed:
+        if vc.namespaces != "Always" and not is_claimed and not self._left(vc).get(namespace):
             return None
         name = await self.claim(vc, namespace, desired)
         live = self._claims.store.get("", name)
@@ -189,6 +197,33 @@ class NamespaceWriter:
         live = self._claims.store.get("", name)
         return live is not None and _is_terminating(live)
 
+    def _left(self, vc: VirtualCluster) -> Mapping[VirtualNamespace, HostNamespace]:
+        """Return what a virtual cluster claimed under earlier names."""
+        return self._claims.left_by(former_names(self._virtual_clusters, vc.name))
+
+    async def _take_over(
+        self, vc: VirtualCluster, namespace: VirtualNamespace
+    ) -> HostNamespace | None:
+        """Change the claim of an earlier name into one of the name of now; None if there is none.
+
+        The Work that brought it was another one: its next one enters itself.
+        """
+        name = self._left(vc).get(namespace)
+        if name is None:
+            return None
+        _log.info(
+            "Taking over namespace of a former name",
+            extra={"virtual_cluster": vc.name, "namespace": name},
+        )
+        patch = {
+            "metadata": {
+                "labels": {CLUSTER_LABEL: vc.name},
+                "annotations": {WORK_ANNOTATION: ""},
+            }
+        }
+        self._claims.store.accept(await self._host.merge_patch(_path(name), patch))
+        return name
+
     async def _create_or_adopt(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
     ) -> HostNamespace:
@@ -222,7 +257,8 @@ class NamespaceWriter:
             )
             raise _refused(Code.NAMESPACE_NOT_OWNED, detail, name)
         _log.info("Adopting namespace", extra={"virtual_cluster": vc.name, "namespace": name})
-        annotations = {
+        annotations: dict[str, str | None] = {
+            **dict.fromkeys(_OF_OTHERS & annotations_of(live).keys()),
             ADOPTED_ANNOTATION: "true",
             NODE_SELECTOR_ANNOTATION: annotations_of(wanted)[NODE_SELECTOR_ANNOTATION],
         }

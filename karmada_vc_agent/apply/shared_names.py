@@ -70,7 +70,7 @@ class SharedNames:
 
     refuses: whether they are refused to a virtual cluster (settings `refuseSharedHosts` and
     `tenancy`). enqueue: called with the Works (`<execution namespace>/<work>`) to sync again when a
-    name becomes free.
+    name becomes free. former_names: earlier names of a virtual cluster, whose objects are its own.
     """
 
     def __init__(
@@ -78,10 +78,12 @@ class SharedNames:
         holders: Holders,
         enqueue: Callable[[str], None],
         refuses: Callable[[str], bool] = lambda _cluster: False,
+        former_names: Callable[[str], Iterable[str]] = lambda _cluster: (),
     ) -> None:
         self._holders = holders
         self._enqueue = enqueue
         self._refuses = refuses
+        self._former_names = former_names
         self._in_flight: Counter[tuple[SharedName, str]] = Counter()
         self._waiting: defaultdict[SharedName, set[str]] = defaultdict(set)
 
@@ -147,8 +149,9 @@ class SharedNames:
     def _is_taken(self, name: SharedName, cluster: str) -> bool:
         if any(each == name and owner != cluster for each, owner in self._in_flight):
             return True
+        own = {cluster, *self._former_names(cluster)}
         return any(
-            labels_of(holder).get(CLUSTER_LABEL) != cluster
+            labels_of(holder).get(CLUSTER_LABEL) not in own
             for store in self._holders.known()
             for holder in store.by_index(NAME_INDEX, index_key(name))
         )

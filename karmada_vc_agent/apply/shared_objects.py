@@ -5,7 +5,7 @@ changes: they may wait for an owner to leave or to agree.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from functools import partial
 
@@ -40,7 +40,8 @@ class SharedObjects:
     """Joins and leaves shared objects for virtual clusters.
 
     store_of: the informer store of shared objects of a resource, or None if it has none. enqueue:
-    called with the Works (`<execution namespace>/<work>`) to sync again.
+    called with the Works (`<execution namespace>/<work>`) to sync again. former_names: earlier
+    names of a virtual cluster.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class SharedObjects:
         store_of: StoreOf,
         enqueue: Callable[[str], None],
         interpreter: Interpreter = BUILT_IN,
+        former_names: Callable[[str], Container[str]] = lambda _: (),
     ) -> None:
+        self._former_names = former_names
         self._host = host
         self._interpreter = interpreter
         self._objects = LiveObjects(host, store_of)
@@ -111,7 +114,7 @@ class SharedObjects:
     async def _plan(
         self, desired: Object, live: Object | None, cluster: str, check: Check
     ) -> Create | Replace | Keep | Differs:
-        plan = plan_share(desired, live, cluster)
+        plan = plan_share(desired, live, cluster, self._former_names(cluster))
         if not isinstance(plan, Change):
             return plan
         assert live is not None  # noqa: S101 - only a live object can be changed

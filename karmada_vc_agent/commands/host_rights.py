@@ -4,7 +4,7 @@ Order: roles, which grant nothing alone; policies; role bindings. So the agent's
 stronger than its policies allow. Every step can be repeated.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
@@ -27,7 +27,7 @@ from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.objects.crd import definition
-from karmada_vc_agent.translation.admission_guards import group_labels
+from karmada_vc_agent.translation.admission_guards import group_labels, renames_of
 from karmada_vc_agent.translation.admission_objects import (
     ANY_CLUSTER,
     SCHEDULER,
@@ -255,7 +255,7 @@ def _owner(
         agent=install.agent,
         namespace=install.namespace,
         user=f"system:serviceaccount:{install.namespace}:{install.agent}",
-        clusters=tuple(sorted((*clusters, *((ANY_CLUSTER,) if config.objects.any_name else ())))),
+        clusters=tuple(sorted({*clusters, *_also(config)})),
         group_labels=tuple(
             sorted({key for vc in config.virtual_clusters for key in group_labels(vc)})
         ),
@@ -269,6 +269,7 @@ def _owner(
                 {one for vc in config.virtual_clusters for one in allowances(vc, config.tenancy)}
             )
         ),
+        renames=tuple(sorted({one for vc in config.virtual_clusters for one in renames_of(vc)})),
     )
     if known is None:
         return owner
@@ -286,6 +287,14 @@ def _owner(
         held=tuple(sorted({*held, *owner.held})),
         allowed=tuple(sorted({*allowed, *owner.allowed})),
     )
+
+
+def _also(config: AgentConfig) -> Iterator[str]:
+    """Yield names whose claims and marks are the agent's beside those of its virtual clusters."""
+    if config.objects.any_name:
+        yield ANY_CLUSTER
+    for vc in config.virtual_clusters:
+        yield from vc.former_names
 
 
 def _elsewhere(install: HostInstall, config: AgentConfig) -> tuple[str, ...]:

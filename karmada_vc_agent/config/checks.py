@@ -48,6 +48,7 @@ def check(config: AgentConfig, source: str) -> None:
             raise ConfigError(source, camel(name), problem)
     _check_descriptions(config, source)
     _check_virtual_clusters(config, source)
+    _check_taken_over(config, source)
     _check_addresses(config, source)
     _check_disjoint(config.virtual_clusters, source)
     _check_switches(config, source)
@@ -99,6 +100,28 @@ def _check_virtual_clusters(config: AgentConfig, source: str) -> None:
         if vc.service_names == SERVICE_NAMES_FIRST and not config.cluster_dns:
             problem = f"{SERVICE_NAMES_FIRST} needs clusterDNS to be set"
             raise ConfigError(source, f"{path}.serviceNames", problem)
+
+
+def _check_taken_over(config: AgentConfig, source: str) -> None:
+    """Raise ConfigError for a namespace or a former name that is somebody else's, too."""
+    names = {vc.name: f"virtualClusters[{i}]" for i, vc in enumerate(config.virtual_clusters)}
+    former: dict[str, str] = {}
+    adopted: dict[str, str] = {}
+    for index, vc in enumerate(config.virtual_clusters):
+        for number, name in enumerate(vc.former_names):
+            path = f"virtualClusters[{index}].formerNames[{number}]"
+            if (other := names.get(name) or former.get(name)) is not None:
+                raise ConfigError(source, path, f'"{name}" is used by {other}')
+            former[name] = path
+        for number, namespace in enumerate(vc.adopt_namespaces):
+            path = f"virtualClusters[{index}].adoptNamespaces[{number}]"
+            if namespace in adopted:
+                problem = f'"{namespace}" is listed in {adopted[namespace]}, too'
+                raise ConfigError(source, path, problem)
+            if namespace == config.agent_namespace:
+                problem = f'"{namespace}" is the agent\'s own namespace (agentNamespace)'
+                raise ConfigError(source, path, problem)
+            adopted[namespace] = path
 
 
 def _check_switches(config: AgentConfig, source: str) -> None:

@@ -9,28 +9,42 @@ from karmada_vc_agent.kube.controller import ControllerSpec, RetryError
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, gvk_of, labels_of
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import (
+    HostNamespace,
+    VirtualCluster,
+    VirtualNamespace,
+)
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.parts.queues import FEW_WORKERS, first
 from karmada_vc_agent.translation.refusal import RefusedError
 from karmada_vc_agent.views.claims import Claims, claims_in
 from karmada_vc_agent.views.hub_clusters import HubClusters
+from karmada_vc_agent.views.virtual_clusters import former_names
 
 DEFAULT_NAMESPACE = VirtualNamespace("default")
 """Karmada never sends a Work for it (contract 10.1), so the agent creates it itself."""
 
 
+def left_behind(
+    claims: Claims, virtual_clusters: Mapping[str, VirtualCluster], cluster: str
+) -> Mapping[VirtualNamespace, HostNamespace]:
+    """Return the namespaces that are claimed for former names of a virtual cluster."""
+    return claims.left_by(former_names(virtual_clusters, cluster))
+
+
 def keys_of_cluster(
     clusters: HubClusters,
-    virtual_clusters: Container[str],
+    claims: Claims,
+    virtual_clusters: Mapping[str, VirtualCluster],
     old: Object | None,
     new: Object | None,
 ) -> Iterator[Pair]:
-    """Yield `default` of a virtual cluster whose Cluster is ours."""
+    """Yield `default` and what is to be taken over of a virtual cluster whose Cluster is ours."""
     cluster = new or old
     name = cluster["metadata"]["name"] if cluster else ""
     if name in virtual_clusters and clusters.ours(name) is not None:
-        yield name, DEFAULT_NAMESPACE
+        for namespace in (DEFAULT_NAMESPACE, *left_behind(claims, virtual_clusters, name)):
+            yield name, namespace
 
 
 def keys_of_namespace(
@@ -54,7 +68,7 @@ def keys_of_object(
 
 
 class NamespaceController:
-    """Lets the writer correct claimed namespaces, and claim `default`.
+    """Lets the writer correct claimed namespaces, claim `default`, and take over former ones.
 
     is_registered: whether the Cluster of a virtual cluster is on the hub and not being deleted.
     """
@@ -72,7 +86,7 @@ class NamespaceController:
         self._is_registered = is_registered
 
     async def reconcile(self, pair: Pair) -> None:
-        """Correct one claimed namespace, and create `default` of a registered virtual cluster."""
+        """Correct one claimed namespace; create `default`, take over what a former name had."""
         cluster, namespace = pair
         vc = self._virtual_clusters.get(cluster)
         if vc is None:
@@ -80,7 +94,9 @@ class NamespaceController:
         if namespace in self._claims.of(cluster):
             await self._writer.correct(vc, namespace)
             return
-        if namespace != DEFAULT_NAMESPACE or vc.namespaces != "Always":
+        is_left = namespace in left_behind(self._claims, self._virtual_clusters, cluster)
+        is_default = namespace == DEFAULT_NAMESPACE and vc.namespaces == "Always"
+        if not is_left and not is_default:
             return
         if self._is_registered(cluster):
             try:
@@ -105,7 +121,11 @@ def setup(parts: Parts) -> ControllerSpec[Pair]:
         return (
             (name, namespace)
             for name in names
-            for namespace in (DEFAULT_NAMESPACE, *claims.of(name))
+            for namespace in (
+                DEFAULT_NAMESPACE,
+                *claims.of(name),
+                *left_behind(claims, vcs, name),
+            )
         )
 
     return ControllerSpec(
@@ -114,7 +134,7 @@ def setup(parts: Parts) -> ControllerSpec[Pair]:
         controller.reconcile,
         FEW_WORKERS,
         sources=(
-            Enqueues(clusters.store.add_handler, partial(keys_of_cluster, clusters, vcs)),
+            Enqueues(clusters.store.add_handler, partial(keys_of_cluster, clusters, claims, vcs)),
             Enqueues(stores.namespaces.add_handler, partial(keys_of_namespace, vcs)),
             Enqueues(objects, partial(keys_of_object, vcs)),
         ),

@@ -67,13 +67,14 @@ class NodeLabelsController:
         if node is None:
             return
         owner = self._virtual_clusters.get(self._membership.owner_of(node_name) or "")
-        wanted = owner.name if owner is not None and owner.needs_membership_label else None
+        wanted = owner.name_on_host if owner is not None and owner.needs_membership_label else None
         found = node.metadata.labels.get(MEMBERSHIP_LABEL)
         if wanted == found:
             return
-        if wanted is None and found not in self._virtual_clusters:
+        named = {vc.name_on_host: vc.name for vc in self._virtual_clusters.values()}
+        if wanted is None and found not in named:
             return  # another agent's
-        if any(name and self._is_anothers(name) for name in (wanted, found)):
+        if any(name and self._is_anothers(named.get(name, name)) for name in (wanted, found)):
             return
         try:
             await self._host.merge_patch(

@@ -4,6 +4,7 @@ One ConfigMap, made from the claims of the virtual clusters whose settings ask f
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping
 from functools import partial
 
@@ -13,7 +14,12 @@ from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import (
+    SERVICE_NAMES_NONE,
+    HostNamespace,
+    VirtualCluster,
+    VirtualNamespace,
+)
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.translation.dns_rewrites import rewrite_rules
 from karmada_vc_agent.views.claims import Claims, claims_in
@@ -64,7 +70,10 @@ class ServiceNamesController:
             return None
         # Pods of a virtual cluster that is served no more go on finding what they found.
         left = (name for name in self._claims.clusters() if name not in self._virtual_clusters)
-        claims = {name: self._claims.of(name) for name in (*asking, *left)}
+        claims: defaultdict[str, dict[VirtualNamespace, HostNamespace]] = defaultdict(dict)
+        for name in (*left, *asking):
+            vc = self._virtual_clusters.get(name)
+            claims[vc.name_on_host if vc is not None else name] |= self._claims.of(name)
         data = {RULES_KEY: rewrite_rules(self._cluster_domain, claims)}
         collection = f"/api/v1/namespaces/{self._namespace}/configmaps"
         path = f"{collection}/{self._name}"

@@ -90,7 +90,17 @@ class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     ] = "Always"
     adopt_namespaces: Annotated[
         tuple[str, ...],
-        Help("Existing host namespaces that it may adopt, once `join` has marked them."),
+        Help(
+            "Host namespaces that it may adopt, once `join` has marked them; its namespaces of "
+            "these names are those of the host ([adopting](adopting.md))."
+        ),
+    ] = ()
+    former_names: Annotated[
+        tuple[str, ...],
+        Help(
+            "Names it had before, the first one first: it takes over what they have on the host, "
+            "and names on the host stay those of the first ([adopting](adopting.md))."
+        ),
     ] = ()
     tolerations: Annotated[tuple[Object, ...], Help("Tolerations added to all its pods.")] = ()
     offline_tolerations: Annotated[bool, Help("Keep its pods on nodes that lost their uplink.")] = (
@@ -156,6 +166,11 @@ class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     ] = Bounds()
 
     @property
+    def name_on_host(self) -> str:
+        """Return the name that names on the host are made from: a new one changes none of them."""
+        return self.former_names[0] if self.former_names else self.name
+
+    @property
     def needs_membership_label(self) -> bool:
         """Whether the agent must label the nodes, since pods can only select by equality."""
         return bool(self.node_names or self.node_selector.match_expressions)
@@ -164,7 +179,7 @@ class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     def required_selector(self) -> Mapping[str, str]:
         """Labels that every pod of this virtual cluster must select (rewriting-rules 3.1)."""
         if self.needs_membership_label:
-            return {MEMBERSHIP_LABEL: self.name}
+            return {MEMBERSHIP_LABEL: self.name_on_host}
         return self.node_selector.match_labels
 
     def selects(self, node_name: str, labels: Mapping[str, str]) -> bool:

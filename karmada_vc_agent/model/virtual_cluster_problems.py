@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import quantity
+from karmada_vc_agent.model.adoption_problems import adoption_problems
 from karmada_vc_agent.model.json_problems import json_problems
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.kind_patterns import pattern_problem
@@ -35,6 +36,7 @@ def problems_of(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     yield from toleration_problems(vc.tolerations)
     yield from _model_problems(vc)
     yield from _tenancy_problems(vc)
+    yield from adoption_problems(vc)
 
 
 def _as_written(vc: VirtualCluster) -> Iterator[tuple[str, list[Object]]]:

@@ -9,6 +9,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from karmada_vc_agent.model.adoption_problems import (
+    DNS_LABEL_TEXT,
+    FORMER_NAME_TEXT,
+    SYSTEM_TEXT,
+)
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import Guard
@@ -126,6 +131,23 @@ EXTRA: Mapping[str, Object] = {
     "VirtualCluster.provider": _VALUE,
     "VirtualCluster.region": _VALUE,
     "VirtualCluster.zones[]": _VALUE,
+    "VirtualCluster.adoptNamespaces": {"x-kubernetes-list-type": "set"},
+    "VirtualCluster.adoptNamespaces[]": {
+        "maxLength": 63,
+        **_rules(
+            _rule(f"self.matches('^{_DNS_LABEL}$')", DNS_LABEL_TEXT),
+            _rule(
+                "!self.startsWith('kube-') && !self.startsWith('karmada-') && "
+                "!(self in ['kubeedge', 'default'])",
+                SYSTEM_TEXT,
+            ),
+        ),
+    },
+    "VirtualCluster.formerNames": {"x-kubernetes-list-type": "set"},
+    "VirtualCluster.formerNames[]": {
+        "maxLength": CLUSTER_NAME_MAX_LENGTH,
+        **_rules(_rule(f"self.matches('^{_DNS_LABEL}$')", FORMER_NAME_TEXT)),
+    },
     "VirtualCluster.taints": {
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["key", "effect"],

@@ -70,6 +70,7 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
             Enqueues(stores.clusters.store.add_handler, _name_of, SETTLES_S),
             Enqueues(tally.changed.subscribe, itself, WORKS_SETTLE_S),
             Enqueues(parts.placement.changed.subscribe, parts.names, SETTLES_S),
+            Enqueues(parts.works.kept.changed.subscribe, itself, SETTLES_S),
         ),
         resync_keys=same,
         runs={"virtual cluster objects": operate},
@@ -92,9 +93,8 @@ def _seen(parts: Parts, tally: WorkTally) -> Seen:
         has_kubeedge, restricts = found.has_kubeedge, found.node_restriction
         return [group_trusted(vc, has_kubeedge=has_kubeedge, node_restriction=restricts)]
 
-    def placement(_vc: VirtualCluster, _live: Object) -> list[Condition]:
-        found = parts.placement.placement()
-        return [found] if found is not None else []
+    def placement(vc: VirtualCluster, _live: Object) -> list[Condition]:
+        return parts.placement_of(vc.name)
 
     return Seen(
         clusters=stores.clusters,

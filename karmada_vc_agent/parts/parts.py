@@ -7,6 +7,8 @@ from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.parts.common import Common, Process
 from karmada_vc_agent.parts.leases import Leases
 from karmada_vc_agent.parts.work_parts import WorkParts
+from karmada_vc_agent.status.conditions import Condition
+from karmada_vc_agent.status.placement_enforced import with_kept
 from karmada_vc_agent.telemetry.collector import MetricsCollector, Sources
 from karmada_vc_agent.views.escaped_pods import EscapedPods
 from karmada_vc_agent.views.placement_state import PlacementState
@@ -33,6 +35,10 @@ class Parts:
     def names(self, *_change: object) -> Iterable[str]:
         """Return the names of all virtual clusters, whatever changed."""
         return self.common.virtual_clusters
+
+    def placement_of(self, cluster: str) -> list[Condition]:
+        """Return the condition PlacementEnforced of a virtual cluster, once it is known."""
+        return with_kept(self.placement.placement(), self.works.kept.of(cluster))
 
     def _collector(self) -> MetricsCollector:
         common, works = self.common, self.works

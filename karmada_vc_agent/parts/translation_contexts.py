@@ -1,12 +1,12 @@
 """The facts of this moment that a translation rests on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.parts.stores import Stores
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.kind_policy import configured_kinds
@@ -15,6 +15,7 @@ from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
 from karmada_vc_agent.views.node_groups import NodeGroups
+from karmada_vc_agent.views.virtual_clusters import former_names
 from karmada_vc_agent.views.work_watches import WorkWatches
 from karmada_vc_agent.views.works import is_of_cluster
 
@@ -54,7 +55,9 @@ class TranslationContexts:
         host_discovery: Discovery,
         node_groups: NodeGroups,
         on_new_kinds: Callable[[], object],
+        virtual_clusters: Mapping[str, VirtualCluster],
     ) -> None:
+        self._virtual_clusters = virtual_clusters
         self._on_new_kinds = on_new_kinds
         self._settings = settings
         self._stores = stores
@@ -69,7 +72,7 @@ class TranslationContexts:
         return TranslationContext(
             vc=vc,
             settings=self._settings,
-            claims=self._stores.claims.of(vc.name),
+            claims=self._claims(vc.name),
             owns_node=lambda node: membership.owner_of(node) == vc.name,
             work=work,
             is_of_cluster=is_of_cluster(
@@ -81,6 +84,12 @@ class TranslationContexts:
             is_of_host=partial(self._is_of_host, vc.name),
             is_namespaced=self._is_namespaced,
         )
+
+    def _claims(self, cluster: str) -> Mapping[VirtualNamespace, HostNamespace]:
+        """Return the claims of a virtual cluster, and those that it is about to take over."""
+        own = self._stores.claims.of(cluster)
+        former = former_names(self._virtual_clusters, cluster)
+        return {**self._stores.claims.left_by(former), **own} if former else own
 
     def _is_of_host(self, cluster: str, address: str) -> bool:
         foreign = self._stores.addresses.is_foreign(address, cluster)

@@ -1,7 +1,9 @@
 """What carries Works from the hub to the host and their status back."""
 
 from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 
+from karmada_vc_agent.apply.adoptions import Adoptions
 from karmada_vc_agent.apply.affected_works import AffectedWorks
 from karmada_vc_agent.apply.default_objects import DefaultObjects
 from karmada_vc_agent.apply.ground_changes import GroundChanges
@@ -40,9 +42,11 @@ from karmada_vc_agent.translation.host_wide_names import index_keys
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.views.hook_probes import HookProbes
 from karmada_vc_agent.views.interpreter_rules import InterpreterRules
+from karmada_vc_agent.views.kept_placements import KeptPlacements
 from karmada_vc_agent.views.node_groups import NodeGroups
 from karmada_vc_agent.views.registered_clusters import RegisteredClusters
 from karmada_vc_agent.views.served_kinds import ServedKinds
+from karmada_vc_agent.views.virtual_clusters import former_names
 from karmada_vc_agent.views.work_bounds import WorkBounds
 from karmada_vc_agent.views.work_watches import WorkWatches
 from karmada_vc_agent.views.works import WorkKey
@@ -125,6 +129,7 @@ class WorkParts:
             common.discoveries.host,
             node_groups,
             signals.admin_rules.emit,
+            common.virtual_clusters,
         )
 
     def _refuses_shared_hosts(self, cluster: str) -> bool:
@@ -148,8 +153,15 @@ class WorkParts:
             common.discoveries.host,
             common.signals.served.emit,
         )
+        former = partial(former_names, common.virtual_clusters)
+        self.kept = KeptPlacements()
+        self._adoptions = Adoptions(
+            clients.host,
+            self.kept,
+            lambda cluster, node: common.stores.membership.owner_of(node) == cluster,
+        )
         self.shared_objects = SharedObjects(
-            clients.host, self._shared_store_of, affected, interpreter
+            clients.host, self._shared_store_of, affected, interpreter, former
         )
         self.shared_informers = InformerSet(
             clients.host,
@@ -162,11 +174,14 @@ class WorkParts:
             self.store_of,
             interpreter,
             is_strict=common.config.tenancy == tenancy.STRICT,
+            former_names=former,
+            adoptions=self._adoptions,
         )
         self.shared_names = SharedNames(
             NameHolders(self.informers, common.discoveries.host),
             affected,
             self._refuses_shared_hosts,
+            former,
         )
         self.namespace_writer = NamespaceWriter(
             clients.host,
@@ -297,6 +312,7 @@ class WorkParts:
             self.namespace_writer,
             self.shared_objects,
             self.shared_names,
+            self._adoptions,
         )
         return tuple(keeper.forget_cluster for keeper in keepers)
 

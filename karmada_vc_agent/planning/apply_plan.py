@@ -10,6 +10,7 @@ changes nothing: the server answers with the same resourceVersion. `needs_update
 remembered version is what keeps that from happening at each event.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from karmada_vc_agent.model.objects import Object, dig, labels_of
@@ -49,15 +50,16 @@ class Foreign:
     owner: str
 
 
-def merge(desired: Object, live: Object | None) -> Object | Foreign:
+def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> Object | Foreign:
     """Return the manifest merged with the live object's metadata (contract 5.5).
 
-    desired: the rewritten manifest, with host names. live: the host object or None.
+    desired: the rewritten manifest, with host names. live: the host object or None. former:
+    earlier names of its virtual cluster.
     """
     if live is None:
         return desired
-    if not ownership.may_replace(desired, live):
-        return Foreign(ownership.foreign_owner(desired, live) or "")
+    if not ownership.may_replace(desired, live, former):
+        return Foreign(ownership.foreign_owner(desired, live, former) or "")
     return metadata.merge_metadata(desired, live)
 
 

@@ -10,6 +10,14 @@ _POLICY_ANNOTATIONS = (karmada.POLICY_NAMESPACE_ANNOTATION, karmada.POLICY_NAME_
 _CLUSTER_POLICY_LABELS = (karmada.CLUSTER_POLICY_PERMANENT_ID_LABEL,)
 _CLUSTER_POLICY_ANNOTATIONS = (karmada.CLUSTER_POLICY_NAME_ANNOTATION,)
 
+_OF_OTHERS = frozenset(
+    (
+        domain.STAND_IN_ANNOTATION,
+        karmada.WORK_NAME_ANNOTATION,
+        karmada.WORK_NAMESPACE_ANNOTATION,
+    )
+)
+
 # Contract 5.8. Karmada does not remove clusterresourcebinding.karmada.io/*; neither do we.
 _MANAGED_LABELS = (
     karmada.BINDING_PERMANENT_ID_LABEL,
@@ -41,11 +49,10 @@ def merge_labels(desired: Object, live: Object) -> dict[str, str]:
 def merge_annotations(desired: Object, live: Object) -> dict[str, str]:
     """Return the annotations to write, by the rule of `merge_labels`.
 
-    A stand-in that a Work takes over is none any more (ADR 24).
+    A stand-in that a Work takes over is none any more (ADR 24). What another agent of Karmada made
+    names that one's Work, which is not to be followed (ADR 35).
     """
-    found = annotations_of(live)
-    if domain.STAND_IN_ANNOTATION in found:
-        found = {key: found[key] for key in found if key != domain.STAND_IN_ANNOTATION}
+    found = {key: text for key, text in annotations_of(live).items() if key not in _OF_OTHERS}
     return _merge(annotations_of(desired), found, found.get(karmada.MANAGED_ANNOTATIONS_ANNOTATION))
 
 

@@ -7,7 +7,7 @@ and nobody changes the object of another.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +50,13 @@ SharePlan = Create | Replace | Keep | Change | Differs
 LeavePlan = Replace | Remove | Keep
 
 
-def plan_share(desired: Object, live: Object | None, cluster: str) -> SharePlan:
+def plan_share(
+    desired: Object, live: Object | None, cluster: str, former: Container[str] = ()
+) -> SharePlan:
     """Plan the write for the manifest of one virtual cluster.
 
     desired: as translated, labelled as shared. An object of the host itself is never written: it is
-    as wanted, or differs.
+    as wanted, or differs. former: earlier names of the virtual cluster, which own nothing any more.
     """
     wanted = content_hash(desired)
     if live is None:
@@ -63,7 +65,8 @@ def plan_share(desired: Object, live: Object | None, cluster: str) -> SharePlan:
     if not is_shared(live):
         return Keep() if path is None else Differs(path, None)
     owners = owners_of(live)
-    joined = {**owners, cluster: wanted}
+    joined = {name: hash_ for name, hash_ in owners.items() if name not in former}
+    joined[cluster] = wanted
     if path is None and joined == owners:
         return Keep()
     if all(hash_ == wanted for hash_ in joined.values()):

@@ -1,5 +1,6 @@
 """The condition PlacementEnforced: whether admission keeps untranslated pods on their nodes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from karmada_vc_agent.status.conditions import Condition
@@ -11,6 +12,9 @@ MUTATING = "MutatingAdmissionPolicy"
 VALIDATING = "ValidatingAdmissionPolicy"
 LAYERS = (POD_NODE_SELECTOR, MUTATING, VALIDATING)
 """In the order of admission in an API server (rewriting-rules 3.5)."""
+
+NAMED = 10
+"""Adopted workloads that the condition names."""
 
 _HOLDS_ALONE = frozenset((POD_NODE_SELECTOR, VALIDATING))
 """MutatingAdmissionPolicy adds a missing selector, but does not reject one for other nodes."""
@@ -48,3 +52,28 @@ def placement_enforced(enforcement: Enforcement) -> Condition:
     return Condition(
         type=PLACEMENT_ENFORCED, status="False", reason=reason, message="; ".join([begin, *texts])
     )
+
+
+def with_kept(enforced: Condition | None, kept: Sequence[str]) -> list[Condition]:
+    """Return PlacementEnforced of one virtual cluster; nothing while it is not known.
+
+    enforced: what holds for all. kept: its adopted workloads whose pods select no nodes yet.
+    """
+    if not kept:
+        return [enforced] if enforced is not None else []
+    named = ", ".join(kept[:NAMED])
+    more = f" and {len(kept) - NAMED} more" if len(kept) > NAMED else ""
+    text = (
+        f"adopted with the pods that they have, which need not select the nodes: {named}{more}; "
+        "each is placed with the next change of its pod template, or once it lacks a pod"
+    )
+    before = enforced["message"] if enforced is not None else ""
+    is_false = enforced is not None and enforced["status"] == "False"
+    return [
+        Condition(
+            type=PLACEMENT_ENFORCED,
+            status="False",
+            reason=enforced["reason"] if enforced is not None and is_false else "AdoptedNotPlaced",
+            message="; ".join(part for part in (text, before) if part),
+        )
+    ]

@@ -167,13 +167,23 @@ def _namespace(owner: PolicyOwner) -> str:
         f"'{key}' in {old} && '{key}' in {new} && {old}['{key}'] == {new}['{key}']"
         for key in (CLUSTER_LABEL, NAMESPACE_LABEL)
     )
+    pair = f"({old}['{CLUSTER_LABEL}'] + '/' + {new}['{CLUSTER_LABEL}'])"
+    is_any = ANY_CLUSTER in owner.clusters
+    passes_on = "true" if is_any else f"{pair} in {cel_list(owner.renames)}"
+    renamed = (
+        f"variables.new_claim && '{NAMESPACE_LABEL}' in {old} && '{NAMESPACE_LABEL}' in {new}"
+        f" && {old}['{NAMESPACE_LABEL}'] == {new}['{NAMESPACE_LABEL}'] && {passes_on}"
+    )
     freed = f"!('{CLUSTER_LABEL}' in {new}) && !('{AGENT_LABEL}' in {new})"
     invited = (
         f"!('{CLUSTER_LABEL}' in {old}) && '{ALLOW_ADOPTION_ANNOTATION}' in {marks}"
         f" && variables.new_claim"
         f" && {marks}['{ALLOW_ADOPTION_ANNOTATION}'] == {new}['{CLUSTER_LABEL}']"
     )
-    updatable = f"variables.old_claim && (variables.new_claim && {kept} || {freed}) || ({invited})"
+    updatable = (
+        f"variables.old_claim && (variables.new_claim && {kept} || {freed} || {renamed})"
+        f" || ({invited})"
+    )
     return (
         f"variables.kind != '/namespaces' || ({probe}) || "
         "(request.operation == 'CREATE' ? variables.new_claim : "

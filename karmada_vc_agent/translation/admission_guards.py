@@ -73,6 +73,11 @@ def group_labels(vc: VirtualCluster) -> set[str]:
     return {*vc.node_selector.match_labels, *expressions} - {MEMBERSHIP_LABEL}
 
 
+def renames_of(vc: VirtualCluster) -> set[str]:
+    """Return the claims that a virtual cluster may take over: `<former name>/<name>`."""
+    return {f"{former}/{vc.name}" for former in vc.former_names}
+
+
 def is_about_placement(policy: str) -> bool:
     """Whether a policy or binding, by its name, enforces placement or claims."""
     return policy.removeprefix("probe.").startswith(

@@ -33,6 +33,7 @@ class PolicyOwner:
     `<namespace>/<plural>/<name>`.
     held, allowed: what tenants may not write though others may, and the reverse, as
     `<guard>/<plural>/<virtual cluster>` (admission_strict.py).
+    renames: claims that may change hands, as `<former name>/<virtual cluster>`.
     """
 
     agent: str
@@ -44,6 +45,7 @@ class PolicyOwner:
     elsewhere: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
+    renames: tuple[str, ...] = ()
 
     def name(self, policy: str) -> str:
         """Return the name of a policy on the host."""

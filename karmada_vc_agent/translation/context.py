@@ -107,9 +107,10 @@ class TranslationContext:
     def names(self, noted: Mapping[str, str] | None = None) -> Names:
         """Return the mapping of names under these facts. noted: names recorded on the object."""
         return Names(
-            cluster=self.vc.name,
+            cluster=self.vc.name_on_host,
             template=self.settings.namespace_template,
             claims=self.claims,
             forbidden=self.settings.forbidden_namespaces,
             noted=noted or {},
+            adopted=self.vc.adopt_namespaces,
         )

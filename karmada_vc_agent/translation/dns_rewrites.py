@@ -46,7 +46,7 @@ def name_services(
     if vc.service_names == SERVICE_NAMES_NONE:
         return
     namespace = dig(obj, "metadata", "namespace")
-    domain = search_domain(vc.name, cluster_domain)
+    domain = search_domain(vc.name_on_host, cluster_domain)
     for pod_spec in pod_templates.pod_specs(obj, gvk, extra):
         spec = pod_spec.spec
         if pod_spec.selector_only or not _uses_cluster_dns(spec):
@@ -65,7 +65,8 @@ def rewrite_rules(
 ) -> str:
     """Return the rewrite rules, to be imported into CoreDNS's server block of the cluster domain.
 
-    claims: by virtual cluster. Longer suffixes come first, since the first match wins.
+    claims: by virtual cluster, as it is named on the host. Longer suffixes come first, since the
+    first match wins.
     """
     rules = {
         f".{virtual}{form}.{search_domain(cluster, cluster_domain)}.": host

@@ -8,7 +8,7 @@ to the same host name.
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import ClassVar, Protocol
@@ -127,6 +127,37 @@ def host_namespace(
     return HostNamespace(template.join(*pieces) + _HASH_MARK + _digest(namespace, cluster))
 
 
+def home_of(
+    template: NamespaceTemplate,
+    namespace: VirtualNamespace,
+    cluster: str,
+    adopted: Collection[str],
+) -> HostNamespace:
+    """Return the host namespace of a virtual one without a claim: M, or the adopted one.
+
+    adopted: namespaces of the host that the virtual cluster may adopt. One that M computes for
+    another virtual namespace is that one's, so the function stays injective.
+    Source: rewriting-rules 1.1.
+    """
+    if namespace in adopted and _computed_from(template, namespace, cluster) is None:
+        return HostNamespace(namespace)
+    return host_namespace(template, namespace, cluster)
+
+
+def _computed_from(template: NamespaceTemplate, host: str, cluster: str) -> VirtualNamespace | None:
+    """Return the virtual namespace that M maps to a host namespace, or None."""
+    separator = template.separator
+    for text in _without_hash(host):
+        for name in (cluster, _piece(cluster, template.piece_length)):
+            if template.cluster_first:
+                guess = VirtualNamespace(text.removeprefix(name + separator))
+            else:
+                guess = VirtualNamespace(text.removesuffix(separator + name))
+            if host_namespace(template, guess, cluster) == host:
+                return guess
+    return None
+
+
 def host_name(name: str, cluster: str) -> str:
     """Compute the host name of a cluster-scoped object: the function R.
 
@@ -156,8 +187,10 @@ def _digest(name: str, cluster: str) -> str:
 class Names:
     """Maps the names of one virtual cluster, both ways.
 
+    cluster: its name on the host.
     claims: the namespaces of this virtual cluster that exist on the host.
     forbidden: patterns of namespaces that it may not have (setting `forbiddenNamespaces`).
+    adopted: host namespaces that it may adopt (setting `adoptNamespaces`).
     noted: host name -> virtual name, from NAMES_ANNOTATION of the object at hand.
     """
 
@@ -166,6 +199,7 @@ class Names:
     claims: Mapping[VirtualNamespace, HostNamespace]
     forbidden: tuple[str, ...] = DEFAULT_FORBIDDEN_NAMESPACES
     noted: Mapping[str, str] = field(default_factory=dict)
+    adopted: tuple[str, ...] = ()
 
     def forbids(self, namespace: str) -> bool:
         """Whether virtual clusters may not refer to this namespace (rewriting-rules 1.3)."""
@@ -181,7 +215,7 @@ class Names:
         virtual = VirtualNamespace(namespace)
         if virtual in self.claims:
             return self.claims[virtual]
-        host = host_namespace(self.template, virtual, self.cluster)
+        host = home_of(self.template, virtual, self.cluster, self.adopted)
         if host in self.claims.values():
             detail = (
                 f'namespace "{namespace}" would map to the host namespace of another namespace '
@@ -229,16 +263,10 @@ class Names:
         return None
 
     def _guess(self, namespace: str) -> VirtualNamespace | None:
-        separator = self.template.separator
-        for text in _without_hash(namespace):
-            for cluster in (self.cluster, _piece(self.cluster, self.template.piece_length)):
-                if self.template.cluster_first:
-                    guess = VirtualNamespace(text.removeprefix(cluster + separator))
-                else:
-                    guess = VirtualNamespace(text.removesuffix(separator + cluster))
-                if host_namespace(self.template, guess, self.cluster) == namespace:
-                    return guess
-        return None
+        guess = _computed_from(self.template, namespace, self.cluster)
+        if guess is None and namespace in self.adopted:
+            return VirtualNamespace(namespace)
+        return guess
 
 
 def _without_hash(name: str) -> Iterator[str]:

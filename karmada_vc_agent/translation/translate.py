@@ -140,7 +140,9 @@ def claimed_namespace(
     It is not labelled as managed by Karmada: only a Work with the Namespace sets that label, and
     takes it over. Source: rewriting-rules 1.2, 1.3, 3.5.
     """
-    name = names.host_namespace(settings.namespace_template, namespace, vc.name)
+    name = names.home_of(
+        settings.namespace_template, namespace, vc.name_on_host, vc.adopt_namespaces
+    )
     obj: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     _claim(obj, vc, namespace, settings.agent_name, work)
     namespace_defaults.put_pod_security(obj, vc)

@@ -5,7 +5,7 @@ never parsed.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from karmada_vc_agent.kube.store import Store
@@ -82,6 +82,10 @@ class Claims:
     def of(self, cluster: str) -> Mapping[VirtualNamespace, HostNamespace]:
         """Return the claims of one virtual cluster."""
         return self._by_cluster.get(cluster, {})
+
+    def left_by(self, former: Iterable[str]) -> Mapping[VirtualNamespace, HostNamespace]:
+        """Return what earlier names of a virtual cluster claim, which is its own by now."""
+        return {namespace: host for name in former for namespace, host in self.of(name).items()}
 
     def clusters(self) -> list[str]:
         """Return the virtual clusters that have claims, in the settings or not."""

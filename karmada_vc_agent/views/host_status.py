@@ -40,7 +40,7 @@ _Kinds = tuple[tuple[str, ...], ...]
 class HostView:
     """What is known of the host.
 
-    placement: returns the condition PlacementEnforced, None while it is not known.
+    placement: returns the condition PlacementEnforced of a virtual cluster, once it is known.
     more: return other conditions for a virtual cluster and the live status of its Cluster.
     with_resources, with_models: whether sums, and modelings, are reported. discovery_max_age_s: how
     old what the host serves may be.
@@ -53,7 +53,7 @@ class HostView:
     pods: Store[Pod]
     claims: Claims
     cluster_scoped_kinds: ClusterScopedKinds
-    placement: Callable[[], Condition | None] = lambda: None
+    placement: Callable[[str], list[Condition]] = lambda _: []
     with_resources: bool = True
     with_models: bool = True
     discovery_max_age_s: float = 0.0
@@ -94,7 +94,6 @@ class HostStatus:
         is_partial = is_partial or not served.is_complete
         nodes = self._view.membership.nodes_of(vc.name)
         summary = None
-        placement = self._view.placement()
         if self._view.with_resources:
             models = (
                 (dig(cluster, "spec", "resourceModels") or []) if self._view.with_models else []
@@ -115,7 +114,7 @@ class HostStatus:
                 ready,
                 *self._overlap(vc.name, live),
                 *_network_isolation(vc, live),
-                *([placement] if placement else []),
+                *self._view.placement(vc.name),
                 *(condition for tell in self._view.more for condition in tell(vc, live)),
             ],
         )

@@ -5,7 +5,11 @@ from collections.abc import Iterator, Mapping
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.translation.admission_guards import group_labels, guard_policies
+from karmada_vc_agent.translation.admission_guards import (
+    group_labels,
+    guard_policies,
+    renames_of,
+)
 from karmada_vc_agent.translation.admission_objects import (
     ANY_CLUSTER,
     GROUP,
@@ -48,6 +52,9 @@ def unknown_to(
     names = [name for name in clusters if name not in owner.clusters]
     if names and ANY_CLUSTER not in owner.clusters:
         yield f"do not know {', '.join(names)}"
+    renames = {pair for vc in clusters.values() for pair in renames_of(vc)}
+    if (unknown := sorted(renames.difference(owner.renames))) and ANY_CLUSTER not in owner.clusters:
+        yield f"do not know the former names in {', '.join(unknown)}"
     keys = {key for vc in clusters.values() for key in group_labels(vc)}
     if unguarded := sorted(keys.difference(owner.group_labels)):
         yield f"leave Node label {', '.join(unguarded)} to the nodes"

@@ -57,6 +57,13 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
                 _log.exception("Failing at a virtual cluster", extra={"virtual_cluster": name})
 
 
+def former_names(virtual_clusters: Mapping[str, VirtualCluster], cluster: str) -> tuple[str, ...]:
+    """Return the earlier names of a virtual cluster that are free: none of them is served."""
+    vc = virtual_clusters.get(cluster)
+    names = vc.former_names if vc is not None else ()
+    return tuple(name for name in names if name not in virtual_clusters)
+
+
 def name_of_change(old: VirtualCluster | None, new: VirtualCluster | None) -> str:
     """Return the name of the virtual cluster that a change of the registry is about."""
     vc = new or old

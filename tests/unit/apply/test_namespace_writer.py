@@ -126,6 +126,39 @@ async def test_namespace_named_in_the_settings_is_adopted() -> None:
         assert annotations_of(world.host.live(PATH))[ADOPTED_ANNOTATION] == "true"
 
 
+async def test_namespace_of_the_host_is_the_one_of_its_name() -> None:
+    vc = objects.virtual_cluster(adopt_namespaces=("edge",))
+    marks = {karmada.WORK_NAMESPACE_ANNOTATION: "karmada-es-whole", "mine": "kept"}
+    async with new_world(vc) as world:
+        given(world, objects.namespace("edge", annotations=marks))
+        assert await world.namespace_writer.claim(vc, EDGE) == "edge"
+        live = world.host.live("/api/v1/namespaces/edge")
+        assert labels_of(live).items() >= CLAIM.items()
+        assert karmada.WORK_NAMESPACE_ANNOTATION not in annotations_of(live)
+        assert annotations_of(live)["mine"] == "kept"
+
+
+async def test_namespace_of_a_former_name_is_taken_over() -> None:
+    vc = objects.virtual_cluster("shop-7", former_names=("branch-a",))
+    async with new_world(vc) as world:
+        given(world, created())
+        assert await world.namespace_writer.claim(vc, EDGE) == "edge-v-branch-a"
+        live = world.host.live(PATH)
+        assert labels_of(live).items() >= (CLAIM | {CLUSTER_LABEL: "shop-7"}).items()
+        assert annotations_of(live)[CREATED_BY_AGENT_ANNOTATION] == "true"
+        assert world.claims.of("shop-7") == {"edge": "edge-v-branch-a"}
+        assert world.claims.of("branch-a") == {}
+        assert await world.namespace_writer.claim(vc, VirtualNamespace("new")) == "new-v-branch-a"
+
+
+async def test_namespace_of_a_former_name_that_is_served_is_left() -> None:
+    vc = objects.virtual_cluster("shop-7", former_names=("branch-a",))
+    async with new_world(vc, objects.virtual_cluster()) as world:
+        given(world, created())
+        with pytest.raises(RefusedError, match="NamespaceClaimConflict"):
+            await world.namespace_writer.claim(vc, EDGE)
+
+
 async def test_terminating_namespace_is_waited_for(world: World) -> None:
     given(world, created(deletionTimestamp=objects.SINCE, finalizers=["example.com/wait"]))
     with pytest.raises(RetryError, match="NamespaceTerminating"):

@@ -132,6 +132,15 @@ def test_every_setting_of_a_virtual_cluster_is_read(file: File) -> None:
             {"deniedKinds": ["apps/"]},
             'deniedKinds[0]: "apps/" is not a valid kind; write group/Kind',
         ),
+        (
+            {"adoptNamespaces": ["shop", "kube-system"]},
+            'adoptNamespaces[1]: "kube-system" belongs to the host itself: no virtual cluster may',
+        ),
+        ({"adoptNamespaces": ["kubeedge"]}, 'adoptNamespaces[0]: "kubeedge" belongs to the host'),
+        ({"adoptNamespaces": ["a.b"]}, 'adoptNamespaces[0]: "a.b" is not a valid namespace'),
+        ({"adoptNamespaces": ["a", "a"]}, 'adoptNamespaces[1]: "a" is listed twice'),
+        ({"formerNames": ["a.b"]}, 'formerNames[0]: "a.b" is not a valid Cluster name'),
+        ({"formerNames": ["a", "a"]}, 'formerNames[1]: "a" is listed twice'),
         ({"allow": ["Everything"]}, 'allow[0]: is "Everything", must be one of HostPath, '),
         ({"allow": ["argoproj.io/"]}, 'allow[0]: is "argoproj.io/", must be one of HostPath, '),
         ({"deniedKinds": ["/Pod"]}, 'deniedKinds[0]: "/Pod" is not a valid kind'),
@@ -147,6 +156,19 @@ def test_wrong_limit_of_a_tenant_is_refused(
 ) -> None:
     text = file.problem(virtualClusters=[{**BRANCH_A, **entry}])
     assert text.startswith(f"virtualClusters[0].{problem}"), text
+
+
+def test_what_another_one_has_cannot_be_taken_over(file: File) -> None:
+    other = {"name": "branch-b", "nodeSelector": {"matchLabels": {"branch": "b"}}}
+    text = file.problem(virtualClusters=[other, {**BRANCH_A, "formerNames": ["branch-b"]}])
+    assert text == 'virtualClusters[1].formerNames[0]: "branch-b" is used by virtualClusters[0]'
+    shop = {"adoptNamespaces": ["shop"]}
+    text = file.problem(virtualClusters=[other | shop, {**BRANCH_A, **shop}])
+    assert text.startswith('virtualClusters[1].adoptNamespaces[0]: "shop" is listed in virtual')
+    text = file.problem(
+        agentNamespace="agents", virtualClusters=[other | {"adoptNamespaces": ["agents"]}]
+    )
+    assert "is the agent's own namespace" in text
 
 
 def test_addresses_are_checked(file: File) -> None:

@@ -16,7 +16,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.parts.common import Clock as TimeOfDay
 from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.placement_enforced import Enforcement, placement_enforced
+from karmada_vc_agent.status.placement_enforced import Enforcement, placement_enforced, with_kept
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.views import host_status
 from karmada_vc_agent.views.host_status import HostStatus, HostView
@@ -64,7 +64,7 @@ class Setting:
             pods=world.pods,
             claims=world.claims,
             cluster_scoped_kinds={},
-            placement=lambda: self.placement,
+            placement=lambda _: with_kept(self.placement, ()),
             with_resources=with_resources,
             with_models=with_models,
             discovery_max_age_s=5.0,

@@ -15,15 +15,19 @@ from karmada_vc_agent.controllers import (
     registration,
     service_names,
 )
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.views.claims import Claims
 from tests.fakes import objects
 
 SERVED = {
     "branch-a": objects.virtual_cluster("branch-a", quota={"pods": "4"}),
     "branch-b": objects.virtual_cluster("branch-b"),
 }
+CLAIMS = Claims(Store(RawCodec()), "agent")
 OURS = MagicMock()
 OURS.ours.side_effect = lambda name: {} if name == "branch-a" else None
 
@@ -60,7 +64,7 @@ LABELS: Keys = partial(node_labels.keys_of_cluster, SERVED, [node("n1"), node("n
 QUOTA: Keys = partial(quotas.keys_of_object, SERVED)
 QUOTA_PLACE: Keys = partial(quotas.keys_of_namespace, SERVED)
 DNS: Keys = partial(service_names.keys_of_namespace, SERVED)
-DEFAULT: Keys = partial(namespaces.keys_of_cluster, OURS, SERVED)
+DEFAULT: Keys = partial(namespaces.keys_of_cluster, OURS, CLAIMS, SERVED)
 PLACES: Keys = partial(namespaces.keys_of_namespace, SERVED)
 DEFAULTS: Keys = partial(namespaces.keys_of_object, SERVED)
 

@@ -80,3 +80,10 @@ def test_conflict_text_is_that_of_karmada() -> None:
 def test_conflict_text_keeps_the_slash_of_cluster_scoped_objects() -> None:
     text = ownership.conflict_text("ClusterRole", "", "reader", "vc1")
     assert text.startswith("resource(kind=ClusterRole, /reader) already exists")
+
+
+def test_what_a_former_name_has_is_its_own() -> None:
+    desired, live = _object({CLUSTER: "vc1"}), _object({MANAGED: "true", CLUSTER: "vc0"})
+    assert not ownership.may_replace(desired, live)
+    assert ownership.may_replace(desired, live, ("vc0",))
+    assert not ownership.may_delete(desired, live), "not before it was taken over"

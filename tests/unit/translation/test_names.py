@@ -13,6 +13,7 @@ from karmada_vc_agent.translation.names import (
     Names,
     NamespaceTemplate,
     ToHost,
+    home_of,
     host_name,
     host_namespace,
 )
@@ -268,3 +269,27 @@ def test_special_namespace_is_forbidden(namespace: str) -> None:
 @pytest.mark.parametrize("namespace", ["default", "edge", "karmada", "kube", "vc", "karmada-es"])
 def test_ordinary_namespace_is_allowed(namespace: str) -> None:
     assert not names_of().forbids(namespace)
+
+
+@given(pairs, st.lists(labels, max_size=3))
+def test_adopted_namespaces_keep_their_names_and_meet_no_others(
+    pair: tuple[str, str], adopted: list[str]
+) -> None:
+    namespace, cluster = VirtualNamespace(pair[0]), pair[1]
+    computed = host_namespace(DEFAULT, namespace, cluster)
+    listed = [namespace, computed, *adopted]
+    homes = [home_of(DEFAULT, VirtualNamespace(each), cluster, listed) for each in {*listed}]
+    assert len({*homes}) == len(homes)
+    assert home_of(DEFAULT, namespace, cluster, [computed]) == computed
+    found = Names(cluster, DEFAULT, {}, (), adopted=tuple(listed))
+    assert found.virtual_namespace(found.host_namespace(namespace)) == namespace
+
+
+def test_an_adopted_namespace_is_the_one_of_its_name() -> None:
+    found = Names("branch-a", DEFAULT, {}, adopted=("shop", "edge-v-branch-a"))
+    assert found.host_namespace("shop") == "shop"
+    assert found.host_namespace("edge") == "edge-v-branch-a"
+    assert found.host_namespace("edge-v-branch-a").startswith("edge-v-branch-a-v-branch-a--")
+    assert found.virtual_namespace("shop") == "shop"
+    assert found.virtual_namespace("edge-v-branch-a") == "edge"
+    assert found.virtual_namespace("other") is None

@@ -1,0 +1,49 @@
+"""Validation of what a virtual cluster takes over: namespaces of the host, its own former names."""
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+SYSTEM_NAMESPACES = ("kube-*", "karmada-*", "kubeedge", "default")
+"""Patterns of namespaces that run the host, or through which all its pods reach it."""
+SYSTEM_TEXT = (
+    "belongs to the host itself: no virtual cluster may adopt kube-*, karmada-*, kubeedge or "
+    "default"
+)
+DNS_LABEL_TEXT = (
+    'is not a valid namespace: at most 63 lower-case letters, digits and "-", beginning and ending '
+    "with a letter or digit"
+)
+FORMER_NAME_TEXT = (
+    f"is not a valid Cluster name: at most {CLUSTER_NAME_MAX_LENGTH} lower-case letters, digits "
+    'and "-", beginning and ending with a letter or digit'
+)
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def adoption_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
+    """Yield (path, problem or None) of what a virtual cluster takes over."""
+    for index, namespace in enumerate(vc.adopt_namespaces):
+        where = f"adoptNamespaces[{index}]"
+        yield where, _namespace_problem(namespace)
+        if namespace in vc.adopt_namespaces[:index]:
+            yield where, f'"{namespace}" is listed twice'
+    for index, name in enumerate(vc.former_names):
+        where = f"formerNames[{index}]"
+        if len(name) > CLUSTER_NAME_MAX_LENGTH or not _DNS_LABEL.fullmatch(name):
+            yield where, f'"{name}" {FORMER_NAME_TEXT}'
+        if name == vc.name:
+            yield where, f'"{name}" is the name it has now'
+        if name in vc.former_names[:index]:
+            yield where, f'"{name}" is listed twice'
+
+
+def _namespace_problem(namespace: str) -> str | None:
+    if any(fnmatchcase(namespace, pattern) for pattern in SYSTEM_NAMESPACES):
+        return f'"{namespace}" {SYSTEM_TEXT}'
+    if not _DNS_LABEL.fullmatch(namespace):
+        return f'"{namespace}" {DNS_LABEL_TEXT}'
+    return None
