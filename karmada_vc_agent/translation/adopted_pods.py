@@ -94,6 +94,15 @@ def same_pods(answer: Object, live: Object) -> bool:
     return bool(dig(answer, "spec", "template") == dig(live, "spec", "template"))
 
 
+def says_the_same(answer: Object, live: Object) -> bool:
+    """Whether a write would change nothing but its version."""
+    return bool(
+        answer.get("spec") == live.get("spec")
+        and labels_of(answer) == labels_of(live)
+        and annotations_of(answer) == annotations_of(live)
+    )
+
+
 def pods_of(live: Object, pods: Iterable[Object]) -> list[Object]:
     """Return the pods of a workload among those of its namespace that are to stay and run."""
     if gvk_of(live).group_kind == _POD:
