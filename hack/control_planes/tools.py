@@ -77,6 +77,8 @@ MODULES = (
     ),
     ToolModule("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
     ToolModule("coredns", {"coredns": "karmada-vc-agent/hack/tools/coredns"}),
+    # Those of its dependencies that Karmada has, too, are at Karmada's versions: compiled once.
+    ToolModule("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}),
 )
 
 
