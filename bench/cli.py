@@ -4,14 +4,19 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from bench import report
-from bench.lab import Lab, control_planes
-from bench.results import Results
-from bench.run import Plan, run
+from bench.lab import control_planes
+from bench.objects import NODES
+from bench.results import ObjectsResults, Results
+from bench.run import Plan, run, run_objects
+
+T = TypeVar("T")
 
 HELP = """Measure the real karmada-agent and ours side by side, and print both and the ratio.
 
@@ -20,11 +25,13 @@ with as many simulated nodes as there are virtual clusters. Both agents run with
 defaults; they are watched from outside and take turns, so that they meet the same machine.
 Then it measures what a
 neighbour that gives trouble costs. Takes about 10 minutes; with --quick about 4.
+With --objects it measures what VirtualCluster objects cost instead, in 6 minutes.
 
 \b
 Examples:
   hack/bench
   hack/bench --quick
+  hack/bench --objects 500
   hack/bench --works 1000 --clusters 100 --output bench/results/large.json
 """
 QUICK = Plan(works=100, singles=8, clusters=10, our_bursts=1, their_bursts=1, idle_s=4.0)
@@ -35,6 +42,12 @@ QUICK = Plan(works=100, singles=8, clusters=10, our_bursts=1, their_bursts=1, id
 @click.option("--works", default=500, show_default=True, type=click.IntRange(1, 5000))
 @click.option("--singles", default=30, show_default=True, type=click.IntRange(1, 500))
 @click.option("--clusters", default=50, show_default=True, type=click.IntRange(1, 1000))
+@click.option(
+    "--objects",
+    "count",
+    type=click.IntRange(1, 5000),
+    help="Measure only what so many VirtualCluster objects cost the other virtual clusters.",
+)
 @click.option("--keep", is_flag=True, help="Leave the control planes up and say where.")
 @click.option(
     "--output",
@@ -42,25 +55,46 @@ QUICK = Plan(works=100, singles=8, clusters=10, our_bursts=1, their_bursts=1, id
     help="JSON file.  [default: bench/results/<date>-<commit>.json]",
 )
 def command(
-    *, quick: bool, works: int, singles: int, clusters: int, keep: bool, output: Path | None
+    *,
+    quick: bool,
+    works: int,
+    singles: int,
+    clusters: int,
+    count: int | None,
+    keep: bool,
+    output: Path | None,
 ) -> None:
     plan = QUICK if quick else Plan(works, singles, clusters, 3, 2, 20.0)
+    if count is not None:
+        wanted = _objects(plan, count, quick=quick)
+        with control_planes(NODES, keep=keep) as lab:
+            measured = asyncio.run(_ending(run_objects(lab, wanted)))
+        print(report.objects(measured), report.notes(measured.machine), sep="\n\n")
+        if output is not None or not quick:
+            _write(measured, output or report.default_path(measured.machine, "-objects"))
+        return
     with control_planes(plan.clusters, keep=keep) as lab:
-        results = asyncio.run(_measure(lab, plan))
-    print(report.table(results))
-    print()
-    print(report.neighbours(results))
-    print()
-    print(report.notes(results))
+        results = asyncio.run(_ending(run(lab, plan)))
+    tables = report.table(results), report.neighbours(results), report.notes(results.machine)
+    print(*tables, sep="\n\n")
     if output is not None or not quick:
-        path = output or report.default_path(results)
-        report.write(results, path)
-        print(f"hack/bench: wrote {os.path.relpath(path)}", file=sys.stderr)
+        _write(results, output or report.default_path(results.machine))
 
 
-async def _measure(lab: Lab, plan: Plan) -> Results:
+def _objects(plan: Plan, count: int, *, quick: bool) -> ObjectsResults:
+    if quick:
+        return ObjectsResults(count, plan.singles, plan.works, 10.0)
+    return ObjectsResults(count, 60, 200, 30.0)
+
+
+def _write(results: Results | ObjectsResults, path: Path) -> None:
+    report.write(results, path)
+    print(f"hack/bench: wrote {os.path.relpath(path)}", file=sys.stderr)
+
+
+async def _ending(measuring: Coroutine[Any, Any, T]) -> T:
     # A run that is told to end must end the agents in order.
-    task = asyncio.ensure_future(run(lab, plan))
+    task = asyncio.ensure_future(measuring)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task
 

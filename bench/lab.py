@@ -44,10 +44,13 @@ class Lab:
         environment = _clean_environment() | {"KUBECONFIG": str(self.kubeconfig("host"))}
         return running(command, environment, self.directory / "karmada-agent.log")
 
-    def our_agent(self, clusters: dict[str, str]) -> AbstractContextManager[AgentProcess]:
-        """Run ours on the second host, with its defaults.
+    def our_agent(
+        self, clusters: dict[str, str], host: str = "host2", *, objects: bool = False
+    ) -> AbstractContextManager[AgentProcess]:
+        """Run ours on a host, with its defaults.
 
-        clusters: virtual cluster -> its group of nodes, empty for all nodes.
+        clusters: virtual cluster -> its group of nodes, empty for all nodes. objects: whether it
+        serves VirtualCluster objects.
         """
         entries = [
             {"name": name, "nodeSelector": {"matchLabels": _selector(group)}}
@@ -57,17 +60,18 @@ class Lab:
             "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",
             "kind": "AgentConfig",
             "virtualClusters": entries,
+            "objects": {"enabled": objects},
         }
-        config = self.directory / "agent.yaml"
+        config = self.directory / f"agent-{host}.yaml"
         config.write_text(yaml.safe_dump(settings))
         command = [
             *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(config)),
             *("--karmada-kubeconfig", str(self.kubeconfig("hub"))),
-            *("--kubeconfig", str(self.kubeconfig("host2"))),
+            *("--kubeconfig", str(self.kubeconfig(host))),
             *("--metrics-bind-address", _free_address()),
             *("--health-probe-bind-address", _free_address()),
         ]
-        return running(command, _clean_environment(), self.directory / "our-agent.log")
+        return running(command, _clean_environment(), self.directory / f"our-agent-{host}.log")
 
 
 @contextmanager

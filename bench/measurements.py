@@ -126,7 +126,7 @@ class Bench:
     async def create_all(self, jobs: Iterable[tuple[str, Object]], writers: int = WRITERS) -> float:
         """Create Works, several at once; return the seconds until the last was answered."""
         begin = time.monotonic()
-        await _in_turns((self._create(cluster, manifest) for cluster, manifest in jobs), writers)
+        await in_turns((self._create(cluster, manifest) for cluster, manifest in jobs), writers)
         return time.monotonic() - begin
 
     async def one_work_each(self, clusters: list[str]) -> float:
@@ -143,7 +143,7 @@ class Bench:
         listed = (await self._hub.get(path))["items"]
         names = [item["metadata"]["name"] for item in listed]
         ours = [name for name in names if name.startswith(("single-", "burst-"))]
-        await _in_turns((self._hub.delete(f"{path}/{name}") for name in ours), WRITERS)
+        await in_turns((self._hub.delete(f"{path}/{name}") for name in ours), WRITERS)
         await self._watcher.wait([(cluster, name) for name in ours], Milestone.GONE)
 
     async def _create(self, cluster: str, manifest: Object) -> None:
@@ -156,7 +156,7 @@ class Bench:
         return f"{prefix}-{next(self._numbers)}"
 
 
-async def _in_turns(calls: Iterable[Coroutine[Any, Any, object]], writers: int) -> None:
+async def in_turns(calls: Iterable[Coroutine[Any, Any, object]], writers: int) -> None:
     """Await calls, so many at once: a request that waits for a connection could time out."""
     rest = iter(calls)
 
@@ -190,6 +190,11 @@ async def idle_cpu_percent(agent: AgentProcess, seconds: float) -> float:
 async def memory(agent: AgentProcess) -> Memory:
     """Return the median of a few looks at a quiet agent."""
     await wait_quiet(agent)
+    return await memory_now(agent)
+
+
+async def memory_now(agent: AgentProcess) -> Memory:
+    """Return the median of a few looks."""
     looks = []
     for _ in range(5):
         looks.append(agent.memory())

@@ -8,7 +8,15 @@ from pathlib import Path
 import orjson
 
 from bench.lab import ROOT
-from bench.results import AgentResults, Results, median, percentile_90
+from bench.results import (
+    AgentResults,
+    ObjectsResults,
+    Results,
+    StatusWrites,
+    median,
+    percentile,
+    percentile_90,
+)
 
 Figure = Callable[[AgentResults], float]
 
@@ -93,9 +101,52 @@ def neighbours(results: Results) -> str:
     return "\n".join(lines)
 
 
-def notes(results: Results) -> str:
+def objects(results: ObjectsResults) -> str:
+    """Return the Markdown tables of what VirtualCluster objects cost."""
+    count = results.objects
+    lines = [
+        f"| a ConfigMap Work -> Applied | without objects | beside {count} | |",
+        "|---|---:|---:|---|",
+    ]
+    for what, figure in (
+        ("p50, ms", lambda phase: median(phase.applied_ms)),
+        ("p99, ms", lambda phase: percentile(phase.applied_ms, 99)),
+        ("burst, CPU ms a Work", lambda phase: median([b.cpu_ms_a_work for b in phase.bursts])),
+        ("burst, Works a second", lambda phase: median([b.works_a_second for b in phase.bursts])),
+    ):
+        for agent, before, after in zip(
+            ("the agent that has none", "the agent that has them"),
+            map(figure, results.before),
+            map(figure, results.beside),
+            strict=True,
+        ):
+            lines.append(f"| {what}: {agent} | {before:.1f} | {after:.1f} | {after / before:.2f} |")
+    lines += ["", "| objects | RSS, MB | PSS, MB |", "|---|---:|---:|"]
+    for name, held in (
+        ("off", results.off),
+        ("0", results.none),
+        *((str(number), held) for number, held in results.held),
+    ):
+        lines.append(f"| {name} | {held.rss_kb / 1024:.1f} | {held.pss_kb / 1024:.1f} |")
+    idle, change = results.idle_writes, results.writes_under_change
+    lines += [
+        "",
+        f"all objects were registered and Ready {results.registered_s:.0f} s after they came",
+        f"idle: {results.idle_cpu_percent:.1f} % of a core; status writes: {_told(idle)}",
+        f"objects that change once a second; status writes: {_told(change)}",
+    ]
+    return "\n".join(lines)
+
+
+def _told(writes: StatusWrites) -> str:
+    gap = f", {writes.shortest_gap_s} s apart at least" if writes.shortest_gap_s else ""
+    of_one = f" to {writes.objects} objects, {writes.most_of_one} at most to one{gap}"
+    return f"{writes.writes} in {writes.seconds:.0f} s{of_one if writes.writes else ''}"
+
+
+def notes(machine: dict[str, str]) -> str:
     """Return what one must know of machine and versions to read the table."""
-    return "\n".join(f"{key}: {value}" for key, value in results.machine.items())
+    return "\n".join(f"{key}: {value}" for key, value in machine.items())
 
 
 def revision() -> str:
@@ -110,13 +161,13 @@ def revision() -> str:
     return answer.stdout.strip() or "unknown"
 
 
-def default_path(results: Results) -> Path:
+def default_path(machine: dict[str, str], suffix: str = "") -> Path:
     """Return where the file of a run belongs."""
-    name = f"{results.machine['date']}-{results.machine['commit']}.json"
+    name = f"{machine['date']}-{machine['commit']}{suffix}.json"
     return ROOT / "bench" / "results" / name
 
 
-def write(results: Results, path: Path) -> None:
+def write(results: Results | ObjectsResults, path: Path) -> None:
     """Write everything that was measured, samples included."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = orjson.dumps(dataclasses.asdict(results), option=orjson.OPT_INDENT_2)

@@ -79,6 +79,54 @@ class NeighbourResults:
     restart_peak_kb: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectsPhase:
+    """One agent with the same Works as the other: milliseconds until single ones were applied."""
+
+    applied_ms: list[float]
+    bursts: list[Burst]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusWrites:
+    """Statuses of VirtualCluster objects that were written in so many seconds.
+
+    objects: how many had one. shortest_gap_s: between two of one object, None where there were
+    none.
+    """
+
+    seconds: float = 0.0
+    writes: int = 0
+    objects: int = 0
+    most_of_one: int = 0
+    shortest_gap_s: float | None = None
+
+
+@dataclass(slots=True)
+class ObjectsResults:
+    """What VirtualCluster objects cost; see bench/objects.py.
+
+    objects, singles, works, idle_s: how much is measured. off: the agent that has objects off.
+    none: the other one before there are objects; held: (how many, with them). before, beside: the
+    agent without objects, then the one that gets them.
+    """
+
+    objects: int
+    singles: int
+    works: int
+    idle_s: float
+    machine: dict[str, str] = field(default_factory=dict)
+    off: Memory = field(default_factory=lambda: Memory(0, 0))
+    none: Memory = field(default_factory=lambda: Memory(0, 0))
+    held: list[tuple[int, Memory]] = field(default_factory=list)
+    registered_s: float = 0.0
+    idle_cpu_percent: float = 0.0
+    idle_writes: StatusWrites = field(default_factory=StatusWrites)
+    writes_under_change: StatusWrites = field(default_factory=StatusWrites)
+    before: list[ObjectsPhase] = field(default_factory=list)
+    beside: list[ObjectsPhase] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class Results:
     """A whole run."""
@@ -97,5 +145,10 @@ def median(values: list[float]) -> float:
 
 def percentile_90(values: list[float]) -> float:
     """Return the value that nine of ten samples do not exceed."""
+    return percentile(values, 90)
+
+
+def percentile(values: list[float], share: int) -> float:
+    """Return the value that so many of a hundred samples do not exceed."""
     ordered = sorted(values)
-    return ordered[-(-len(ordered) * 9 // 10) - 1]
+    return ordered[-(-len(ordered) * share // 100) - 1]

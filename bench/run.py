@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from bench import neighbours, works
+from bench import neighbours, objects, works
 from bench.lab import Lab
 from bench.measurements import Bench, Contestant, idle_cpu_percent, memory, wait_quiet
 from bench.report import revision
-from bench.results import Results
+from bench.results import ObjectsResults, Results
 from bench.watcher import Watcher
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
@@ -65,6 +65,17 @@ async def run(lab: Lab, plan: Plan) -> Results:
         await neighbours.measure(lab, bench, servers.hub, plan.singles, results.neighbour)
         for watch in watches:
             watch.cancel()
+    return results
+
+
+async def run_objects(lab: Lab, results: ObjectsResults) -> ObjectsResults:
+    """Measure what VirtualCluster objects cost."""
+    async with _servers(lab) as servers:
+        version = (await servers.hub.get("/version"))["gitVersion"]
+        results.machine = _machine(version)
+        clients = {"hub": servers.hub, "host": servers.host, "host2": servers.host2}
+        watcher = Watcher()
+        await objects.measure(lab, Bench(servers.hub, watcher), watcher, clients, results, _say)
     return results
 
 
@@ -153,19 +164,25 @@ def _watch(
 
 async def _describe(servers: Servers, plan: Plan) -> dict[str, str]:
     version = (await servers.hub.get("/version"))["gitVersion"]
+    return {
+        **_machine(version),
+        "Works in a burst": str(plan.works),
+        "bursts": f"{plan.their_bursts} karmada-agent, {plan.our_bursts} ours",
+        "single Works of each kind": str(plan.singles),
+        "nodes of each host": str(plan.clusters),
+    }
+
+
+def _machine(kubernetes: str) -> dict[str, str]:
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "commit": revision(),
         "cores": str(os.cpu_count()),
         "load average at the start": f"{os.getloadavg()[0]:.1f}",
-        "Kubernetes": version,
+        "Kubernetes": kubernetes,
         "Python": platform.python_version(),
         "watched with": loop,
-        "Works in a burst": str(plan.works),
-        "bursts": f"{plan.their_bursts} karmada-agent, {plan.our_bursts} ours",
-        "single Works of each kind": str(plan.singles),
-        "nodes of each host": str(plan.clusters),
     }
 
 
