@@ -89,8 +89,8 @@ def _status() -> Object:
             "nodes": _counts("Nodes that count for it.", "total", "ready"),
             "works": _counts("Its Works.", "applied", "failed", "pending"),
             "lastHubContact": {
-                "description": "When the hub accepted something last; a minute old at most "
-                "while it does.",
+                "description": "When the hub accepted something last, as this status was "
+                "written: while HubReachable is True it accepts more since.",
                 "type": "string",
                 "format": "date-time",
             },

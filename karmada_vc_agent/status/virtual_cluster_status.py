@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import cast
 
 from karmada_vc_agent.model.objects import Object, maps_at
@@ -16,8 +15,6 @@ HUB_REACHABLE = "HubReachable"
 WORKS_APPLIED = "WorksApplied"
 
 APPLIED, FAILED, PENDING = "applied", "failed", "pending"
-CONTACT_SHOWN_S = 600.0
-"""How old lastHubContact may be where nothing else changed: a write for each is too much."""
 NAMED = 3
 """How many Works a message names."""
 
@@ -55,7 +52,8 @@ class ObservedObject:
 def compose_status(live: Object, observed: ObservedObject, now: str) -> Object:
     """Return the status to write; equal to `live` where nothing is worth it.
 
-    Conditions that are not observed any more go.
+    A contact with the hub alone is not: HubReachable says that there is contact, and once there
+    is none, that is a change. Conditions that are not observed any more go.
     """
     conditions: list[Condition] = []
     known = [
@@ -75,17 +73,9 @@ def compose_status(live: Object, observed: ObservedObject, now: str) -> Object:
     shown = live.get("lastHubContact") or ""
     if shown:
         status["lastHubContact"] = shown
-    if observed.last_contact and (status != live or _is_old(shown, observed.last_contact)):
+    if observed.last_contact and status != live:
         status["lastHubContact"] = observed.last_contact
     return status
-
-
-def _is_old(shown: str, contact: str) -> bool:
-    try:
-        age = datetime.fromisoformat(contact) - datetime.fromisoformat(shown)
-    except ValueError:
-        return True
-    return age.total_seconds() >= CONTACT_SHOWN_S
 
 
 def applied_state(work: Object) -> str:

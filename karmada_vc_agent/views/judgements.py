@@ -5,7 +5,7 @@ it has not heard of the agent) is about the connection to the hub, not about the
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from karmada_vc_agent.kube.errors import KubeError
@@ -14,7 +14,7 @@ from karmada_vc_agent.status.conditions import Condition
 
 T = TypeVar("T")
 
-STATUS, LEASE = "status", "Lease"
+REPORTS = STATUS, LEASE = "status", "Lease"
 
 
 class Judgements:
@@ -70,7 +70,7 @@ class HubContact:
 
     def forget(self, name: str) -> None:
         """Drop a Cluster that is not ours to report."""
-        for what in (STATUS, LEASE):
+        for what in REPORTS:
             self._accepted_at.pop((name, what), None)
             self._heard_at.pop((name, what), None)
             self._reasons.pop((name, what), None)
@@ -86,20 +86,25 @@ class HubContact:
 
     def is_accepted(self, name: str) -> bool:
         """Whether the hub has accepted writes for a Cluster within its patience."""
-        return not any(late == name for late, _, _ in self._late())
+        return not self._late_of(name)
 
     def silent_s(self, name: str) -> float | None:
         """Return how many seconds ago the hub last had STATUS or LEASE of a Cluster as wanted.
 
         None where it never had, or where that is not ours to report.
         """
-        times = [at for (cluster, _), at in self._heard_at.items() if cluster == name]
+        times = [self._heard_at[name, what] for what in REPORTS if (name, what) in self._heard_at]
         return self._clock() - max(times) if times else None
 
     def problem_of(self, name: str) -> str | None:
-        """Return what the hub has not accepted of a Cluster for too long, and why, or None."""
-        late = [entry for entry in self._late() if entry[0] == name]
-        return self._told(late[0], "") if late else None
+        """Return what the hub has not accepted of a Cluster for too long, and why, or None.
+
+        The same text for as long as it lasts: it becomes part of a status.
+        """
+        late = self._late_of(name)
+        if not late:
+            return None
+        return f"the hub accepts no {late[0][1]} of Cluster {name}{self._why(late[0])}"
 
     def problem(self) -> str | None:
         """Return what the hub has not accepted for too long, and why, or None."""
@@ -111,13 +116,23 @@ class HubContact:
 
     def _told(self, late: tuple[str, str, float], more: str) -> str:
         name, what, since = late
-        reason = self._reasons.get((name, what))
         seconds = round(self._clock() - since)
-        because = f": {reason}" if reason else ""
-        return f"the hub has accepted no {what} of Cluster {name}{more} for {seconds} s{because}"
+        why = self._why(late)
+        return f"the hub has accepted no {what} of Cluster {name}{more} for {seconds} s{why}"
+
+    def _why(self, late: tuple[str, str, float]) -> str:
+        reason = self._reasons.get(late[:2])
+        return f": {reason}" if reason else ""
+
+    def _late_of(self, name: str) -> list[tuple[str, str, float]]:
+        """Return what is late of one virtual cluster; asked for each of many."""
+        return self._late_among((name, what) for what in REPORTS)
 
     def _late(self) -> list[tuple[str, str, float]]:
+        return self._late_among(self._accepted_at)
+
+    def _late_among(self, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str, float]]:
         """Return (virtual cluster, what, since when), longest first."""
         limit = self._clock() - self._patience_s
-        late = [(*key, at) for key, at in self._accepted_at.items() if at < limit]
-        return sorted(late, key=lambda entry: entry[2])
+        found = [(*key, at) for key in keys if (at := self._accepted_at.get(key)) is not None]
+        return sorted((each for each in found if each[2] < limit), key=lambda entry: entry[2])

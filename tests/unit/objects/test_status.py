@@ -80,6 +80,8 @@ async def test_hub_that_accepts_nothing_is_told_with_the_last_contact(registered
     status = await registered.status()
     assert (await registered.conditions())["HubReachable"] == ("False", "NotAccepted")
     assert status["lastHubContact"] == "2025-12-31T23:59:10Z"
+    registered.clock.advance(60.0)
+    assert await registered.status() == status, "as long as it lasts nothing is new"
 
 
 async def test_object_without_a_cluster_waits(served: Served) -> None:
