@@ -6,7 +6,6 @@ every failure, also of the libraries below, is a class of errors.py.
 """
 
 import asyncio
-import base64
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -409,7 +408,7 @@ class ApiClient:
     def _options(self, query: Query | None, headers: Mapping[str, str]) -> dict[str, Any]:
         return {
             "params": query,
-            "headers": self._authorized(headers),
+            "headers": {**headers, **self.credentials.authorization()},
             # On each request, not on the pool: after a change of `credentials` the next
             # request opens a new connection, and the old ones expire.
             "ssl": self.credentials.ssl_context or True,
@@ -418,15 +417,6 @@ class ApiClient:
             # API servers send no redirects, and our token is for them alone.
             "allow_redirects": False,
         }
-
-    def _authorized(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        token = self.credentials.token()
-        if token:
-            return {**headers, "Authorization": f"Bearer {token}"}
-        if self.credentials.basic_auth:
-            password = base64.b64encode(":".join(self.credentials.basic_auth).encode())
-            return {**headers, "Authorization": f"Basic {password.decode()}"}
-        return headers
 
     def _lost(
         self, error: Exception, started: float, *, is_begun: bool, may_break: bool

@@ -50,7 +50,7 @@ def new_session(
         connector=aiohttp.TCPConnector(
             limit=connections,
             keepalive_timeout=KEPT_OPEN_S,
-            socket_factory=_keepalive_socket,
+            socket_factory=keepalive_socket,
             enable_cleanup_closed=False,
         ),
         timeout=timeout,
@@ -78,7 +78,7 @@ class Lane:
         self.slots = asyncio.Semaphore(connections)
 
 
-def _keepalive_socket(address: Any) -> socket.socket:
+def keepalive_socket(address: Any) -> socket.socket:
     """Create a socket that detects a dead connection after about 30 s, so that no watch hangs."""
     family, kind, protocol = address[0], address[1], address[2]
     sock = socket.socket(family, kind, protocol)

@@ -39,6 +39,15 @@ class Credentials:
     suspect: Callable[[], None] = lambda: None
     certificate: bytes | None = None
 
+    def authorization(self) -> dict[str, str]:
+        """Return the header that tells the server who asks; none where a certificate does."""
+        if token := self.token():
+            return {"Authorization": f"Bearer {token}"}
+        if self.basic_auth:
+            password = base64.b64encode(":".join(self.basic_auth).encode())
+            return {"Authorization": f"Basic {password.decode()}"}
+        return {}
+
 
 class TokenFile:
     """A bearer token in a file that is renewed by somebody else."""

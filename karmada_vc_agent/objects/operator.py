@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 import aiohttp
 import kopf
 
+from karmada_vc_agent.kube.connections import keepalive_socket
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
@@ -92,7 +93,7 @@ class Operator:
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
         where = (DOMAIN, VERSION, OBJECTS)
-        kopf.on.login(registry=registry)(self._login)
+        kopf.on.login(registry=registry)(self.login)
         kopf.on.event(*where, registry=registry)(self._event)
         kopf.on.delete(*where, registry=registry, when=self._is_ours)(self._deleted)
         return registry
@@ -100,13 +101,16 @@ class Operator:
     def _is_ours(self, meta: Any, **_: Any) -> bool:
         return is_for(self._agent, meta)
 
-    async def _login(self, **_: Any) -> kopf.AiohttpSession:
+    async def login(self, **_: Any) -> kopf.AiohttpSession:
+        """Return how kopf reaches the host; asked again when that rejects it."""
         credentials = self._credentials()
-        token = credentials.token()
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=credentials.ssl_context or True),
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            connector=aiohttp.TCPConnector(
+                ssl=credentials.ssl_context or True, socket_factory=keepalive_socket
+            ),
+            headers=credentials.authorization(),
             proxy=credentials.proxy,
+            request_class=_requests_that_expect(credentials.server_hostname),
         )
         return kopf.AiohttpSession(server=credentials.server, aiohttp_session=session)
 
@@ -137,6 +141,19 @@ class Operator:
         assert self._main is not None  # noqa: S101 - it is set before the thread starts
         future = asyncio.run_coroutine_threadsafe(work, self._main)
         return await cast("Awaitable[T]", asyncio.wrap_future(future))
+
+
+def _requests_that_expect(name: str | None) -> type[aiohttp.ClientRequest]:
+    """Return requests to a server whose certificate is for this name, None = that of its URL.
+
+    kopf, which makes them, does not know a kubeconfig's tls-server-name.
+    """
+
+    class Request(aiohttp.ClientRequest):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **{**options, "server_hostname": name})
+
+    return Request
 
 
 def _settings(agent: str) -> kopf.OperatorSettings:

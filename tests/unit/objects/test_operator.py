@@ -1,12 +1,20 @@
 """Operator: kopf in a thread of its own tells of objects, and holds those that are deleted."""
 
 import asyncio
+import ssl
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from copy import copy
+from dataclasses import replace
+from functools import partial
 
+import aiohttp
 import pytest
+from aiohttp import web
 
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.serving_certificate import serving_context
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.objects.object_names import PATH, finalizer
 from karmada_vc_agent.objects.operator import Operator
@@ -133,3 +141,37 @@ async def test_object_of_another_agent_is_left_alone(host: FakeApiServer, told: 
         await until(lambda: ("MODIFIED", "branch-b") in told.events)
     assert host.live(f"{PATH}/branch-b")["metadata"]["finalizers"] == [theirs]
     assert told.steps == []
+
+
+async def test_host_is_asked_by_all_that_its_kubeconfig_says(told: Told) -> None:
+    """Its certificate is for tls-server-name, and not for the address that it is reached by."""
+    asked: list[str] = []
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        asked.append(request.headers["Authorization"])
+        return web.json_response({"gitVersion": "v1"})
+
+    listener = await asyncio.get_running_loop().create_server(
+        web.Server(answer, access_log=None), "127.0.0.2", 0, ssl=serving_context()
+    )
+    address = listener.sockets[0].getsockname()[:2]
+    trusted = await asyncio.to_thread(ssl.get_server_certificate, address)
+    named = Credentials(
+        f"https://127.0.0.2:{address[1]}",
+        ssl.create_default_context(cadata=trusted),
+        "test",
+        basic_auth=("admin", "secret"),
+        server_hostname="karmada-vc-agent",
+    )
+    for credentials, is_trusted in (named, True), (replace(named, server_hostname=None), False):
+        operator = Operator("karmada-vc-agent", partial(copy, credentials), told.seen, told.step)
+        session = (await operator.login()).aiohttp_session
+        async with session:
+            if is_trusted:
+                async with session.get(f"{credentials.server}/version") as response:
+                    assert (await response.json())["gitVersion"] == "v1"
+            else:
+                with pytest.raises(aiohttp.ClientConnectorCertificateError):
+                    await session.get(f"{credentials.server}/version")
+    assert asked == ["Basic YWRtaW46c2VjcmV0"]
+    listener.close()
