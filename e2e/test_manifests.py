@@ -137,7 +137,7 @@ def test_both_are_installed_and_removed_as_the_readme_says(tmp_path: Path) -> No
     with lone_api_server(tmp_path / "host") as host:
         base = MANIFESTS / "base"
         kubectl = ("kubectl", "--kubeconfig", host.kubeconfig)
-        run(*kubectl, "apply", "--server-side", "-k", base)
+        run(*kubectl, "apply", "-k", base)
         by_kubectl = live(host, by_name(kustomize("base")))
         run(*kubectl, "delete", "--wait=false", "-k", base)
         namespace = "edge"  # the other one stays: nobody finalises namespaces here
