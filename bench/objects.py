@@ -36,7 +36,7 @@ NODES = 12
 """Of each host: those that the file's virtual clusters do not have are the first objects'."""
 BURSTS = 2
 SETTLE_S = 6.0
-REGISTERED_S = 150.0
+REGISTERED_S = 400.0
 CHANGES_S = 16.0
 CHANGED = 50
 """Objects that change, each once a second."""

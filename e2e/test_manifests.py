@@ -43,8 +43,7 @@ def read(text: str) -> Named:
 
     Without the Namespace, which Helm needs beforehand.
     """
-    found = by_name(text)
-    found.pop(("Namespace", AGENT), None)
+    found = {key: obj for key, obj in by_name(text).items() if key[0] != "Namespace"}
     settings: Any = found["ConfigMap", AGENT]["data"]
     settings["agent.yaml"] = yaml.safe_load(settings["agent.yaml"])
     return found
