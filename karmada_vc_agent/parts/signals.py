@@ -36,6 +36,8 @@ class Signals:
     """what the host serves, after each look"""
     ground: Signal[[Ground, str | None]] = field(default_factory=Signal)
     """what refusals may depend on, and which one of its kind changed; None = any of them"""
+    bound_met: Signal[[str, str]] = field(default_factory=Signal)
+    """a virtual cluster that has more than it may have, and what"""
     status_due: Signal[[str]] = field(default_factory=Signal)
     """a virtual cluster whose status is to be computed anew"""
     admin_rules: Signal[[]] = field(default_factory=Signal)

@@ -127,7 +127,7 @@ async def working(world: World, count: int) -> AsyncIterator[None]:
     controller = Controller(world.execution)
     controller.connect()
     world.parts.placement.settle()
-    running = (controller.run, world.parts.works.hook_probes.run)
+    running = (controller.run, world.parts.works.interpreting.probes.run)
     tasks = [asyncio.ensure_future(run()) for run in running]
     world.look()
     assert len(controller.queue) == count

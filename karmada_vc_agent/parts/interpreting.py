@@ -1,0 +1,34 @@
+"""What interprets the objects of Works: scripts, webhooks, and the rules that name them."""
+
+from collections.abc import Awaitable, Callable, Hashable
+
+from karmada_vc_agent.interpretation.interpreter import Interpreter
+from karmada_vc_agent.parts.common import Common
+from karmada_vc_agent.script_runner import ScriptRunner
+from karmada_vc_agent.views.hook_probes import HookProbes
+from karmada_vc_agent.views.interpreter_rules import InterpreterRules
+
+
+class Interpreting:
+    """The interpreter and what it is made of."""
+
+    def __init__(self, common: Common) -> None:
+        self._hook_answers = common.signals.hook_answers.emit
+        self.scripts = ScriptRunner(
+            on_taken=common.metrics.interpreter_taken,
+            on_given_back=common.metrics.interpreter_given_back,
+        )
+        self.rules = InterpreterRules(
+            common.clients.hub, self.scripts.run, common.signals.meaning.emit, common.supervisor
+        )
+        self.probes = HookProbes(self._answers_again)
+        self.interpreter = Interpreter(self.rules.levels, common.clock.monotonic, self.probes.probe)
+
+    def _answers_again(self, cluster: str, hook: Hashable) -> None:
+        """Have all Works look again that waited for a webhook."""
+        self.interpreter.answers_again(cluster, hook)
+        self._hook_answers(cluster, hook)
+
+    def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what keeps it up to date: name -> coroutine."""
+        return {"interpreter rules": self.rules.run, "hook probes": self.probes.run}
