@@ -254,56 +254,13 @@ class Agent:
 
     async def _lead_and_serve(self, clients: Clients, stop: asyncio.Event) -> None:
         config = self._config
-        kube_system = await retry_until_done(
-            "read namespace kube-system on the host",
-            lambda: clients.host_urgent.get(KUBE_SYSTEM_PATH),
-        )
-        await retry_until_done(
-            "list Clusters on the hub", lambda: check_karmada(clients.hub_urgent)
-        )
-        await retry_until_done(
-            "read namespace kube-system on the hub",
-            lambda: check_apart(clients.hub_urgent, kube_system["metadata"]["uid"]),
-        )
-        vcs = self._virtual_clusters.values()
-        await retry_until_done("read the agent's own node", lambda: self._check_node(clients, vcs))
+        host_uid = await self._check_servers(clients)
         state = AgentState(clients.host, config.agent_namespace, config.agent_name)
         await retry_until_done("prepare the agent's namespace on the host", state.ensure_namespace)
         async with asyncio.TaskGroup() as group:
-            lead: asyncio.Task[None] | None = None
-            if config.leader_elect:
-                self._election = self._new_election(clients.host_urgent)
-                self._phase = STANDING_BY
-                ask = partial(self._keep_asking, clients.hub_urgent)
-                asking = self._supervisor.start(group, "ask the hub", ask)
-                await self._election.acquire()
-                asking.cancel()
-                self._phase = STARTING
-                self._waits_for = "reads the agent's state on the host"
-                lead = group.create_task(self._election.lead(), name="lead")
-            await retry_until_done("read the agent's state on the host", state.load)
-            await retry_until_done(
-                "write the agent's state on the host",
-                lambda: state.check_template(config.namespace_template),
-            )
-            if self._objects is not None:
-                find = partial(virtual_clusters_of_objects, clients.host, config)
-                found = await retry_until_done("list VirtualCluster objects on the host", find)
-                self._objects.replace_all(found)
-            service = Service(
-                Process(
-                    config=config,
-                    clients=clients,
-                    state=state,
-                    host_uid=kube_system["metadata"]["uid"],
-                    virtual_clusters=self._virtual_clusters,
-                    lead=Lead(self._identity, self._is_leading),
-                    metrics=self.metrics,
-                    reregister=self._reregister,
-                    node=self._node,
-                    objects=self._objects,
-                )
-            )
+            lead = await self._take_lead(clients, group) if config.leader_elect else None
+            await self._read_state(clients, state)
+            service = Service(self._process(clients, state, host_uid))
             self._service = service
             if self._election is not None:
                 self._election.on_regained(service.lead_regained)
@@ -311,6 +268,65 @@ class Agent:
             await service.run(stop)
             if lead is not None:
                 lead.cancel()
+
+    async def _check_servers(self, clients: Clients) -> str:
+        """Return the uid of the host, once both API servers are what the agent needs.
+
+        Raises ConfigError.
+        """
+        hub, host = clients.hub_urgent, clients.host_urgent
+        kube_system = await retry_until_done(
+            "read namespace kube-system on the host", lambda: host.get(KUBE_SYSTEM_PATH)
+        )
+        host_uid = str(kube_system["metadata"]["uid"])
+        await retry_until_done("list Clusters on the hub", lambda: check_karmada(hub))
+        await retry_until_done(
+            "read namespace kube-system on the hub", lambda: check_apart(hub, host_uid)
+        )
+        vcs = self._virtual_clusters.values()
+        await retry_until_done("read the agent's own node", lambda: self._check_node(clients, vcs))
+        return host_uid
+
+    async def _take_lead(self, clients: Clients, group: asyncio.TaskGroup) -> asyncio.Task[None]:
+        """Stand by until this process leads; return what keeps the lead."""
+        election = self._election = self._new_election(clients.host_urgent)
+        self._phase = STANDING_BY
+        ask = partial(self._keep_asking, clients.hub_urgent)
+        asking = self._supervisor.start(group, "ask the hub", ask)
+        await election.acquire()
+        asking.cancel()
+        self._phase = STARTING
+        self._waits_for = "reads the agent's state on the host"
+        return group.create_task(election.lead(), name="lead")
+
+    async def _read_state(self, clients: Clients, state: AgentState) -> None:
+        """Read what the leader before left on the host, and the VirtualCluster objects.
+
+        Raises ConfigError, StateError.
+        """
+        template = self._config.namespace_template
+        await retry_until_done("read the agent's state on the host", state.load)
+        await retry_until_done(
+            "write the agent's state on the host", lambda: state.check_template(template)
+        )
+        if self._objects is not None:
+            find = partial(virtual_clusters_of_objects, clients.host, self._config)
+            found = await retry_until_done("list VirtualCluster objects on the host", find)
+            self._objects.replace_all(found)
+
+    def _process(self, clients: Clients, state: AgentState, host_uid: str) -> Process:
+        return Process(
+            config=self._config,
+            clients=clients,
+            state=state,
+            host_uid=host_uid,
+            virtual_clusters=self._virtual_clusters,
+            lead=Lead(self._identity, self._is_leading),
+            metrics=self.metrics,
+            reregister=self._reregister,
+            node=self._node,
+            objects=self._objects,
+        )
 
     async def _keep_asking(self, hub: ApiClient) -> None:
         """Notice while standing by that the hub is away, or would refuse this process."""
