@@ -17,7 +17,8 @@ from karmada_vc_agent.config.settings import FLAGS, SETTINGS
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.quantity import QuantityText, Size
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualClusterSettings
 
 _HEAD = f"""\
 # Settings
@@ -58,6 +59,10 @@ class _Rows:
     def __init__(self) -> None:
         self._shown: dict[Any, str] = {}
 
+    def refer(self, struct: Any, where: str) -> None:
+        """Refer to another place for a struct; "" = not any more."""
+        self._shown[struct] = where
+
     def of(self, settings: Iterable[Setting], path: str = "") -> Iterator[_Cells]:
         """Yield a row for each setting, and for those inside of it."""
         for setting in settings:
@@ -79,7 +84,10 @@ def page() -> str:
         for each in FLAGS
     )
     rows = _Rows()
-    in_file = rows.of(setting for setting in SETTINGS if not setting.is_flag)
+    rows.refer(LabelSelector, "virtualClusters[].nodeSelector")
+    rows.refer(VirtualClusterSettings, "virtualClusters[]")
+    in_file = [*rows.of(setting for setting in SETTINGS if not setting.is_flag)]
+    rows.refer(LabelSelector, "")
     of_cluster = rows.of(settings_of(VirtualCluster), "virtualClusters[].")
     return "\n".join(
         (

@@ -10,10 +10,19 @@ from karmada_vc_agent.config.settings import AgentConfig, camel
 from karmada_vc_agent.model.addresses import listen_problem
 from karmada_vc_agent.model.durations import format_duration
 from karmada_vc_agent.model.kind_patterns import parse_kind
-from karmada_vc_agent.model.selectors import label_value_problem
+from karmada_vc_agent.model.name_template import GROUP_NAME, LABEL_VALUE, template_problem
+from karmada_vc_agent.model.selectors import (
+    LabelSelector,
+    label_key_problem,
+    label_value_problem,
+)
 from karmada_vc_agent.model.switches import enabled_controllers, feature_gates
 from karmada_vc_agent.model.tenancy import STRICT
-from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_FIRST, VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import (
+    SERVICE_NAMES_FIRST,
+    VirtualCluster,
+    virtual_cluster_of,
+)
 from karmada_vc_agent.model.virtual_cluster_problems import (
     DNS_LABEL,
     DNS_LABEL_RULE,
@@ -33,7 +42,7 @@ _ORDERED = (
 
 def check(config: AgentConfig, source: str) -> None:
     """Raise ConfigError for the first invalid setting. source: the settings file or "flags"."""
-    if not config.virtual_clusters and not config.objects.enabled:
+    if not config.virtual_clusters and not config.has_other_sources:
         raise ConfigError(source, "virtualClusters", "is empty; name at least one virtual cluster")
     if config.objects.any_name and config.tenancy == STRICT:
         problem = f"is true, must be false with tenancy {STRICT}: give names by join --name"
@@ -49,6 +58,7 @@ def check(config: AgentConfig, source: str) -> None:
     _check_descriptions(config, source)
     _check_virtual_clusters(config, source)
     _check_taken_over(config, source)
+    _check_found(config, source)
     _check_addresses(config, source)
     _check_disjoint(config.virtual_clusters, source)
     _check_switches(config, source)
@@ -122,6 +132,31 @@ def _check_taken_over(config: AgentConfig, source: str) -> None:
                 problem = f'"{namespace}" is the agent\'s own namespace (agentNamespace)'
                 raise ConfigError(source, path, problem)
             adopted[namespace] = path
+
+
+def _check_found(config: AgentConfig, source: str) -> None:
+    """Check what virtual clusters that are found have in common, and how they are named."""
+    groups, labels = config.node_groups, config.discover
+    key = labels.node_label
+    if key and (problem := label_key_problem(key)):
+        raise ConfigError(source, "discover.nodeLabel", problem)
+    for path, found, placeholder in (
+        ("nodeGroups", groups, GROUP_NAME),
+        ("discover", labels, LABEL_VALUE),
+    ):
+        if problem := template_problem(found.name_template, placeholder):
+            raise ConfigError(source, f"{path}.nameTemplate", problem)
+        sample = virtual_cluster_of(found.settings, "sample", LabelSelector({"sample": ""}))
+        for where, told in problems_of(sample):
+            if told:
+                raise ConfigError(source, f"{path}.settings.{where}", told)
+        for name in ("former_names", "adopt_namespaces"):
+            if getattr(sample, name):
+                problem = "is of a single virtual cluster; write that one down by itself"
+                raise ConfigError(source, f"{path}.settings.{camel(name)}", problem)
+        if sample.service_names == SERVICE_NAMES_FIRST and not config.cluster_dns:
+            problem = f"{SERVICE_NAMES_FIRST} needs clusterDNS to be set"
+            raise ConfigError(source, f"{path}.settings.serviceNames", problem)
 
 
 def _check_switches(config: AgentConfig, source: str) -> None:

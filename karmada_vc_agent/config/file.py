@@ -21,6 +21,10 @@ _RENAMED = {
 """Earlier name of a setting -> its name."""
 
 
+_FOUND = ("nodeGroups", "discover")
+"""What has settings of virtual clusters that are found."""
+
+
 class _File(AgentConfig, frozen=True, kw_only=True):
     """All settings, and what a file says that it is."""
 
@@ -82,6 +86,11 @@ def _with_bounds(raw: dict[str, Any]) -> dict[str, Any]:
     changed: dict[str, Any] = {"bounds": common}
     if isinstance(entries, list):
         changed["virtualClusters"] = [_with_own_bounds(entry, common) for entry in entries]
+    for key in _FOUND:
+        found = raw.get(key)
+        if isinstance(found, dict):
+            own = found.get("settings", {})
+            changed[key] = {**found, "settings": _with_own_bounds(own, common)}
     return changed | {key: value for key, value in raw.items() if key not in changed}
 
 

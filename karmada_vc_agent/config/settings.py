@@ -14,9 +14,11 @@ import msgspec
 from karmada_vc_agent.config.declared import settings_of
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.durations import Duration
+from karmada_vc_agent.model.name_template import GROUP_NAME, LABEL_VALUE
+from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.setting import Help, Range, Unit
 from karmada_vc_agent.model.tenancy import SHARED, Tenancy
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualClusterSettings
 
 _INITIALISMS = {"api": "API", "qps": "QPS", "cidrs": "CIDRs", "dns": "DNS"}
 
@@ -60,11 +62,74 @@ class ObjectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     any_name: Annotated[
         bool,
         Help(
-            "Let objects have any name: `join` then gives the agent its rights over all Clusters "
-            "and Works of the hub. Otherwise name them in `join --name`. Not with "
-            "`tenancy: Strict`."
+            "Let objects, NodeGroups and values of `discover` have any name: `join` then gives the "
+            "agent its rights over all Clusters and Works of the hub. Otherwise name them in "
+            "`join --name`. Not with `tenancy: Strict`."
         ),
     ] = False
+
+
+class FoundSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """What virtual clusters have in common that are found on the host."""
+
+    grace_period: Annotated[
+        Duration,
+        Range(),
+        Help("How long a virtual cluster stays as it is once what it was found by is gone."),
+    ] = Duration(600)
+    drain: Annotated[
+        bool,
+        Help(
+            "After that remove it: its Cluster from the hub, then what its Works made. Otherwise "
+            "it stays registered, and condition `GroupPresent` of its Cluster says so. Run "
+            "`karmada-vc-agent join` after changing it."
+        ),
+    ] = False
+    settings: Annotated[
+        VirtualClusterSettings, Help("Settings of each of these virtual clusters.")
+    ] = VirtualClusterSettings()
+
+
+class NodeGroupSettings(FoundSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """KubeEdge's NodeGroups as a source of virtual clusters."""
+
+    enabled: Annotated[
+        bool,
+        Help(
+            "Make each NodeGroup of KubeEdge a virtual cluster with its nodes "
+            "([ADR 34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after "
+            "changing it."
+        ),
+    ] = False
+    selector: Annotated[
+        LabelSelector, Help("Label selector of the NodeGroups; empty = all there are.")
+    ] = LabelSelector()
+    name_template: Annotated[
+        str, Help("Name of the virtual cluster of a NodeGroup, such as `branch-{name}`.")
+    ] = GROUP_NAME
+
+
+class DiscoverSettings(FoundSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Values of a node label as a source of virtual clusters."""
+
+    node_label: Annotated[
+        str,
+        Help(
+            "Key of a label of nodes: each value of it is a virtual cluster; empty = none "
+            "([ADR 34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after "
+            "changing it."
+        ),
+    ] = ""
+    name_template: Annotated[
+        str, Help("Name of the virtual cluster of a value, such as `branch-{value}`.")
+    ] = LABEL_VALUE
+    limit: Annotated[
+        int,
+        Range(1),
+        Help("How many virtual clusters it makes at most; further values are reported only."),
+    ] = 100
 
 
 class AgentConfig(
@@ -334,10 +399,30 @@ class AgentConfig(
         Bounds()
     )
     objects: Annotated[ObjectSettings, Help("VirtualCluster objects.")] = ObjectSettings()
+    node_groups: Annotated[NodeGroupSettings, Help("Virtual clusters from NodeGroups.")] = (
+        NodeGroupSettings()
+    )
+    discover: Annotated[DiscoverSettings, Help("Virtual clusters from a label of nodes.")] = (
+        DiscoverSettings()
+    )
     virtual_clusters: Annotated[
         tuple[VirtualCluster, ...],
-        Help("The virtual clusters; at least one, unless `objects` are on."),
+        Help("The virtual clusters; at least one, unless there is another source of them."),
     ] = ()
+
+    @property
+    def has_other_sources(self) -> bool:
+        """Whether virtual clusters may come from elsewhere than the settings."""
+        return self.objects.enabled or self.node_groups.enabled or bool(self.discover.node_label)
+
+    @property
+    def removes_clusters(self) -> bool:
+        """Whether the agent removes Clusters from the hub that are wanted no more."""
+        drains = (
+            self.node_groups.enabled and self.node_groups.drain,
+            bool(self.discover.node_label) and self.discover.drain,
+        )
+        return self.objects.enabled or any(drains)
 
 
 SETTINGS = settings_of(AgentConfig)

@@ -13,7 +13,7 @@ from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.quantity import QuantityText
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.selectors import LabelSelector, Requirement
 from karmada_vc_agent.model.setting import Help
 
 VirtualNamespace = NewType("VirtualNamespace", str)
@@ -59,18 +59,17 @@ class DefaultAccount(ApplyAs, frozen=True):
     is_default: ClassVar[bool] = True
 
 
-class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """One virtual cluster in the settings (rewriting-rules 10)."""
+NO_NODES: Final = LabelSelector(
+    match_expressions=(Requirement(MEMBERSHIP_LABEL, "In", frozenset()),)
+)
+"""Selects no node, and is a selector all the same: its pods are not to run anywhere."""
 
-    name: Annotated[str, Help("Name of the Cluster, at most 48 characters.")]
-    node_selector: Annotated[
-        LabelSelector,
-        Help(
-            "Label selector of its nodes; required unless `nodeNames` is set, and may be "
-            "combined with it."
-        ),
-    ] = LabelSelector()
-    node_names: Annotated[tuple[str, ...], Help("Names of its nodes.")] = ()
+
+class VirtualClusterSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """All settings of a virtual cluster but its name and nodes (rewriting-rules 10)."""
+
     cluster_labels: Annotated[Mapping[str, str], Help("Labels of the Cluster.")] = {}
     provider: Annotated[str, Help("Provider of the Cluster. Default: `clusterProvider`.")] = ""
     region: Annotated[str, Help("Region of the Cluster. Default: `clusterRegion`.")] = ""
@@ -165,6 +164,22 @@ class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
         Bounds, Help("Bounds of its own; those not set are taken from the agent's `bounds`.")
     ] = Bounds()
 
+
+class VirtualCluster(
+    VirtualClusterSettings, frozen=True, forbid_unknown_fields=True, rename="camel"
+):
+    """One virtual cluster in the settings (rewriting-rules 10)."""
+
+    name: Annotated[str, Help("Name of the Cluster, at most 48 characters.")]
+    node_selector: Annotated[
+        LabelSelector,
+        Help(
+            "Label selector of its nodes; required unless `nodeNames` is set, and may be "
+            "combined with it."
+        ),
+    ] = LabelSelector()
+    node_names: Annotated[tuple[str, ...], Help("Names of its nodes.")] = ()
+
     @property
     def name_on_host(self) -> str:
         """Return the name that names on the host are made from: a new one changes none of them."""
@@ -187,3 +202,14 @@ class VirtualCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
         if node_name in self.node_names:
             return True
         return bool(self.node_selector) and self.node_selector.matches(labels)
+
+
+def virtual_cluster_of(
+    settings: VirtualClusterSettings,
+    name: str,
+    node_selector: LabelSelector = NO_NODES,
+    node_names: tuple[str, ...] = (),
+) -> VirtualCluster:
+    """Return a virtual cluster with these settings."""
+    given = {field: getattr(settings, field) for field in settings.__struct_fields__}
+    return VirtualCluster(name, node_selector, node_names, **given)

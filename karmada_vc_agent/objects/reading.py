@@ -4,14 +4,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from msgspec.structs import replace
-
-from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.completing import completed
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import settings_of
 from karmada_vc_agent.config.decoding import decode
-from karmada_vc_agent.config.default_accounts import with_default_accounts
-from karmada_vc_agent.config.loading import described
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -97,7 +93,4 @@ def _virtual_cluster(name: str, spec: Object, config: AgentConfig) -> VirtualClu
     bounds = common | (given.get("bounds") or {})
     raw = {"virtualClusters": [{"name": name, **given, "bounds": bounds}]}
     (found,) = decode(raw, AgentConfig, name).virtual_clusters
-    alone = described(replace(config, virtual_clusters=(found,)))
-    check(alone, name)
-    (made,) = with_default_accounts(alone, config.agent_namespace).virtual_clusters
-    return made
+    return completed(found, config)

@@ -3,29 +3,25 @@
 from collections.abc import Iterable
 from functools import partial
 
-from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.controller import ControllerSpec
-from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.kube.reflector import wait_all_synced
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.objects.definitions import Definitions
-from karmada_vc_agent.objects.drain import Belongings, Drain
+from karmada_vc_agent.objects.drain import Drain
 from karmada_vc_agent.objects.facts import Facts, Seen
 from karmada_vc_agent.objects.object_names import is_for
 from karmada_vc_agent.objects.operator import Operator
 from karmada_vc_agent.objects.reading import read_definition
 from karmada_vc_agent.objects.status_writer import StatusWriter
-from karmada_vc_agent.parts.common import Common
 from karmada_vc_agent.parts.keys import itself, same
 from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.parts.permitted import check_permitted
 from karmada_vc_agent.parts.queues import FEW_WORKERS
+from karmada_vc_agent.parts.removal import removal_of
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.group_trusted import group_trusted
-from karmada_vc_agent.views.agent_node import check_apart_from_tenants
 from karmada_vc_agent.views.quota_condition import QuotaCondition
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSource
 from karmada_vc_agent.views.work_tally import WorkTally
@@ -42,14 +38,14 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
     definitions = Definitions(
         source,
         partial(read_definition, config=config),
-        partial(_check, common),
+        partial(check_permitted, common),
         partial(queue.add_after, delay_s=SETTLES_S),
         partial(is_for, config.agent_name),
     )
     tally = WorkTally(common.signals.work)
     parts.works.registered.gone.subscribe(tally.forget)
-    drain = Drain(common.clients.hub, common.clients.host, definitions, _belongings(parts))
     host = common.clients.host
+    drain = Drain(host, definitions, removal_of(parts))
     operator = Operator(config.agent_name, lambda: host.credentials, definitions.seen, drain.step)
 
     async def operate() -> None:
@@ -77,14 +73,6 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
     )
 
 
-def _belongings(parts: Parts) -> Belongings:
-    stores, works = parts.common.stores, parts.works
-    release = works.namespace_writer.release
-    return Belongings(
-        stores.clusters, works.watches.works, stores.claims, release, parts.common.state
-    )
-
-
 def _seen(parts: Parts, tally: WorkTally) -> Seen:
     common, stores = parts.common, parts.common.stores
 
@@ -106,17 +94,6 @@ def _seen(parts: Parts, tally: WorkTally) -> Seen:
         stays_away=common.registrations.stays_away,
         tell=(trust, placement, QuotaCondition(common.divisions, stores.claims).condition),
     )
-
-
-async def _check(common: Common, vc: VirtualCluster) -> None:
-    """Refuse what hub or host forbid. Raises ConfigError, KubeError."""
-    if common.config.tenancy == STRICT:
-        await check_apart_from_tenants(common.clients.host_urgent, common.node, [vc])
-    need = Need("patch", "cluster.karmada.io", "clusters/status", name=vc.name)
-    if not await may(common.clients.hub, need):
-        command = f"karmada-vc-agent join --name {vc.name}"
-        problem = f"the agent has no rights for Cluster {vc.name} on the hub; run {command}"
-        raise ConfigError("hub", "", problem)
 
 
 def _name_of(old: Object | None, new: Object | None) -> Iterable[str]:

@@ -11,10 +11,11 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.lifecycle.removal import Belongings, Removal
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.objects.definitions import Definitions
-from karmada_vc_agent.objects.drain import Belongings, Drain
+from karmada_vc_agent.objects.drain import Drain
 from karmada_vc_agent.objects.facts import Facts, Seen
 from karmada_vc_agent.objects.object_names import API_VERSION, KIND, PATH, finalizer, is_for
 from karmada_vc_agent.objects.reading import read_definition
@@ -93,7 +94,8 @@ class Served:
         release = world.namespace_writer.release
         has = Belongings(world.clusters, world.works, world.claims, release, state)
         self.state = state
-        self.drain = Drain(world.hub_client, world.host_client, self.definitions, has)
+        removal = Removal(world.hub_client, has)
+        self.drain = Drain(world.host_client, self.definitions, removal)
 
     async def _check(self, vc: VirtualCluster) -> None:
         self.checked.append(vc.name)

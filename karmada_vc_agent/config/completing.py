@@ -1,0 +1,17 @@
+"""A virtual cluster that is not in the settings file, as if it were."""
+
+from msgspec.structs import replace
+
+from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.default_accounts import with_default_accounts
+from karmada_vc_agent.config.loading import described
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+
+def completed(vc: VirtualCluster, config: AgentConfig) -> VirtualCluster:
+    """Return it with what the agent's settings lay under it. Raises ConfigError."""
+    alone = described(replace(config, virtual_clusters=(vc,)))
+    check(alone, vc.name)
+    (made,) = with_default_accounts(alone, config.agent_namespace).virtual_clusters
+    return made

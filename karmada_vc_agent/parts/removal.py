@@ -1,0 +1,12 @@
+"""Puts together what takes virtual clusters from hub and host."""
+
+from karmada_vc_agent.lifecycle.removal import Belongings, Removal
+from karmada_vc_agent.parts.parts import Parts
+
+
+def removal_of(parts: Parts) -> Removal:
+    """Return what takes virtual clusters away."""
+    common, stores, works = parts.common, parts.common.stores, parts.works
+    release = works.namespace_writer.release
+    has = Belongings(stores.clusters, works.watches.works, stores.claims, release, common.state)
+    return Removal(common.clients.hub, has)
