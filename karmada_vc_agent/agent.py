@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.found.start import add_found_sources, seed
 from karmada_vc_agent.kube.bearer_review import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
@@ -85,7 +86,8 @@ class Agent:
         self._virtual_clusters = VirtualClusters()
         sources = VirtualClusterSources(self._virtual_clusters)
         self._file = sources.add("the settings file", config.virtual_clusters)
-        self._objects = sources.add("another object") if config.objects.enabled else None
+        self._objects = sources.add("a VirtualCluster object") if config.objects.enabled else None
+        self._found = add_found_sources(sources, config)
         # Whoever needs them is to ask the registry.
         self._config = replace(config, virtual_clusters=())
         self._hub_credentials = hub
@@ -120,6 +122,8 @@ class Agent:
         checks["agents"] = self._check_other_agents()
         problem = self._settings.problem if self._settings is not None else None
         checks["settings"] = Remark(f"keeping those in use: {problem}") if problem else None
+        refused = self._service.not_served() if self._service is not None else []
+        checks["found"] = Remark("; ".join(refused)) if refused else None
         checks["rights"] = self._clients.missing_rights() if self._clients is not None else None
         return checks
 
@@ -300,7 +304,7 @@ class Agent:
         return group.create_task(election.lead(), name="lead")
 
     async def _read_state(self, clients: Clients, state: AgentState) -> None:
-        """Read what the leader before left on the host, and the VirtualCluster objects.
+        """Read what the leader before left on the host, VirtualCluster objects and NodeGroups.
 
         Raises ConfigError, StateError.
         """
@@ -313,6 +317,8 @@ class Agent:
             find = partial(virtual_clusters_of_objects, clients.host, self._config)
             found = await retry_until_done("list VirtualCluster objects on the host", find)
             self._objects.replace_all(found)
+        remember = partial(seed, self._found, clients.host, self._config, state)
+        await retry_until_done("list NodeGroups on the host", remember)
 
     def _process(self, clients: Clients, state: AgentState, host_uid: str) -> Process:
         return Process(
@@ -326,6 +332,7 @@ class Agent:
             reregister=self._reregister,
             node=self._node,
             objects=self._objects,
+            found=self._found,
         )
 
     async def _keep_asking(self, hub: ApiClient) -> None:

@@ -9,6 +9,7 @@ import yaml
 from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.commands import join_steps
+from karmada_vc_agent.commands.group_keys import group_keys
 from karmada_vc_agent.commands.host_rights import (
     Approvals,
     grant_on_host,
@@ -57,8 +58,8 @@ def join(
     config = with_default_accounts(config, namespace)
     clusters = (*(vc.name for vc in config.virtual_clusters), *names)
     access = HubAccess(name, clusters, works_cluster_wide=works_cluster_wide)
-    objects = config.objects
-    access = replace(access, objects=objects.enabled, any_name=objects.any_name)
+    any_name = config.objects.any_name
+    access = replace(access, objects=config.removes_clusters, any_name=any_name)
     hub_file, host_file = directory / HUB_FILE, directory / HOST_FILE
     known = hub_file.read_text() if keeps_certificate and hub_file.exists() else ""
 
@@ -75,7 +76,10 @@ def join(
             made = tuple((each.namespace, each.name) for each in accounts if each.is_default)
             install = HostInstall(name, namespace, image="", accounts=made)
             approvals = Approvals(api_groups=tuple(group.format(name) for group in APPROVED))
-            rights = host_rights(install, config, clusters, served, approvals, known_owner)
+            keys = await group_keys(host, config)
+            rights = host_rights(
+                install, config, clusters, served, approvals, known_owner, group_keys=keys
+            )
             await grant_on_host(host, rights, served)
             token = await _account_token(host, namespace, name)
         finally:

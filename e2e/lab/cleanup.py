@@ -92,7 +92,8 @@ def _take_rights(lab: Lab) -> None:
                     api.delete(f"{RBAC}/{kind}/{role}{suffix}")
         for kind in ("roles", "rolebindings"):
             lab.hub.delete(f"{RBAC}/namespaces/karmada-cluster/{kind}/{role}")
-            lab.host.delete(f"{RBAC}/namespaces/kube-system/{kind}/{role}")
+            for namespace in ("default", "kube-system"):
+                lab.host.delete(f"{RBAC}/namespaces/{namespace}/{kind}/{role}")
         for request in lab.hub.list(REQUESTS):
             if request["metadata"]["name"].startswith(f"{name}-"):
                 lab.hub.delete(f"{REQUESTS}/{request['metadata']['name']}")

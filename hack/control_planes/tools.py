@@ -12,6 +12,7 @@ import platform
 import re
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -157,22 +158,38 @@ def build_missing() -> dict[str, Path]:
 
 def module_directory(tool_module: str, module: str) -> Path:
     """Return where the source of a required Go module lies, fetching it when it is not there."""
+    return Path(_download(module, TOOL_MODULES / tool_module)["Dir"])
+
+
+def pinned_directory(module: str, checksum: str) -> Path:
+    """Return where the source of a Go module lies that no program is built from.
+
+    module: with its version, `example.com/x@v1.2.3`. checksum: as in a go.sum.
+    """
+    with tempfile.TemporaryDirectory() as nowhere:
+        answer = _download(module, Path(nowhere))
+    if answer["Sum"] != checksum:
+        raise ControlPlanesError(f"{module} is another than it was: {answer['Sum']}")
+    return Path(answer["Dir"])
+
+
+def _download(module: str, where: Path) -> dict[str, str]:
     result = subprocess.run(
         [golang.find_go(cache_root()), "mod", "download", "-json", module],
-        cwd=TOOL_MODULES / tool_module,
+        cwd=where,
         env=golang.go_environment(),
         capture_output=True,
         text=True,
         check=False,
     )
-    answer = json.loads(result.stdout or "{}")
+    answer: dict[str, str] = json.loads(result.stdout or "{}")
     if result.returncode != 0 or "Dir" not in answer:
         raise ControlPlanesError(
             f"the source of Go module {module} is not there and cannot be fetched; "
             "give go access to a module proxy",
             answer.get("Error", "") or result.stderr.strip(),
         )
-    return Path(answer["Dir"])
+    return answer
 
 
 def _build_module(module: ToolModule, go: Path, progress: BuildProgress) -> None:

@@ -40,8 +40,12 @@ class OffGroups:
         return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-def off_groups(virtual_clusters: Iterable[VirtualCluster]) -> OffGroups:
+def off_groups(
+    virtual_clusters: Iterable[VirtualCluster], found_by: Iterable[str] = ()
+) -> OffGroups:
     """Return requirements that keep Pods off the nodes of these virtual clusters.
+
+    found_by: keys of labels that nodes of other virtual clusters have.
 
     Nodes that match only part of a selector are avoided, too: all requirements of one term must
     hold, so "not both" cannot be expressed.
@@ -59,7 +63,8 @@ def off_groups(virtual_clusters: Iterable[VirtualCluster]) -> OffGroups:
             first = min(selector.match_expressions, key=lambda each: _how_common(each.key))
             expressions[first.key, _NEGATED[first.operator], tuple(sorted(first.values))] = None
     unlike = ((key, "NotIn", tuple(sorted(values))) for key, values in sorted(labels.items()))
-    return OffGroups((*unlike, *expressions), tuple(names))
+    without = ((key, "DoesNotExist", ()) for key in found_by)
+    return OffGroups((*unlike, *expressions, *without), tuple(names))
 
 
 def _how_common(key: str) -> tuple[bool, str]:

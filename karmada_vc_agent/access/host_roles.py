@@ -40,6 +40,8 @@ _NOT_FOLLOWED = (
     ("", "bindings"),
     ("authorization.k8s.io", "localsubjectaccessreviews"),
 )
+_EVENTS = "default"
+"""Namespace of events about objects that lie in none."""
 _PROBES: Object = {"nonResourceURLs": ["/readyz", "/healthz", "/version"], "verbs": ["get"]}
 _MANAGED = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
 
@@ -79,7 +81,8 @@ class HostAccess:
     bound_roles: ClusterRoles that it binds in addition to those of Kubernetes.
     acts_as: (namespace, name) of the accounts of `applyAs`.
     dns_namespace: where it writes the rules for CoreDNS; empty = it writes none.
-    objects: whether it serves VirtualCluster objects.
+    objects: whether it serves VirtualCluster objects. finds: whether it makes virtual clusters of
+    what it finds on the host.
     """
 
     agent: str
@@ -96,6 +99,7 @@ class HostAccess:
     dns_namespace: str = ""
     kubeconfig_namespace: str = ""
     objects: bool = False
+    finds: bool = False
 
     @property
     def role(self) -> str:
@@ -179,7 +183,7 @@ def everywhere(access: HostAccess) -> list[Reasoned]:
         ),
         (
             Rule(("apps.kubeedge.io",), ("nodegroups",), _READ),
-            ("virtual clusters that refer to a NodeGroup"),
+            "virtual clusters that refer to a NodeGroup, or are one",
         ),
         *(_OF_OBJECTS if access.objects else ()),
         (
@@ -277,6 +281,9 @@ def _local(access: HostAccess) -> dict[str, list[Reasoned]]:
             "renew its credential for the hub",
         )
     )
+    if access.finds:
+        why = "say on a NodeGroup or Node why it makes no virtual cluster (agent-confines: only so)"
+        rules[_EVENTS].append((Rule(("",), ("events",), ("create", "patch")), why))
     if access.dns_namespace:
         names = (f"{access.agent}-service-names",)
         rules[access.dns_namespace] += [

@@ -26,8 +26,9 @@ class HubAccess:
 
     controllers: the enabled ones of OPTIONAL_CONTROLLERS.
     host_id: marks the roles as those of an agent on this host; empty = host unknown.
-    objects: whether it serves VirtualCluster objects. any_name: whether these may have any name;
-    RBAC knows no beginnings of names, so it has its rights over all Clusters and Works then.
+    objects: whether it removes Clusters that are wanted no more, as those of objects that are
+    deleted. any_name: whether virtual clusters may have any name; RBAC knows no beginnings of
+    names, so it has its rights over all Clusters and Works then.
     """
 
     agent: str

@@ -163,7 +163,7 @@ RIGHTS = (
         _CLUSTERS,
         ("clusters",),
         ("delete",),
-        "remove the Cluster of a VirtualCluster object that is deleted",
+        "remove the Cluster of an object that is deleted, or of what is found no more",
         named=True,
     ),
 )

@@ -4,7 +4,7 @@ Order: roles, which grant nothing alone; policies; role bindings. So the agent's
 stronger than its policies allow. Every step can be repeated.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
@@ -93,19 +93,21 @@ def host_rights(
     served: ServedApis | None,
     approvals: Approvals,
     known: PolicyOwner | None = None,
+    group_keys: Iterable[str] = (),
 ) -> HostRights:
     """Return what an agent needs on the host.
 
     served: what the host serves; None = unknown, assume a current Kubernetes. config: the agent's
     settings, or the defaults if unknown. known: the values that the installed policies protect;
-    protected values are only ever added.
+    protected values are only ever added. group_keys: labels that select groups which are not in
+    the settings.
     """
     versions = {VALIDATING: "v1"} if served is None else served_versions(served)
     with_policies = config.install_policies and VALIDATING in versions
     return HostRights(
         install=install,
         access=_access(install, config, served, approvals, is_confined=with_policies),
-        owner=_owner(install, config, clusters, approvals, known),
+        owner=_owner(install, config, clusters, approvals, known, group_keys),
         versions=versions,
         with_policies=with_policies,
         adoptions={name: vc.name for vc in config.virtual_clusters for name in vc.adopt_namespaces},
@@ -223,6 +225,7 @@ def _access(
         acts_as=tuple((each.namespace, each.name) for each in applies),
         dns_namespace=config.dns_namespace if names_services else "",
         objects=config.objects.enabled,
+        finds=config.node_groups.enabled or bool(config.discover.node_label),
         kubeconfig_namespace=config.karmada_kubeconfig_namespace,
     )
 
@@ -250,15 +253,14 @@ def _owner(
     clusters: Sequence[str],
     approvals: Approvals,
     known: PolicyOwner | None,
+    group_keys: Iterable[str],
 ) -> PolicyOwner:
     owner = PolicyOwner(
         agent=install.agent,
         namespace=install.namespace,
         user=f"system:serviceaccount:{install.namespace}:{install.agent}",
         clusters=tuple(sorted({*clusters, *_also(config)})),
-        group_labels=tuple(
-            sorted({key for vc in config.virtual_clusters for key in group_labels(vc)})
-        ),
+        group_labels=_group_labels(config, group_keys),
         schedulers=approvals.schedulers or (SCHEDULER,),
         elsewhere=_elsewhere(install, config),
         held=tuple(
@@ -295,6 +297,13 @@ def _also(config: AgentConfig) -> Iterator[str]:
         yield ANY_CLUSTER
     for vc in config.virtual_clusters:
         yield from vc.former_names
+
+
+def _group_labels(config: AgentConfig, more: Iterable[str]) -> tuple[str, ...]:
+    keys = {key for vc in config.virtual_clusters for key in group_labels(vc)} | set(more)
+    if config.discover.node_label:
+        keys.add(config.discover.node_label)
+    return tuple(sorted(keys))
 
 
 def _elsewhere(install: HostInstall, config: AgentConfig) -> tuple[str, ...]:

@@ -188,7 +188,7 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         tuple(clusters),
         _controllers(options["controllers"]),
         options["works_cluster_wide"] or bool(config and config.works_cluster_wide),
-        objects=bool(config and config.objects.enabled),
+        objects=bool(config and config.removes_clusters),
         any_name=bool(config and config.objects.any_name),
     )
     return JoinPlan(

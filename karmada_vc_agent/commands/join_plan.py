@@ -11,6 +11,7 @@ from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.commands.bootstrap import BootstrapToken
 from karmada_vc_agent.commands.host_rights import Approvals
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.model.well_known import NODE_GROUP_LABEL
 
 HUB, HOST = "hub", "host"
 
@@ -75,9 +76,15 @@ class JoinPlan:
             self.settings,
             kubeconfig,
             accounts=tuple((each.namespace, each.name) for each in applies if each is not None),
-            off_groups=off_groups(self.config.virtual_clusters),
+            off_groups=off_groups(self.config.virtual_clusters, self._labels_of_groups()),
             is_elsewhere=self.is_elsewhere,
         )
+
+    def _labels_of_groups(self) -> list[str]:
+        """Return the labels of nodes that are in groups which the settings do not list."""
+        labels = [NODE_GROUP_LABEL] if self.config.node_groups.enabled else []
+        found_by = self.config.discover.node_label
+        return [*labels, found_by] if found_by else labels
 
     def say(self, text: str) -> None:
         """Print a line: to stderr where the manifests go to stdout."""

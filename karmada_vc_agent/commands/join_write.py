@@ -10,6 +10,7 @@ from karmada_vc_agent.access.hub_objects import hub_objects, reasons
 from karmada_vc_agent.access.manifest_text import manifest_text
 from karmada_vc_agent.commands import join_hub, join_preflight, join_steps
 from karmada_vc_agent.commands.changes import Changes
+from karmada_vc_agent.commands.group_keys import group_keys
 from karmada_vc_agent.commands.host_rights import HostRights, host_rights, read_host
 from karmada_vc_agent.commands.join_hub import Hub
 from karmada_vc_agent.commands.join_plan import HUB, JoinPlan
@@ -46,7 +47,11 @@ async def rights_for(
     """Return what is to exist on this host, and what it serves. Raises KubeError."""
     served, known = await read_host(host, plan.access.agent)
     install, clusters = plan.install(kubeconfig), plan.access.clusters
-    return host_rights(install, plan.config, clusters, served, plan.approvals, known), served
+    keys = await group_keys(host, plan.config)
+    rights = host_rights(
+        install, plan.config, clusters, served, plan.approvals, known, group_keys=keys
+    )
+    return rights, served
 
 
 async def _kubeconfig(plan: JoinPlan, hub: Hub, host: ApiClient | None) -> str:

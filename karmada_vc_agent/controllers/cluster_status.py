@@ -21,7 +21,7 @@ from karmada_vc_agent.parts.keys import itself, same
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.status import cluster_report as rules
 from karmada_vc_agent.status.conditions import Condition, find_condition
-from karmada_vc_agent.status.group_trusted import group_trusted
+from karmada_vc_agent.status.group_present import GROUP_PRESENT, group_present
 from karmada_vc_agent.status.readiness import (
     READY,
     Observation,
@@ -31,6 +31,7 @@ from karmada_vc_agent.status.readiness import (
     observed_ready,
 )
 from karmada_vc_agent.telemetry.collector import StatusMeter
+from karmada_vc_agent.views.group_trust import group_trust
 from karmada_vc_agent.views.host_status import HostStatus, HostView
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, digest
 from karmada_vc_agent.views.judgements import STATUS, HubContact, Judgements
@@ -256,6 +257,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
             Enqueues(parts.placement.changed.subscribe, parts.names),
             Enqueues(parts.works.kept.changed.subscribe, itself),
             Enqueues(common.signals.lead_regained.subscribe, parts.names),
+            Enqueues(common.origins.changed.subscribe, itself),
         ),
         resync_keys=same,
     )
@@ -266,12 +268,14 @@ def _host_view(parts: Parts) -> HostView:
     host, max_age_s = common.clients.host_urgent, config.cluster_status_update_frequency / 2
 
     def trust(vc: VirtualCluster, _live: Object) -> list[Condition]:
-        found = stores.trust
-        return [
-            group_trusted(
-                vc, has_kubeedge=found.has_kubeedge, node_restriction=found.node_restriction
-            )
-        ]
+        return [group_trust(vc, stores.trust, common.origins)]
+
+    def presence(vc: VirtualCluster, live: Object) -> list[Condition]:
+        origin = common.origins.of(vc.name)
+        if origin is not None:
+            return [group_present(origin.text, origin.absence)]
+        was_found = find_condition(live.get("conditions"), GROUP_PRESENT)
+        return [group_present("", "")] if was_found else []
 
     return HostView(
         client=host,
@@ -290,6 +294,7 @@ def _host_view(parts: Parts) -> HostView:
             common.agent_node.condition,
             NamedNodes(stores.nodes).condition,
             trust,
+            presence,
             parts.placement.confinement,
         ),
     )

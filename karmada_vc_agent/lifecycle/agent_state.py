@@ -152,6 +152,27 @@ class AgentState:
             await self._client.merge_patch(self._path, {"data": {key: None}})
             self._values.pop(key, None)
 
+    def values(self, prefix: str) -> dict[str, str]:
+        """Return what else is stored under keys that begin so, by the rest of the key."""
+        pairs = self._values.items()
+        return {key.removeprefix(prefix): text for key, text in pairs if key.startswith(prefix)}
+
+    def value(self, key: str) -> str:
+        """Return what else is stored under a key, "" if nothing."""
+        return self._values.get(key, "")
+
+    async def write(self, key: str, value: str) -> None:
+        """Store a value; sends no request if it is unchanged. Raises KubeError."""
+        await self._write(key, value)
+
+    async def erase(self, key: str) -> None:
+        """Drop a value; sends no request if there is none. Raises KubeError."""
+        if key not in self._values:
+            return
+        async with self._lock:
+            await self._client.merge_patch(self._path, {"data": {key: None}})
+            self._values.pop(key, None)
+
     async def _write(self, key: str, value: str) -> None:
         if self._values.get(key) == value:
             return

@@ -21,7 +21,7 @@ from karmada_vc_agent.parts.permitted import check_permitted
 from karmada_vc_agent.parts.queues import FEW_WORKERS
 from karmada_vc_agent.parts.removal import removal_of
 from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.group_trusted import group_trusted
+from karmada_vc_agent.views.group_trust import group_trust
 from karmada_vc_agent.views.quota_condition import QuotaCondition
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSource
 from karmada_vc_agent.views.work_tally import WorkTally
@@ -77,9 +77,7 @@ def _seen(parts: Parts, tally: WorkTally) -> Seen:
     common, stores = parts.common, parts.common.stores
 
     def trust(vc: VirtualCluster, _live: Object) -> list[Condition]:
-        found = stores.trust
-        has_kubeedge, restricts = found.has_kubeedge, found.node_restriction
-        return [group_trusted(vc, has_kubeedge=has_kubeedge, node_restriction=restricts)]
+        return [group_trust(vc, stores.trust, common.origins)]
 
     def placement(vc: VirtualCluster, _live: Object) -> list[Condition]:
         return parts.placement_of(vc.name)

@@ -30,7 +30,8 @@ from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.views.agent_node import AgentNode
 from karmada_vc_agent.views.divisions import Divisions
 from karmada_vc_agent.views.judgements import HubContact, Judgements
-from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSource
+from karmada_vc_agent.views.origins import Origins
+from karmada_vc_agent.views.virtual_cluster_sources import FoundSources, VirtualClusterSource
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 
 UNKNOWN_ON_HUB_FOR_S = 30.0
@@ -67,7 +68,7 @@ class Process:
 
     host_uid: of the host's namespace kube-system. reregister: virtual clusters to register again
     although their Clusters were deleted. node: name of the agent's own node, "" = not known.
-    objects: what VirtualCluster objects feed, None where they are off.
+    objects: what VirtualCluster objects feed, None where they are off. found: what is found feeds.
     """
 
     config: AgentConfig
@@ -80,6 +81,7 @@ class Process:
     reregister: frozenset[str] = frozenset()
     node: str = ""
     objects: VirtualClusterSource | None = None
+    found: FoundSources = field(default_factory=FoundSources)
     clock: Clock = field(default_factory=Clock)
 
 
@@ -96,7 +98,8 @@ class Common:
         self.config, self.clients, self.state = config, clients, process.state
         self.lead, self.metrics, self.clock = process.lead, process.metrics, process.clock
         self.virtual_clusters, self.objects = process.virtual_clusters, process.objects
-        self.node = process.node
+        self.node, self.found = process.node, process.found
+        self.origins = Origins()
         self.settings: TranslationSettings = translation_settings(config)
         self.switches: frozenset[str] = enabled_controllers(
             config.controllers, _also_enabled(config, clients)

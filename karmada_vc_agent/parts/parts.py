@@ -55,5 +55,6 @@ class Parts:
                 events_dropped=lambda: works.recorder.dropped,
                 is_accepted=common.contact.is_accepted,
                 quota_stalled=common.divisions.all,
+                not_served=common.origins.refused,
             ),
         )

@@ -20,6 +20,7 @@ from karmada_vc_agent.controllers import (
     registration,
     service_names,
 )
+from karmada_vc_agent.found.setup import setup_node_groups, setup_node_labels
 from karmada_vc_agent.kube.controller import Controller, ControllerSpec
 from karmada_vc_agent.model.switches import CERT_ROTATION
 from karmada_vc_agent.parts.parts import Parts
@@ -65,6 +66,8 @@ SETUPS: tuple[Setup, ...] = (
     execution.setup,
     _certificate,
     _objects,
+    setup_node_groups,
+    setup_node_labels,
 )
 
 

@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 FINISH_S = 3.0
 """What is being done may end within this time when the agent is told to stop."""
 LAST_EVENTS_S = 0.5
+_SHOWN = 5
 
 
 class Service:
@@ -57,6 +58,12 @@ class Service:
             for name in self._common.virtual_clusters
             if (other := clusters.other_agent(name))
         ]
+
+    def not_served(self) -> list[str]:
+        """Return why what was found on the host is not served, the first few of many."""
+        refusals = self._common.origins.refusals()
+        more = [f"and {len(refusals) - _SHOWN} more"] if len(refusals) > _SHOWN else []
+        return [*refusals[:_SHOWN], *more]
 
     def not_accepted(self) -> str | None:
         """Return what the hub has not accepted for as long as it waits for a Lease, or None."""

@@ -7,43 +7,61 @@ from karmada_vc_agent.status.conditions import Condition
 GROUP_TRUSTED = "GroupTrusted"
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
 """Admission plugin NodeRestriction forbids kubelets to set labels with this prefix."""
+_ADVICE = "select nodes by nodeNames"
 
 
 def group_trusted(
-    vc: VirtualCluster, *, has_kubeedge: bool, node_restriction: bool | None
+    vc: VirtualCluster,
+    *,
+    has_kubeedge: bool,
+    node_restriction: bool | None,
+    found_by: str = "",
+    by_label: bool = False,
 ) -> Condition:
     """Return the condition for the group of a virtual cluster.
 
     has_kubeedge: whether the host has KubeEdge nodes, whose labels CloudCore writes with an account
-    of its own. node_restriction: whether the admission plugin is enabled; None = unknown.
+    of its own. node_restriction: whether the admission plugin is enabled; None = unknown. found_by:
+    what selects its nodes where the settings do not: `NodeGroup shop-a`. by_label: whether that is
+    a label of nodes, each value of which is a virtual cluster.
     """
+    whose = f", as {found_by} says" if found_by and not by_label else ""
+    if _selects_nothing(vc):
+        return _trusted("True", "NoNodes", f"the group has no nodes{whose}")
     keys = sorted({requirement.key for requirement in vc.node_selector.requirements()})
     if not keys:
-        return _trusted("True", "NodeNames", _by_names(restricted=bool(node_restriction)))
-    labels = f"the group is selected by {_quoted(keys)}"
-    advice = "select nodes by nodeNames"
+        return _trusted("True", "NodeNames", _by_names(whose, restricted=bool(node_restriction)))
+    labels = f"the group is selected by {_quoted(keys)}{whose}"
+    made = "; each value that a node sets makes a virtual cluster" if by_label else ""
     if has_kubeedge:
-        return _trusted(
-            "False", "KubeEdge", f"{labels}, and KubeEdge nodes can label themselves; {advice}"
-        )
-    open_keys = [key for key in keys if not _is_restricted(key)]
-    if open_keys:
-        text = f"{labels}, and nodes can set {_quoted(open_keys)} on themselves; {advice}"
+        text = f"{labels}, and KubeEdge nodes can label themselves{made}; {_ADVICE}"
+        return _trusted("False", "KubeEdge", text)
+    if open_keys := [key for key in keys if not _is_restricted(key)]:
+        text = f"{labels}, and nodes can set {_quoted(open_keys)} on themselves{made}; {_ADVICE}"
         return _trusted("False", "NodesLabelThemselves", f"{text} or {RESTRICTED_PREFIX} labels")
+    return _by_restricted(labels, node_restriction=node_restriction)
+
+
+def _by_restricted(labels: str, *, node_restriction: bool | None) -> Condition:
+    """Return the condition for labels that are only as safe as the admission plugin is on."""
     if node_restriction is None:
-        text = (
-            f"{labels}; the agent cannot determine whether admission plugin NodeRestriction is "
-            "enabled"
-        )
-        return _trusted("Unknown", "NodeRestrictionNotKnown", text)
+        text = "the agent cannot determine whether admission plugin NodeRestriction is enabled"
+        return _trusted("Unknown", "NodeRestrictionNotKnown", f"{labels}; {text}")
     if not node_restriction:
-        text = f"{labels}, and admission plugin NodeRestriction is disabled; enable it, or {advice}"
-        return _trusted("False", "NodeRestrictionOff", text)
+        text = f"{labels}, and admission plugin NodeRestriction is disabled; enable it, or"
+        return _trusted("False", "NodeRestrictionOff", f"{text} {_ADVICE}")
     return _trusted("True", "NodeRestriction", f"{labels}, which nodes cannot set on themselves")
 
 
-def _by_names(*, restricted: bool) -> str:
-    text = "the group is a list of node names"
+def _selects_nothing(vc: VirtualCluster) -> bool:
+    return not vc.node_names and any(
+        requirement.operator == "In" and not requirement.values
+        for requirement in vc.node_selector.requirements()
+    )
+
+
+def _by_names(whose: str, *, restricted: bool) -> str:
+    text = f"the group is a list of node names{whose}"
     if restricted:
         return text
     return (

@@ -51,6 +51,7 @@ class Sources:
     escaped: virtual cluster -> its pods on foreign nodes.
     is_accepted: whether the hub accepts Lease and status of a virtual cluster.
     quota_stalled: virtual cluster -> whether its quota cannot be divided.
+    not_served: source -> how much of what it found is not served.
     """
 
     clusters: HubClusters
@@ -63,6 +64,7 @@ class Sources:
     events_dropped: Callable[[], int]
     is_accepted: Callable[[str], bool] = lambda _: True
     quota_stalled: Callable[[], Mapping[str, bool]] = dict
+    not_served: Callable[[], Mapping[str, int]] = dict
 
 
 class MetricsCollector:
@@ -124,6 +126,8 @@ class MetricsCollector:
                 yield Sample("virtual_cluster_refused_manifests", (name, code), count)
         for controller in self._c.controllers():
             yield from _of_queue(controller, served)
+        for source, count in sorted(self._c.not_served().items()):
+            yield Sample("found_not_served", (source,), count)
         yield Sample("events_dropped_total", (), self._c.events_dropped())
 
     def _of_cluster(self, name: str) -> Iterator[Sample]:

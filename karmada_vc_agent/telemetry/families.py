@@ -114,6 +114,9 @@ ASKED: dict[str, Asked] = {
     ),
     "orphaned_objects": Asked("Number of its host objects whose Work is gone.", (CLUSTER,)),
     # for the agent
+    "found_not_served": Asked(
+        "Number of NodeGroups, or of values of the node label, that are not served.", ("source",)
+    ),
     "settings_reload_successful": Asked(
         "Whether the settings in use are those of the file, as it is now."
     ),

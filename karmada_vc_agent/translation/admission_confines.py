@@ -151,7 +151,19 @@ def _namespaced(owner: PolicyOwner) -> str:
     )
     return (
         "variables.ns == '' || variables.kind == '/namespaces' || "
-        f"({claimed}) || ({at_home}) || ({single})"
+        f"({claimed}) || ({at_home}) || ({single}) || ({_event(owner)})"
+    )
+
+
+def _event(owner: PolicyOwner) -> str:
+    """Allow events of its own about nodes and their groups, which lie in no namespace."""
+    source = f"has({{0}}.source.component) && {{0}}.source.component == {cel_text(owner.agent)}"
+    return (
+        "variables.ns == 'default' && variables.kind == '/events'"
+        " && request.operation in ['CREATE', 'UPDATE']"
+        f" && {source.format('object')}"
+        " && object.involvedObject.kind in ['Node', 'NodeGroup']"
+        f" && (request.operation == 'CREATE' || {source.format('oldObject')})"
     )
 
 

@@ -5,6 +5,8 @@ once the older one gives the name up.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import takewhile
 
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
@@ -26,9 +28,12 @@ class VirtualClusterSources:
         source.replace_all(virtual_clusters)
         return source
 
-    def holder(self, cluster: str) -> "VirtualClusterSource | None":
-        """Return the source whose virtual cluster of this name is served, or None."""
-        return next((source for source in self._sources if cluster in source), None)
+    def older_holder(
+        self, cluster: str, than: "VirtualClusterSource"
+    ) -> "VirtualClusterSource | None":
+        """Return the oldest source that has a name and is older than another one, or None."""
+        older = takewhile(lambda source: source is not than, self._sources)
+        return next((source for source in older if cluster in source), None)
 
     def merge(self) -> None:
         """Have the registry hold what the sources want now."""
@@ -69,10 +74,17 @@ class VirtualClusterSource:
 
     def rival(self, cluster: str) -> "VirtualClusterSource | None":
         """Return the older source that has a name, so that this one is not served, or None."""
-        holder = self._sources.holder(cluster)
-        return None if holder is self else holder
+        return self._sources.older_holder(cluster, self)
 
     def _want(self, wanted: dict[str, VirtualCluster]) -> None:
         if wanted != self._wanted:
             self._wanted = wanted
             self._sources.merge()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSources:
+    """The sources of what is found on the host: by NodeGroups, by a node label; None = off."""
+
+    node_groups: VirtualClusterSource | None = None
+    labels: VirtualClusterSource | None = None

@@ -45,6 +45,7 @@ def scene() -> Scene:
     clients.missing_rights.return_value = service.not_accepted.return_value = None
     clients.hub.history.is_in_doubt = clients.host.history.is_in_doubt = False
     service.unlisted.return_value = service.stepped_back.return_value = []
+    service.not_served.return_value = []
     servers: dict[str, Any] = {name: MagicMock(is_reachable=True) for name in ("hub", "host")}
     agent._clients, agent._service, agent._phase = clients, service, SERVING
     agent._reachability = servers
@@ -91,6 +92,12 @@ def test_agent_is_ready_while_it_has_others_to_serve(scene: Scene) -> None:
     assert (scene.wrong(), list(scene.remarks())) == ({}, ["agents"])
     stepped_back.return_value *= 2
     assert list(scene.wrong()) == ["agents"]
+
+
+def test_what_was_found_and_is_not_served_is_a_remark(scene: Scene) -> None:
+    scene.service.not_served.return_value = ["NodeGroup a.b is no virtual cluster a.b", "more"]
+    assert scene.wrong() == {}
+    assert scene.remarks() == {"found": "NodeGroup a.b is no virtual cluster a.b; more"}
 
 
 def test_lists_that_have_not_come_are_named(scene: Scene) -> None:

@@ -75,3 +75,7 @@ def test_nodes_by_name_are_avoided_one_by_one() -> None:
         ("NotIn", ["n2"]),
     ]
     assert "matchFields" not in term()
+
+
+def test_labels_of_groups_that_are_found_are_avoided_whatever_their_value() -> None:
+    assert off_groups((), ["branch"]).expressions == (("branch", "DoesNotExist", ()),)

@@ -5,14 +5,21 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.access.agent_objects import HostInstall
-from karmada_vc_agent.access.host_roles import everywhere
+from karmada_vc_agent.access.host_roles import everywhere, host_roles
+from karmada_vc_agent.commands.group_keys import group_keys
 from karmada_vc_agent.commands.host_rights import Approvals, HostRights, host_rights
 from karmada_vc_agent.config.default_accounts import with_default_accounts
-from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
+from karmada_vc_agent.config.settings import (
+    AgentConfig,
+    DiscoverSettings,
+    NodeGroupSettings,
+    ObjectSettings,
+)
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
 from karmada_vc_agent.translation.admission_objects import PolicyOwner
 from karmada_vc_agent.translation.admission_strict import about
+from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import virtual_cluster
 
 INSTALL = HostInstall("agent", "home", image="")
@@ -123,3 +130,30 @@ def test_any_name_is_known_to_the_policies_as_long_as_it_is_set() -> None:
     config = AgentConfig(agent_name="agent", virtual_clusters=(virtual_cluster("b"),))
     owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
     assert owner.clusters == ("a", "b")
+
+
+def test_what_finds_groups_protects_their_labels_and_may_tell_of_them() -> None:
+    discover = DiscoverSettings(node_label="branch")
+    config = AgentConfig(agent_name="agent", discover=discover)
+    given = host_rights(INSTALL, config, (), None, Approvals(), group_keys=("tier",))
+    assert given.owner.group_labels == ("branch", "tier")
+    events = [
+        rule
+        for role in host_roles(given.access)
+        if role["metadata"].get("namespace") == "default"
+        for rule in role["rules"]
+    ]
+    assert [(rule["resources"], rule["verbs"]) for rule in events] == [
+        (["events"], ["create", "patch"])
+    ]
+    assert not rights("a").access.finds
+
+
+async def test_labels_of_objects_and_groups_are_asked_for(host: FakeApiServer) -> None:
+    async with host.client() as client:
+        config = AgentConfig(
+            agent_name="agent",
+            objects=ObjectSettings(enabled=True),
+            node_groups=NodeGroupSettings(enabled=True),
+        )
+        assert await group_keys(client, config) == frozenset(), "the host serves neither"

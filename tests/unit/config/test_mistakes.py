@@ -10,6 +10,13 @@ import yaml
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.loading import load_config
 
+ADOPTED_BY_ALL_TOLD = (
+    "discover.settings.adoptNamespaces: is of a single virtual cluster; write that one down by "
+    "itself"
+)
+LABEL_KEY_TOLD = (
+    'discover.nodeLabel: "X_/a" is not a valid label key: the part before "/" must be a DNS name'
+)
 HEAD = "apiVersion: config.virtualcluster.kubeedge.io/v1alpha1\nkind: AgentConfig\n"
 
 
@@ -339,3 +346,66 @@ def test_object_that_no_json_holds_is_refused_with_its_path(
 ) -> None:
     text = f"virtualClusters: [{{name: a, nodeNames: [a], {entry}}}]"
     assert problem(tmp_path, text) == f"virtualClusters[0].{expected}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            {"nodeGroups": {"enabled": True, "nameTemplate": "shop"}},
+            'nodeGroups.nameTemplate: "shop" must contain {name} once',
+        ),
+        (
+            {"discover": {"nodeLabel": "X_/a"}},
+            LABEL_KEY_TOLD,
+        ),
+        (
+            {"discover": {"nodeLabel": "x", "settings": {"name": "y"}}},
+            "discover.settings.name: is unknown",
+        ),
+        (
+            {"nodeGroups": {"enabled": True, "settings": {"quota": {"cpu": "-1"}}}},
+            "nodeGroups.settings.quota[cpu]: must not be negative",
+        ),
+        (
+            {"nodeGroups": {"enabled": True, "settings": {"serviceNames": "VirtualFirst"}}},
+            "nodeGroups.settings.serviceNames: VirtualFirst needs clusterDNS to be set",
+        ),
+        (
+            {"discover": {"nodeLabel": "x", "settings": {"adoptNamespaces": ["shop"]}}},
+            ADOPTED_BY_ALL_TOLD,
+        ),
+        (
+            {"discover": {"nodeLabel": "x", "limit": 0}},
+            "discover.limit: is 0, must be 1 or more",
+        ),
+    ],
+)
+def test_mistake_about_what_is_found_is_told(
+    tmp_path: Path, settings: dict[str, Any], told: str
+) -> None:
+    assert problem(tmp_path, settings) == told
+
+
+def test_source_that_is_off_leaves_nothing_to_serve(tmp_path: Path) -> None:
+    off: tuple[dict[str, Any], ...] = (
+        {"nodeGroups": {"selector": {}}},
+        {"discover": {"drain": True}},
+    )
+    for settings in off:
+        assert problem(tmp_path, settings).startswith("virtualClusters: is empty")
+    load(tmp_path, {"nodeGroups": {"enabled": True}})
+    load(tmp_path, {"discover": {"nodeLabel": "x"}})
+
+
+def test_bounds_of_all_lie_under_those_of_what_is_found(tmp_path: Path) -> None:
+    text = """
+bounds: {works: 7, kinds: 8}
+nodeGroups: {enabled: true, settings: {bounds: {kinds: 9}}}
+discover: {nodeLabel: x}
+"""
+    (tmp_path / "agent.yaml").write_text(HEAD + text)
+    config = load_config(tmp_path / "agent.yaml", {})
+    groups, labels = config.node_groups.settings.bounds, config.discover.settings.bounds
+    assert (groups.works, groups.kinds) == (7, 9)
+    assert (labels.works, labels.kinds) == (7, 8)

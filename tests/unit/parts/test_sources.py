@@ -36,6 +36,7 @@ from karmada_vc_agent.model.karmada import work_name
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.service.controllers import SETUPS, all_controllers
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.views.origins import Origin
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.world import AGENT, Setup, World, new_world
@@ -64,6 +65,10 @@ def exporting(service: str, name: str) -> Object:
     made = objects.work(export, name=name)
     made["status"] = {"conditions": [objects.condition("Applied", "True", "r", "m")]}
     return made
+
+
+def found_by_a_group(world: World) -> None:
+    world.parts.common.origins.note("nodeGroups", A, Origin("NodeGroup a"))
 
 
 @pytest.fixture
@@ -222,6 +227,7 @@ CASES = [
     Case(cluster_status.setup, 3, lambda world: world.parts.placement.changed.emit(), BOTH),
     Case(cluster_status.setup, 4, lambda world: world.parts.works.kept.changed.emit(A), {A}),
     Case(cluster_status.setup, 5, emitted("lead_regained"), BOTH),
+    Case(cluster_status.setup, 6, found_by_a_group, {A}),
     Case(service_names.setup, 0, CLAIM, {SERVICE_NAMES}),
     Case(quotas.setup, 0, seeded(own(objects.deployment())), {A}),
     Case(quotas.setup, 1, CLAIM, {A}),

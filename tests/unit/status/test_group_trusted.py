@@ -1,8 +1,11 @@
 """GroupTrusted: who could write what a group rests on."""
 
+from typing import Any
+
 import pytest
 
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+from karmada_vc_agent.model.virtual_cluster import NO_NODES
 from karmada_vc_agent.status.group_trusted import group_trusted
 from tests.fakes import objects
 
@@ -69,3 +72,26 @@ def test_message_says_which_labels_and_what_helps() -> None:
         "branch, zone on themselves; select nodes by nodeNames or "
         "node-restriction.kubernetes.io/ labels"
     )
+
+
+def test_group_that_was_found_says_by_what() -> None:
+    def message(by_label: bool, **fields: Any) -> str:
+        vc = objects.virtual_cluster(**fields)
+        found = group_trusted(
+            vc,
+            has_kubeedge=False,
+            node_restriction=True,
+            found_by="NodeGroup a",
+            by_label=by_label,
+        )
+        return f"{found['status']} {found['reason']}: {found['message']}"
+
+    assert message(False, **NAMES) == (
+        "True NodeNames: the group is a list of node names, as NodeGroup a says"
+    )
+    assert "label zone, as NodeGroup a says, and nodes can set" in message(False, **by("zone"))
+    text = message(True, **by("zone"))
+    assert text.startswith("False NodesLabelThemselves")
+    assert "each value that a node sets makes a virtual cluster" in text
+    nothing = message(False, node_selector=NO_NODES)
+    assert nothing == "True NoNodes: the group has no nodes, as NodeGroup a says"

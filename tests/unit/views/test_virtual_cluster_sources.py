@@ -49,7 +49,12 @@ def test_what_was_served_before_is_told_once() -> None:
     assert changes == [(None, B)]
 
 
-def test_name_that_nobody_has_is_nobodys() -> None:
-    sources = VirtualClusterSources(VirtualClusters())
-    assert sources.holder("a") is None
-    assert sources.add("objects").rival("a") is None
+def test_name_that_only_a_younger_source_has_is_free() -> None:
+    registry = VirtualClusters()
+    sources = VirtualClusterSources(registry)
+    groups, labels = sources.add("a NodeGroup"), sources.add("a node label")
+    labels.put(OTHER_B)
+    assert groups.rival("b") is None
+    groups.put(B)
+    assert labels.rival("b") is groups
+    assert dict(registry) == {"b": B}

@@ -1,0 +1,255 @@
+"""NodeGroups of KubeEdge are virtual clusters: they come, change and go while the agent runs.
+
+With KubeEdge's own CRDs; its controller is not needed, for the agent goes by what groups say.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from control_planes import kubeedge
+from e2e.lab import accounts, objects
+from e2e.lab.agent import Agent
+from e2e.lab.api import Api, ApiError, Object, path_of
+from e2e.lab.endpoints import Endpoints
+from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
+from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.works import condition
+
+GROUPS = "/apis/apps.kubeedge.io/v1alpha1/nodegroups"
+EVENTS = "/api/v1/namespaces/default/events"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _served(host: Api) -> None:
+    for crd in kubeedge.crds():
+        try:
+            host.create(crd)
+        except ApiError as error:
+            if error.code != 409:
+                raise
+    eventually(host.get, GROUPS)
+
+
+@pytest.fixture
+def grouped(lab: Lab) -> Iterator[Any]:
+    """Return a function that applies NodeGroups; they go when the test ends."""
+    names: list[str] = []
+
+    def apply(name: str, **spec: Any) -> Object:
+        names.append(name)
+        path = f"{GROUPS}/{name}"
+        if lab.host.find(path) is not None:
+            return lab.host.patch(path, {"spec": spec})
+        metadata = {"name": name, "labels": {f"{lab.id}/groups": ""}}
+        head = {"apiVersion": "apps.kubeedge.io/v1alpha1", "kind": "NodeGroup"}
+        return lab.host.create({**head, "metadata": metadata, "spec": spec})
+
+    yield apply
+    for agent in lab.agents:
+        agent.kill()
+    for name in names:
+        lab.host.delete(f"{GROUPS}/{name}")
+
+
+def follow(lab: Lab, *entries: Group, flags: tuple[str, ...] = FAST, **more: Any) -> Agent:
+    """Start an agent that follows the NodeGroups of this test; `shop` is Cluster `<id>-shop`."""
+    settings = {
+        "enabled": True,
+        "selector": {"matchExpressions": [{"key": f"{lab.id}/groups", "operator": "Exists"}]},
+        "nameTemplate": f"{lab.id}-{{name}}",
+    }
+    any_name = {"anyName": True}
+    return lab.serve(*entries, flags=flags, nodeGroups=settings | more, objects=any_name)
+
+
+def of_group(lab: Lab, suffix: str, nodes: int = 1) -> Group:
+    """Make nodes for the NodeGroup of this test with that end of its name."""
+    return lab.group(suffix, nodes)
+
+
+def named(lab: Lab, group: Group) -> str:
+    """Return the name of the NodeGroup that becomes a group's Cluster."""
+    return group.name.removeprefix(f"{lab.id}-")
+
+
+def has_nodes(lab: Lab, group: Group, total: int) -> Object:
+    cluster = lab.cluster(group.name)
+    assert cluster["status"]["nodeSummary"]["totalNum"] == total, cluster["status"]["nodeSummary"]
+    return cluster
+
+
+def event_about(lab: Lab, kind: str, name: str, text: str) -> None:
+    found = lab.host.list(EVENTS)
+    told = [each["message"] for each in found if each["involvedObject"].get("name") == name]
+    assert any(text in message for message in told), told
+    kinds = {e["involvedObject"]["kind"] for e in found if e["involvedObject"].get("name") == name}
+    assert kind in kinds
+
+
+def test_group_comes_changes_and_goes(lab: Lab, grouped: Any) -> None:
+    agent = follow(lab, gracePeriod="2s", drain=True, settings={"region": "south"})
+    group = of_group(lab, "x" + lab.id[4:], nodes=2)
+    name = named(lab, group)
+    grouped(name, nodes=[group.nodes[0]])
+    assert lab.wait_ready(group.name)["spec"]["region"] == "south"
+    eventually(has_nodes, lab, group, 1)
+    template = objects.config_map(lab.namespace(), "settings", key="1")
+    lab.propagate([template], group)
+    lab.wait_fully_applied(template)
+    lab.on_host(template, group)
+    trusted = condition(lab.cluster(group.name), "GroupTrusted")
+    assert trusted["reason"] == "NodeNames"
+    assert f"NodeGroup {name}" in trusted["message"]
+    present = condition(lab.cluster(group.name), "GroupPresent")
+    assert (present["status"], present["reason"]) == ("True", "Found")
+
+    grouped(name, nodes=group.nodes)
+    eventually(has_nodes, lab, group, 2)
+    grouped(name, nodes=[], matchLabels=group.selector)
+    eventually(is_trusted, lab, group, "False", f"NodeGroup {name}")
+    eventually(has_nodes, lab, group, 2)
+    web = objects.deployment(template["metadata"]["namespace"])
+    lab.propagate([web], group)
+    lab.wait_status(web, readyReplicas=2)
+    uid = lab.cluster(group.name)["metadata"]["uid"]
+    agent.restart()
+    lab.hub.patch(
+        f"/api/v1/namespaces/{lab.namespaces[0]}/configmaps/settings", {"data": {"key": "2"}}
+    )
+    lab.wait_data(template, group, key="2")
+    assert lab.cluster(group.name)["metadata"]["uid"] == uid
+
+    lab.host.delete(f"{GROUPS}/{name}")
+    wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
+    eventually(has_no_namespaces, lab, group)
+    assert agent.is_running()
+    assert "Traceback" not in agent.log()
+
+    grouped(name, nodes=group.nodes)
+    lab.wait_ready(group.name)
+
+
+def test_group_that_goes_while_nothing_runs_stays_registered(lab: Lab, grouped: Any) -> None:
+    agent = follow(lab, gracePeriod="1s")
+    group = of_group(lab, "x" + lab.id[4:])
+    name = named(lab, group)
+    grouped(name, nodes=group.nodes)
+    lab.wait_ready(group.name)
+    web = objects.deployment(lab.namespace(), replicas=1)
+    lab.propagate([web], group)
+    lab.wait_status(web, readyReplicas=1)
+    (before,) = lab.pods(group.host_namespace(web["metadata"]["namespace"]))
+    agent.kill()
+    lab.host.delete(f"{GROUPS}/{name}")
+    agent.start()
+    eventually(is_absent, lab, group, "stays registered, for nodeGroups.drain is off; remove it")
+    has_nodes(lab, group, 1)
+    (after,) = lab.pods(group.host_namespace(web["metadata"]["namespace"]))
+    assert after["metadata"]["uid"] == before["metadata"]["uid"], "nothing restarts"
+    assert "Keeping a virtual cluster that is found no more" in agent.log()
+    grouped(name, nodes=group.nodes)
+    eventually(is_found, lab, group)
+
+
+def test_bad_groups_and_taken_names_are_told_and_cost_no_other(lab: Lab, grouped: Any) -> None:
+    of_file = lab.group("x" + lab.id[4:])
+    endpoints = Endpoints.new()
+    agent = follow(lab, of_file, flags=(*FAST, *endpoints.flags()))
+    good = of_group(lab, "y" + lab.id[4:])
+    bad, everything, taken = f"a.{lab.id}", f"all-{lab.id[4:]}", named(lab, of_file)
+    grouped(bad, nodes=good.nodes)
+    grouped(everything, matchLabels={})
+    grouped(taken, nodes=good.nodes)
+    grouped(named(lab, good), nodes=good.nodes)
+    lab.wait_ready(good.name)
+    eventually(event_about, lab, "NodeGroup", bad, "is not a valid Cluster name")
+    eventually(event_about, lab, "NodeGroup", everything, "selects all nodes")
+    eventually(event_about, lab, "NodeGroup", taken, "the settings file has a virtual cluster")
+    status, text = endpoints.ask("/readyz?verbose")
+    assert status == 200
+    assert "is not a valid Cluster name" in text
+    shown = endpoints.scrape().values("found_not_served")
+    assert shown == {("nodeGroups",): 3.0}
+    has_nodes(lab, of_file, 1)
+    assert lab.hub.find(f"{CLUSTERS}/{lab.id}-{everything}") is None
+    assert "Traceback" not in agent.log()
+
+    # It is served once the name is free.
+    agent.settings["virtualClusters"] = []
+    agent.reload()
+    eventually(is_found, lab, of_file)
+    agent.settings["virtualClusters"] = [of_file.settings()]
+    agent.reload()
+    eventually(is_written_down, lab, of_file)
+
+
+def test_name_without_rights_is_told_and_served_after_join(lab: Lab, grouped: Any) -> None:
+    agent = lab.serve(
+        lab.group("x" + lab.id[4:]),
+        flags=FAST,
+        nodeGroups={"enabled": True, "nameTemplate": "{name}", "selector": {
+            "matchExpressions": [{"key": f"{lab.id}/groups", "operator": "Exists"}],
+        }},
+    )  # fmt: skip
+    group = lab.group("y" + lab.id[4:])
+    grouped(group.name, nodes=group.nodes)
+    eventually(event_about, lab, "NodeGroup", group.name, f"join --name {group.name}")
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
+    agent.extra_names.append(group.name)
+    agent.join()
+    lab.wait_ready(group.name)
+
+
+def test_nodes_may_not_change_the_labels_of_node_groups(lab: Lab, grouped: Any) -> None:
+    group = lab.group("x" + lab.id[4:])
+    grouped(named(lab, group), matchLabels=group.selector)
+    follow(lab)
+    lab.wait_ready(group.name)
+    path, user = f"{NODES}/{group.nodes[0]}", f"system:node:{group.nodes[0]}"
+    right = f"{lab.id}-kubelet"
+    rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]}
+    subject = {"kind": "User", "apiGroup": accounts.RBAC, "name": user}
+    made = [accounts.cluster_role(right, rule), accounts.cluster_role_binding(right, subject)]
+    for each in made:
+        lab.host.create(each)
+    try:
+        kubelet = lab.host.acting_as(user)
+        eventually(kubelet.patch, path, {"metadata": {"annotations": {f"{lab.id}/k": "v"}}})
+        eventually(is_denied, kubelet, path, {"metadata": {"labels": {lab.label: "other"}}})
+    finally:
+        for each in made:
+            lab.host.delete(path_of(each))
+
+
+def is_denied(kubelet: Api, path: str, patch: Object) -> None:
+    """Assert that the policy denies it; policies are in effect a moment after they were written."""
+    with pytest.raises(ApiError, match="nodes may not change the labels"):
+        kubelet.patch(path, patch)
+
+
+def is_trusted(lab: Lab, group: Group, status: str, text: str) -> None:
+    found = condition(lab.cluster(group.name), "GroupTrusted")
+    assert found["status"] == status, found
+    assert text in found["message"], found
+
+
+def is_absent(lab: Lab, group: Group, text: str) -> None:
+    found = condition(lab.cluster(group.name), "GroupPresent")
+    assert found["status"] == "False", found
+    assert text in found["message"], found
+
+
+def is_found(lab: Lab, group: Group) -> None:
+    found = condition(lab.cluster(group.name), "GroupPresent")
+    assert (found["status"], found["reason"]) == ("True", "Found"), found
+
+
+def is_written_down(lab: Lab, group: Group) -> None:
+    assert condition(lab.cluster(group.name), "GroupPresent")["reason"] == "WrittenDown"
+
+
+def has_no_namespaces(lab: Lab, group: Group) -> None:
+    label = f"virtualcluster.kubeedge.io/cluster={group.name}"
+    assert not lab.host.list("/api/v1/namespaces", label)

@@ -1,0 +1,147 @@
+"""Each value of a node label is a virtual cluster, from its first node to its last, and longer."""
+
+import time
+from typing import Any
+
+import pytest
+
+from e2e.lab import objects
+from e2e.lab.agent import Agent
+from e2e.lab.api import Api, ApiError
+from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
+from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.works import condition
+
+EVENTS = "/api/v1/namespaces/default/events"
+GRACE_S = 6.0
+
+
+def discover(lab: Lab, *entries: Group, **more: Any) -> Agent:
+    """Start an agent that makes a virtual cluster of each value of the test's label."""
+    settings = {"nodeLabel": lab.label, "nameTemplate": f"{lab.id}-{{value}}"}
+    any_name = {"anyName": True}
+    return lab.serve(*entries, flags=FAST, discover=settings | more, objects=any_name)
+
+
+def relabel(lab: Lab, group: Group, value: str | None) -> None:
+    for node in group.nodes:
+        lab.host.patch(f"{NODES}/{node}", {"metadata": {"labels": {lab.label: value}}})
+
+
+def test_value_comes_waits_for_its_last_node_and_goes(lab: Lab) -> None:
+    agent = discover(lab, gracePeriod=f"{GRACE_S:g}s", drain=True)
+    group = lab.group("a", nodes=2)
+    lab.wait_ready(group.name)
+    template = objects.config_map(lab.namespace(), "settings", key="1")
+    lab.propagate([template], group)
+    lab.wait_fully_applied(template)
+    trusted = condition(lab.cluster(group.name), "GroupTrusted")
+    assert trusted["status"] == "False"
+    assert "each value that a node sets makes a virtual cluster" in trusted["message"]
+
+    # All of its nodes are away for a moment: nothing goes.
+    relabel(lab, group, None)
+    eventually(is_absent, lab, group, "nothing changes until")
+    relabel(lab, group, "a")
+    eventually(is_found, lab, group)
+    time.sleep(GRACE_S)
+    is_found(lab, group)
+    lab.wait_data(template, group, key="1")
+
+    # They are away for longer, and the agent is not there to see it.
+    agent.kill()
+    relabel(lab, group, None)
+    agent.start()
+    wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
+    eventually(has_no_namespaces, lab, group)
+    assert "Traceback" not in agent.log()
+    relabel(lab, group, "a")
+    lab.wait_ready(group.name)
+
+
+def test_value_that_may_not_be_drained_stays_and_says_so(lab: Lab) -> None:
+    agent = discover(lab, gracePeriod="1s")
+    group = lab.group("a")
+    lab.wait_ready(group.name)
+    template = objects.config_map(lab.namespace(), "settings", key="1")
+    lab.propagate([template], group)
+    lab.wait_fully_applied(template)
+    uid = lab.on_host(template, group)["metadata"]["uid"]
+    relabel(lab, group, None)
+    eventually(is_absent, lab, group, "stays registered, for discover.drain is off; remove it by")
+    assert lab.on_host(template, group)["metadata"]["uid"] == uid
+    assert "Keeping a virtual cluster that is found no more" in agent.log()
+    eventually(has_no_nodes, lab, group)
+
+
+def test_written_down_one_wins_and_bad_values_and_too_many_are_told(lab: Lab) -> None:
+    of_file = lab.group("a")
+    agent = discover(lab, of_file, limit=1)
+    eventually(is_told, lab, of_file, "the settings file has a virtual cluster of this name, too")
+    bad, good = Group(f"{lab.id}-bad", {lab.label: "Shop_1"}), lab.group("b")
+    lab.add_node(bad)
+    lab.wait_ready(good.name)
+    eventually(is_told, lab, bad, "is not a valid Cluster name")
+    more = lab.group("c")
+    eventually(is_told, lab, more, "discover.limit of 1 virtual clusters is reached")
+    assert lab.hub.find(f"{CLUSTERS}/{more.name}") is None
+    lab.wait_ready(of_file.name)
+    assert "Traceback" not in agent.log()
+
+
+def test_agent_tells_of_nodes_and_groups_and_of_nothing_else(lab: Lab) -> None:
+    agent = discover(lab)
+    group = lab.group("a")
+    lab.wait_ready(group.name)
+    account = Api(agent.host_kubeconfig)
+    tell(account, lab, "Node", lab.id)
+    for kind, source in (("Pod", lab.id), ("Node", "somebody-else")):
+        with pytest.raises(ApiError, match="agent-confines"):
+            tell(account, lab, kind, source)
+    with pytest.raises(ApiError, match="forbidden"):
+        account.post(
+            "/api/v1/namespaces/default/configmaps?dryRun=All", objects.config_map("default")
+        )
+
+
+def tell(account: Api, lab: Lab, kind: str, source: str) -> None:
+    """Try to write an event in namespace `default`."""
+    namespace = {"namespace": "default"} if kind == "Pod" else {}
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{lab.id}.1", "namespace": "default"},
+        "involvedObject": {"apiVersion": "v1", "kind": kind, "name": "x", **namespace},
+        "type": "Warning",
+        "reason": "NotServed",
+        "message": "a test",
+        "source": {"component": source},
+    }
+    account.post(f"{EVENTS}?dryRun=All", event)
+
+
+def is_told(lab: Lab, group: Group, text: str) -> None:
+    events = lab.host.list(EVENTS)
+    about = (e for e in events if e["involvedObject"].get("name") == group.nodes[0])
+    told = [event["message"] for event in about if event["reason"] == "NotServed"]
+    assert any(text in message for message in told), told
+
+
+def is_absent(lab: Lab, group: Group, text: str) -> None:
+    found = condition(lab.cluster(group.name), "GroupPresent")
+    assert found["status"] == "False", found
+    assert text in found["message"], found
+
+
+def is_found(lab: Lab, group: Group) -> None:
+    found = condition(lab.cluster(group.name), "GroupPresent")
+    assert (found["status"], found["reason"]) == ("True", "Found"), found
+
+
+def has_no_nodes(lab: Lab, group: Group) -> None:
+    assert not lab.cluster(group.name)["status"]["nodeSummary"].get("totalNum")
+
+
+def has_no_namespaces(lab: Lab, group: Group) -> None:
+    label = f"virtualcluster.kubeedge.io/cluster={group.name}"
+    assert not lab.host.list("/api/v1/namespaces", label)

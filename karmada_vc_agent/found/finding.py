@@ -1,0 +1,99 @@
+"""What is found on the host that is to be a virtual cluster, and how it becomes one."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from karmada_vc_agent.config.completing import completed
+from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.settings import AgentConfig, FoundSettings
+from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+from karmada_vc_agent.model.virtual_cluster import NO_NODES, VirtualCluster, virtual_cluster_of
+
+_ANY = LabelSelector({"any": ""})
+_PLACE = "virtualClusters[0]"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One that was found.
+
+    name: of the virtual cluster; it may be no name of a Cluster. subject: the NodeGroup, or the
+    value of the label. labels: those that select its nodes, None = no nodes by labels. nodes:
+    names of nodes. problem: why it can be no virtual cluster whatever the settings.
+    """
+
+    name: str
+    subject: str
+    labels: Mapping[str, str] | None = None
+    nodes: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class Finder(Protocol):
+    """A source of what is found.
+
+    source: its settings, `nodeGroups`. by_label: whether nodes say themselves what there is.
+    changed: the name of a virtual cluster of which something was found, changed or is gone.
+    """
+
+    source: str
+    by_label: bool
+    changed: Signal[[str]]
+
+    def names(self) -> Iterable[str]: ...
+
+    def find(self, name: str) -> Found | None: ...
+
+    def text_of(self, subject: str) -> str:
+        """Return what a subject is called: `NodeGroup shop-a`."""
+
+    def object_of(self, subject: str) -> Object | None:
+        """Return the object that shows what is to be said of a subject."""
+
+    async def is_gone(self, name: str, subject: str) -> bool:
+        """Ask the host whether a subject, by this name, is gone for certain. Raises KubeError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """Makes virtual clusters of what is found. config: the agent's settings, which lie under."""
+
+    config: AgentConfig
+    common: FoundSettings = field(default_factory=FoundSettings)
+
+    def of(self, found: Found) -> VirtualCluster:
+        """Return the virtual cluster of what was found. Raises ValueError with what is wrong."""
+        if found.problem:
+            raise ValueError(found.problem)
+        selector = LabelSelector(found.labels or {})
+        if selector or found.nodes:
+            return self._made(found.name, selector, found.nodes)
+        return replace(self._made(found.name, _ANY), node_selector=NO_NODES)
+
+    def of_gone(self, name: str, labels: Mapping[str, str]) -> VirtualCluster:
+        """Return the virtual cluster of what is gone, with the nodes that it had. See `of`.
+
+        labels: those that selected its nodes; without them by those that it was given, which keeps
+        what its pods select.
+        """
+        if labels:
+            return self._made(name, LabelSelector(labels))
+        given = Requirement(MEMBERSHIP_LABEL, "In", frozenset((name,)))
+        return self._made(name, LabelSelector(match_expressions=(given,)))
+
+    def _made(
+        self, name: str, selector: LabelSelector, nodes: tuple[str, ...] = ()
+    ) -> VirtualCluster:
+        vc = virtual_cluster_of(self.common.settings, name, selector, nodes)
+        try:
+            return completed(vc, self.config)
+        except ConfigError as error:
+            place = error.path.removeprefix(_PLACE).removeprefix(".")
+            place = "" if place == "name" else place
+            raise ValueError(f"{place} {error.problem}".strip()) from error

@@ -1,0 +1,147 @@
+"""NodeGroups of KubeEdge, each a virtual cluster with its nodes (kubeedge 3)."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from karmada_vc_agent.config.settings import NodeGroupSettings
+from karmada_vc_agent.found.finding import Found
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.errors import KubeError, NotFoundError, UnreachableError
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.name_template import GROUP_NAME, name_from
+from karmada_vc_agent.model.objects import Object, dig, labels_of
+from karmada_vc_agent.model.well_known import NAME_FIELD
+from karmada_vc_agent.views.node_groups import NODE_GROUP
+
+_log = logging.getLogger(__name__)
+
+PATH = f"/apis/{NODE_GROUP.api_version}/nodegroups"
+LOOK_S = 10.0
+MOST_LABELS = 64
+"""They are remembered across restarts, together with those of all other groups."""
+
+
+def read_group(group: Object, settings: NodeGroupSettings) -> Found:
+    """Return what a NodeGroup says of its nodes. Source: kubeedge 3."""
+    subject = group["metadata"]["name"]
+    name = name_from(settings.name_template, GROUP_NAME, subject)
+    labels, names = dig(group, "spec", "matchLabels"), dig(group, "spec", "nodes") or ()
+    nodes = tuple(dict.fromkeys(names))
+    problem = ""
+    if labels is not None and not labels:
+        problem = "spec.matchLabels is empty, which selects all nodes there are; name a label"
+    elif labels is not None and len(labels) > MOST_LABELS:
+        problem = f"spec.matchLabels has {len(labels)} labels, of at most {MOST_LABELS}"
+    return Found(name, subject, labels, nodes, problem)
+
+
+def is_meant(group: Object, settings: NodeGroupSettings) -> bool:
+    """Whether the settings want a NodeGroup."""
+    return settings.selector.matches(labels_of(group))
+
+
+async def groups_of_host(host: ApiClient, settings: NodeGroupSettings) -> list[Found]:
+    """Return all NodeGroups there are; none if the host does not know them. Raises KubeError."""
+    try:
+        groups = (await host.get(PATH)).get("items") or ()
+    except NotFoundError:
+        return []
+    return [read_group(group, settings) for group in groups if is_meant(group, settings)]
+
+
+class NodeGroupFinder:
+    """Follows the NodeGroups."""
+
+    source = "nodeGroups"
+    by_label = False
+
+    def __init__(self, host: ApiClient, settings: NodeGroupSettings) -> None:
+        self._host = host
+        self._settings = settings
+        self._subjects: dict[str, str] = {}
+        self._store: Store[Object] = Store(RawCodec())
+        self._reflector = Reflector(host, PATH, self._store.codec, self._store)
+        self.changed: Signal[[str]] = Signal()
+        self._store.add_handler(self._group_changed)
+
+    async def run(self) -> None:
+        """Follow them until cancelled, from when the host knows them."""
+        has_said = False
+        while not await self._is_served():
+            if not has_said:
+                _log.warning("Waiting for NodeGroups: the host does not know them; is KubeEdge on?")
+                has_said = True
+            await asyncio.sleep(LOOK_S)
+        if has_said:
+            _log.info("Following NodeGroups, which the host knows now")
+        await self._reflector.run()
+
+    async def wait_synced(self) -> None:
+        """Wait until all are known."""
+        await self._reflector.wait_synced()
+
+    def names(self) -> Iterable[str]:
+        """Return the names of the virtual clusters of all NodeGroups."""
+        return tuple(self._subjects)
+
+    def find(self, name: str) -> Found | None:
+        """Return what the NodeGroup of a virtual cluster says, None if there is none."""
+        group = self._store.get("", self._subjects.get(name, ""))
+        if group is None or not is_meant(group, self._settings):
+            return None
+        return read_group(group, self._settings)
+
+    def text_of(self, subject: str) -> str:
+        """Return what a NodeGroup is called."""
+        return f"NodeGroup {subject}"
+
+    def object_of(self, subject: str) -> Object | None:
+        """Return what tells events which NodeGroup they are about."""
+        group = self._store.get("", subject)
+        if group is None:
+            return None
+        metadata = {"name": subject, "uid": group["metadata"].get("uid")}
+        return {"apiVersion": NODE_GROUP.api_version, "kind": NODE_GROUP.kind, "metadata": metadata}
+
+    async def is_gone(self, name: str, subject: str) -> bool:
+        """Ask the host, which may know NodeGroups no more: then nothing is said of this one."""
+        if name != name_from(self._settings.name_template, GROUP_NAME, subject):
+            return True  # it had this name by other settings
+        try:
+            found = await self._host.get(PATH, {"fieldSelector": f"{NAME_FIELD}={subject}"})
+        except NotFoundError:
+            return False
+        return not any(is_meant(group, self._settings) for group in found.get("items") or ())
+
+    async def _is_served(self) -> bool:
+        try:
+            await self._host.get(PATH, {"limit": "1"})
+        except NotFoundError:
+            return False
+        except UnreachableError:
+            return False
+        except KubeError:
+            return True  # the reflector says what is wrong
+        return True
+
+    def _group_changed(self, old: Object | None, new: Object | None) -> None:
+        group = new or old
+        if group is None:
+            return
+        subject = group["metadata"]["name"]
+        name = name_from(self._settings.name_template, GROUP_NAME, subject)
+        if new is None:
+            self._subjects.pop(name, None)
+        else:
+            self._subjects[name] = subject
+        if old is None or new is None or _differs(old, new):
+            self.changed.emit(name)
+
+
+def _differs(old: Object, new: Object) -> bool:
+    """Whether more than its status changed, which KubeEdge writes with each node's heartbeat."""
+    return old.get("spec") != new.get("spec") or labels_of(old) != labels_of(new)

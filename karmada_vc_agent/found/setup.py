@@ -1,0 +1,99 @@
+"""Declares the controllers of what is found: NodeGroups, and values of a node label."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from karmada_vc_agent.found.finding import Finder, Making
+from karmada_vc_agent.found.follower import Follower, Surroundings
+from karmada_vc_agent.found.node_groups import NodeGroupFinder
+from karmada_vc_agent.found.node_labels import NodeLabelFinder
+from karmada_vc_agent.found.start import DISCOVER, NODE_GROUPS
+from karmada_vc_agent.kube.controller import ControllerSpec
+from karmada_vc_agent.kube.events import WARNING, EventRecorder
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.lifecycle.found_records import FoundRecords
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.parts.keys import itself, same
+from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.parts.permitted import check_permitted
+from karmada_vc_agent.parts.queues import FEW_WORKERS
+from karmada_vc_agent.parts.removal import removal_of
+from karmada_vc_agent.views.virtual_clusters import name_of_change
+
+SETTLES_S = 0.2
+"""A NodeGroup that is made anew, and a label that moves, are two changes."""
+
+
+def setup_node_groups(parts: Parts) -> ControllerSpec[str] | None:
+    """Declare the controller of NodeGroups."""
+    common, source = parts.common, parts.common.found.node_groups
+    if source is None:
+        return None
+    finder = NodeGroupFinder(common.clients.host, common.config.node_groups)
+    recorder = EventRecorder(common.clients.host)
+    records = FoundRecords(common.state, NODE_GROUPS)
+    making = Making(common.config, common.config.node_groups)
+    follower = Follower(finder, source, records, making, _surroundings(parts, recorder))
+    return ControllerSpec(
+        "node-groups",
+        common.queues.by_name(),
+        follower.reconcile,
+        FEW_WORKERS,
+        initial_keys=lambda: (*finder.names(), *records),
+        sources=_sources(parts, finder),
+        resync_keys=same,
+        ready=finder.wait_synced,  # before that all would be gone
+        runs={"node groups": finder.run, "events of node groups": recorder.run},
+    )
+
+
+def setup_node_labels(parts: Parts) -> ControllerSpec[str] | None:
+    """Declare the controller of the values of a node label."""
+    common, source = parts.common, parts.common.found.labels
+    if source is None:
+        return None
+    settings = common.config.discover
+    finder = NodeLabelFinder(common.clients.host, common.stores.nodes, settings)
+    recorder = EventRecorder(common.clients.host)
+    records, making = FoundRecords(common.state, DISCOVER), Making(common.config, settings)
+    around = _surroundings(parts, recorder)
+    follower = Follower(finder, source, records, making, around, limit=settings.limit)
+    return ControllerSpec(
+        "node-label-values",
+        common.queues.by_name(),
+        follower.reconcile,
+        initial_keys=lambda: (*finder.names(), *records),
+        sources=_sources(parts, finder),
+        resync_keys=same,
+        runs={"events of node labels": recorder.run},
+    )
+
+
+def _sources(parts: Parts, finder: Finder) -> tuple[Enqueues[str], ...]:
+    registry = parts.common.virtual_clusters
+    return (
+        Enqueues(finder.changed.subscribe, itself, SETTLES_S),
+        Enqueues(registry.changed.subscribe, _names_of, SETTLES_S),
+    )
+
+
+def _names_of(old: VirtualCluster | None, new: VirtualCluster | None) -> Iterable[str]:
+    return (name_of_change(old, new),)
+
+
+def _surroundings(parts: Parts, recorder: EventRecorder) -> Surroundings:
+    common = parts.common
+    servers = (common.clients.hub, common.clients.host)
+
+    def tell(about: Object, reason: str, text: str) -> None:
+        recorder.record(common.config.agent_name, about, WARNING, reason, text)
+
+    return Surroundings(
+        removal=removal_of(parts),
+        origins=common.origins,
+        check=partial(check_permitted, common),
+        stays_away=common.registrations.stays_away,
+        is_in_doubt=lambda: any(server.history.is_in_doubt for server in servers),
+        tell=tell,
+    )

@@ -1,0 +1,114 @@
+"""What NodeGroups say, and which values nodes have."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from karmada_vc_agent.config.settings import DiscoverSettings, NodeGroupSettings
+from karmada_vc_agent.found.finding import Found
+from karmada_vc_agent.found.node_groups import MOST_LABELS, NodeGroupFinder, is_meant, read_group
+from karmada_vc_agent.found.node_labels import NodeLabelFinder
+from karmada_vc_agent.kube.codec import StructCodec
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.selectors import LabelSelector
+from tests.fakes import objects
+from tests.fakes.world import World
+
+CODEC: StructCodec[Node] = StructCodec(Node)
+
+
+def group(name: str = "a", **spec: Any) -> Object:
+    return {"metadata": {"name": name, "labels": {"tier": "shop"}}, "spec": spec}
+
+
+def node(name: str, version: int = 1, **labels: str) -> Node:
+    made = objects.node(name, labels)
+    made["metadata"] |= {"resourceVersion": str(version), "uid": name}
+    content = orjson.dumps({"metadata": {"resourceVersion": "1"}, "items": [made]})
+    return CODEC.page(content).items[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, Found("branch-a", "a")),
+        ({"nodes": ["n1", "n2", "n1"]}, Found("branch-a", "a", None, ("n1", "n2"))),
+        ({"matchLabels": {"x": "y"}}, Found("branch-a", "a", {"x": "y"})),
+        (
+            {"matchLabels": {"x": "y"}, "nodes": ["n1"]},
+            Found("branch-a", "a", {"x": "y"}, ("n1",)),
+        ),
+    ],
+)
+def test_group_is_read(spec: Object, expected: Found) -> None:
+    assert read_group(group(**spec), NodeGroupSettings(name_template="branch-{name}")) == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        ({}, "selects all nodes there are"),
+        ({f"k{n}": "v" for n in range(MOST_LABELS + 1)}, f"of at most {MOST_LABELS}"),
+    ],
+)
+def test_group_of_too_much_is_refused(labels: dict[str, str], problem: str) -> None:
+    assert problem in read_group(group(matchLabels=labels), NodeGroupSettings()).problem
+
+
+def test_only_selected_groups_are_meant() -> None:
+    assert is_meant(group(), NodeGroupSettings())
+    assert is_meant(group(), NodeGroupSettings(selector=LabelSelector({"tier": "shop"})))
+    assert not is_meant(group(), NodeGroupSettings(selector=LabelSelector({"tier": "cloud"})))
+
+
+async def test_group_is_gone_only_where_the_host_knows_groups(world: World) -> None:
+    finder = NodeGroupFinder(world.host_client, NodeGroupSettings())
+    assert not await finder.is_gone("a", "a"), "the host does not serve NodeGroups"
+    assert await finder.is_gone("by-another-template-a", "a")
+
+
+async def test_value_is_gone_where_no_node_has_it(world: World) -> None:
+    world.host.seed(objects.node("n1", {"branch": "a"}))
+    settings = DiscoverSettings(node_label="branch", name_template="shop-{value}")
+    finder = NodeLabelFinder(world.host_client, Store(CODEC), settings)
+    assert not await finder.is_gone("shop-a", "a")
+    assert await finder.is_gone("shop-b", "b")
+    assert await finder.is_gone("a", "a"), "it had that name by another template"
+
+
+def test_values_come_with_their_first_node_and_go_with_their_last(world: World) -> None:
+    nodes: Store[Node] = Store(CODEC)
+    settings = DiscoverSettings(node_label="branch", name_template="shop-{value}")
+    nodes.apply(node("n0", branch="z"))
+    finder = NodeLabelFinder(world.host_client, nodes, settings)
+    assert list(finder.names()) == ["shop-z"]
+    changed: list[str] = []
+    finder.changed.subscribe(changed.append)
+    nodes.apply(node("n1", branch="a"))
+    nodes.apply(node("n2", branch="a"))
+    nodes.apply(node("n3"))
+    assert changed == ["shop-a"]
+    assert finder.find("shop-a") == Found("shop-a", "a", {"branch": "a"})
+    nodes.apply(node("n1", 2, branch="b"))
+    assert changed == ["shop-a", "shop-b"]
+    nodes.apply(node("n2", 2))
+    assert changed == ["shop-a", "shop-b", "shop-a"]
+    assert finder.find("shop-a") is None
+    nodes.remove(node("n1", 2))
+    assert finder.find("shop-b") is None
+    assert finder.object_of("b") is None
+    about = finder.object_of("z")
+    assert about
+    assert about["metadata"]["name"] == "n0"
+
+
+def test_value_is_noticed_though_it_came_with_an_answer_to_a_write(world: World) -> None:
+    nodes: Store[Node] = Store(CODEC)
+    finder = NodeLabelFinder(world.host_client, nodes, DiscoverSettings(node_label="branch"))
+    nodes.apply(node("n1"))
+    nodes.observe(node("n1", 2, branch="a"))
+    nodes.apply(node("n1", 2, branch="a"))
+    assert finder.find("a")

@@ -1,0 +1,33 @@
+"""Names of virtual clusters that are found."""
+
+import pytest
+
+from karmada_vc_agent.model.name_template import (
+    GROUP_NAME,
+    LABEL_VALUE,
+    name_from,
+    template_problem,
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("{name}", None),
+        ("branch-{name}", None),
+        ("{name}-x9", None),
+        ("branch", "must contain {name} once"),
+        ("{name}-{name}", "must contain {name} once"),
+        ("branch-{value}", "must contain {name} once"),
+        ("Branch-{name}", "lower-case letters"),
+        ("{x}{name}", "lower-case letters"),
+        (f"{'a' * 48}{{name}}", "leaves no room"),
+    ],
+)
+def test_template_is_checked(template: str, problem: str | None) -> None:
+    found = template_problem(template, GROUP_NAME)
+    assert (problem in found) if problem and found else found is problem
+
+
+def test_name_is_the_template_with_the_text_as_it_is() -> None:
+    assert name_from("branch-{value}", LABEL_VALUE, "A.b") == "branch-A.b"
