@@ -1,10 +1,17 @@
 """What ran on the nodes before goes on running once a virtual cluster takes it over."""
 
+import copy
+import subprocess
+from pathlib import Path
+
 import pytest
+import yaml
 
 from e2e.lab import objects
-from e2e.lab.api import Object, collection, path_of
+from e2e.lab.agent import clean_environment
+from e2e.lab.api import ApiError, Object, collection, path_of
 from e2e.lab.cleanup import NAMESPACES, remove_cluster
+from e2e.lab.interpret import cached_program
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.real_agent import joined_whole, program_of
 from e2e.lab.wait import eventually, wait_gone
@@ -13,11 +20,20 @@ from e2e.lab.works import condition
 DOMAIN = "virtualcluster.kubeedge.io"
 KEPT = f"{DOMAIN}/keeps-placement"
 PLACED, NOT_PLACED = ("True", "PodsKept"), ("False", "AdoptedNotPlaced")
+APPS = "apps.kubeedge.io"
+BELONGING = f"{APPS}/belonging-to"
+PROMOTE_S = 60.0
 
 
 @pytest.fixture
 def karmada_agent(request: pytest.FixtureRequest) -> str:
     return program_of(request.config)
+
+
+@pytest.fixture
+def kubectl_karmada(request: pytest.FixtureRequest) -> Path:
+    given = request.config.getoption("--kubectl-karmada")
+    return Path(given).absolute() if given else cached_program()
 
 
 def test_what_a_karmada_agent_of_the_whole_host_made_is_taken_over_as_it_runs(
@@ -79,6 +95,64 @@ def test_what_a_karmada_agent_of_the_whole_host_made_is_taken_over_as_it_runs(
     assert "Traceback" not in agent.log()
 
 
+def test_what_is_promoted_is_taken_over_and_there_is_no_second_copy(
+    lab: Lab, kubectl_karmada: Path
+) -> None:
+    group, home = lab.group("a"), f"{lab.id}-shop"
+    lab.host.create(objects.namespace(home))
+    web = objects.deployment(home, node_selector={f"{lab.id}/node": ""})
+    eventually(lab.host.create, web)
+    eventually(_runs, lab, home, 2)
+    pods, before = _pods(lab, home), _uids(lab, [web])
+    lab.serve(group.settings(adoptNamespaces=[home]))
+    lab.namespace("-shop")
+
+    _promote(lab, kubectl_karmada, group, "deployment", "web", home)
+    eventually(_is_adopted, lab, path_of(web), group)
+    lab.wait_status(web, readyReplicas=2)
+    assert f"Deployment {home}/web" in _wait_enforced(lab, group, NOT_PLACED)
+    assert lab.host.find(f"{NAMESPACES}/{group.host_namespace(home)}") is None
+    assert _pods(lab, home) == pods
+    assert _uids(lab, [web]) == before
+
+    # One pod more would not select the nodes, and is refused: all of them do from then on.
+    lab.hub.patch(path_of(web), {"spec": {"replicas": 3}})
+    lab.wait_status(web, readyReplicas=3, updatedReplicas=3)
+    eventually(_is_placed, lab, web, group, pods)
+    _wait_enforced(lab, group, PLACED)
+
+
+def test_what_an_edge_application_made_is_taken_over_once_it_is_let_go(
+    lab: Lab, kubectl_karmada: Path
+) -> None:
+    """KubeEdge's controller is played: it makes a Deployment for each group, and owns it."""
+    home, selector = f"{lab.id}-shop", {BELONGING: f"{lab.id}-a"}
+    group = Group(f"{lab.id}-a", selector)
+    lab.add_node(group)
+    lab.host.create(objects.namespace(home))
+    application = _edge_application(lab, home)
+    web = objects.deployment(home, "web-a", node_selector=selector)
+    made = copy.deepcopy(web)
+    made["metadata"]["ownerReferences"] = [_owner(application)]
+    eventually(lab.host.create, made)
+    eventually(_runs, lab, home, 2)
+    pods, before = _pods(lab, home), _uids(lab, [web])
+    lab.serve(group.settings(adoptNamespaces=[home]))
+    lab.namespace("-shop")
+
+    lab.host.delete(path_of(application), orphans=True)
+    wait_gone(lab.host, path_of(application))
+    _promote(lab, kubectl_karmada, group, "deployment", "web-a", home)
+    eventually(_is_adopted, lab, path_of(web), group)
+    lab.wait_status(web, readyReplicas=2)
+    _wait_enforced(lab, group, PLACED)
+    assert "ownerReferences" not in lab.host.get(path_of(web))["metadata"]
+    lab.hub.patch(path_of(web), {"spec": {"replicas": 3}})
+    lab.wait_status(web, readyReplicas=3)
+    assert pods.items() <= _pods(lab, home).items()
+    assert _uids(lab, [web]) == before
+
+
 def test_pods_elsewhere_are_made_anew_on_the_nodes_of_the_group(lab: Lab) -> None:
     group, other = lab.group("a"), lab.group("b")
     home = f"{lab.id}-shop"
@@ -95,6 +169,50 @@ def test_pods_elsewhere_are_made_anew_on_the_nodes_of_the_group(lab: Lab) -> Non
     lab.wait_status(web, readyReplicas=2, updatedReplicas=2)
     eventually(_is_placed, lab, web, group, pods)
     _wait_enforced(lab, group, PLACED)
+
+
+def _edge_application(lab: Lab, home: str) -> Object:
+    """Make an EdgeApplication, and the definition of its kind where that is missing."""
+    definition = objects.custom_definition(APPS, "EdgeApplication", versions=("v1alpha1",))
+    try:
+        lab.host.create(definition)
+    except ApiError as error:
+        if error.code != 409:  # another test's, and left: other tests may use it
+            raise
+    application = {
+        "apiVersion": f"{APPS}/v1alpha1",
+        "kind": "EdgeApplication",
+        "metadata": {"name": "web", "namespace": home},
+        "spec": {"workloadScope": {"targetNodeGroups": [{"name": f"{lab.id}-a"}]}},
+    }
+    return eventually(lab.host.create, application)
+
+
+def _owner(application: Object) -> Object:
+    metadata = application["metadata"]
+    return {
+        **{key: application[key] for key in ("apiVersion", "kind")},
+        **{key: metadata[key] for key in ("name", "uid")},
+        "controller": True,
+    }
+
+
+def _promote(lab: Lab, program: Path, group: Group, kind: str, name: str, home: str) -> None:
+    command = [
+        *(str(program), "promote", kind, name, "-n", home, "-C", group.name),
+        *("--kubeconfig", str(lab.hub.kubeconfig)),
+        *("--cluster-kubeconfig", str(lab.host.kubeconfig)),
+        *("--cluster-context", yaml.safe_load(lab.host.kubeconfig.read_text())["current-context"]),
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=PROMOTE_S,
+        check=False,
+        env=clean_environment(),
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
 
 
 def _labelled(lab: Lab) -> Object:
