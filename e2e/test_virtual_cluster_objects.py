@@ -205,3 +205,17 @@ def _has_region(lab: Lab, group: Group, region: str) -> None:
 
 def _is_in_phase(lab: Lab, group: Group, phase: str) -> None:
     assert lab.host.get(f"{OBJECTS}/{group.name}")["status"]["phase"] == phase
+
+
+def test_object_whose_selector_matches_no_node_says_so(lab: Lab, applied: Any) -> None:
+    of_file, group = lab.group("a"), Group(f"{lab.id}-b", {lab.label: "b"})
+    lab.clusters.add(group.name)
+    lab.serve(of_file, flags=(*FAST, "--cluster-success-threshold", "2s"), objects=ANY_NAME)
+    applied(group, readyWhenUnreachable=False)
+    wait_condition(lab, group, "NodesReachable", "False", "NoNodes")
+    wait_condition(lab, group, "Ready", "False", "NodesNotReachable")
+    lab.wait_ready(group.name, "False")
+    lab.add_node(group)
+    wait_condition(lab, group, "NodesReachable", "True", "NodesReady")
+    wait_condition(lab, group, "Ready", "True", "ClusterReady")
+    lab.wait_ready(group.name)

@@ -230,7 +230,12 @@ def _cluster_roles(access: HostAccess) -> list[Reasoned]:
 def in_claimed(access: HostAccess) -> list[Reasoned]:
     """Return the rules in each claimed namespace."""
     bounds = Rule(("",), ("limitranges", "resourcequotas"), _ALL_VERBS).as_object()
-    return [*_of_works(access), (bounds, "quota and limits from the settings")]
+    evictions = Rule(("",), ("pods/eviction",), ("create",)).as_object()
+    return [
+        *_of_works(access),
+        (bounds, "quota and limits from the settings"),
+        (evictions, "evict pods from nodes that left their group (onNodeLeave: Evict)"),
+    ]
 
 
 def _of_works(access: HostAccess) -> list[Reasoned]:

@@ -3,6 +3,7 @@
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, key_of, namespaced_name
+from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.translation.refusal import Code
 
@@ -10,6 +11,8 @@ EXECUTION = "execution-controller"
 WORK_STATUS = "work-status-controller"
 ESCAPES = "escape-detector"
 POLICIES = "policy-status"
+EVICTIONS = "evictions"
+STATUS = "cluster-status"
 """Component of the events that Karmada's agent does not have."""
 
 NORMAL = "Normal"
@@ -52,6 +55,19 @@ class WorkEvents:
     def escaped(self, involved: Object, text: str) -> None:
         """Report that a pod runs where it must not; involved: its Work, otherwise its Cluster."""
         self._recorder.record(ESCAPES, involved, WARNING, "PodEscaped", text)
+
+    def evicted(self, cluster: Object, text: str) -> None:
+        """Report on a Cluster that a pod is evicted from a node that left."""
+        self._recorder.record(EVICTIONS, cluster, NORMAL, "PodEvicted", text)
+
+    def eviction_held(self, cluster: Object, text: str) -> None:
+        """Report on a Cluster that a pod is not evicted yet, from a node that left."""
+        self._recorder.record(EVICTIONS, cluster, WARNING, "PodEvictionHeld", text)
+
+    def nodes_reachable(self, cluster: Object, found: Condition) -> None:
+        """Report on a Cluster that its condition NodesReachable becomes this one."""
+        kind = NORMAL if found["status"] == "True" else WARNING
+        self._recorder.record(STATUS, cluster, kind, found["reason"], found["message"])
 
     def policy_wrong(self, cluster: Object, reason: str, text: str) -> None:
         """Report on a Cluster which admission policy is missing, changed or not in effect."""

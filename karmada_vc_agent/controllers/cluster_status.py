@@ -22,11 +22,12 @@ from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.status import cluster_report as rules
 from karmada_vc_agent.status.conditions import Condition, find_condition
 from karmada_vc_agent.status.group_present import GROUP_PRESENT, group_present
+from karmada_vc_agent.status.nodes_reachable import ready_with
 from karmada_vc_agent.status.readiness import (
     READY,
     Observation,
     Thresholds,
-    damp_ready,
+    damp,
     is_online,
     observed_ready,
 )
@@ -37,6 +38,7 @@ from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, ClusterCodec, Hub
 from karmada_vc_agent.views.judgements import STATUS, HubContact, Judgements
 from karmada_vc_agent.views.named_nodes import NamedNodes
 from karmada_vc_agent.views.quota_condition import QuotaCondition
+from karmada_vc_agent.views.reachable_nodes import ReachableNodes
 
 _log = logging.getLogger(__name__)
 
@@ -82,13 +84,15 @@ class StatusInstrument(Protocol):
 class Collaborators:
     """Who else decides on a status, and who hears of it.
 
-    judgements: told of Ready before the hub is, who may not take it. may_report: whether the status
-    is this process' to write. is_terminating: whether a Cluster goes and its Works can be finalised
-    by the hub alone, which it does once the Cluster is not Ready. on_ready: called when a Cluster
-    is seen healthy and Ready, which starts its Lease.
+    judgements: told of Ready before the hub is, who may not take it; what it is told is of the
+    host, which can take writes while nodes are away. reachable: judges the nodes. may_report:
+    whether the status is this process' to write. is_terminating: whether a Cluster goes and its
+    Works can be finalised by the hub alone, which it does once the Cluster is not Ready. on_ready:
+    called when the host of a Cluster is seen healthy, which starts its Lease.
     """
 
     judgements: Judgements
+    reachable: ReachableNodes
     contact: HubContact
     may_report: Callable[[], bool]
     is_terminating: Callable[[str], bool]
@@ -124,6 +128,7 @@ class ClusterStatusController:
         if vc is None or cluster is None:
             self._observations.pop(name, None)
             self._o.judgements.forget(name)
+            self._o.reachable.forget(name)
             self._o.contact.forget(name)
             if self._o.instrument is not None:
                 self._o.instrument.forget(name)
@@ -142,16 +147,19 @@ class ClusterStatusController:
             return Requeue(self._times.frequency_s)
         http_status = await self._host.healthz()
         observed = _IN_DOUBT if self._host.is_in_doubt else observed_ready(http_status)
-        ready = self._damped(name, observed)
-        is_ready = ready["status"] == "True"
-        self._o.judgements.judge(name, ready)
+        host = self._damped(name, observed)
+        is_up = host["status"] == "True"
+        self._o.judgements.judge(name, host)
         status = live
-        if http_status == 200 and is_ready:
+        if http_status == 200 and is_up:
             self._o.on_ready(name)
-            found = await self._host.observe(vc, cluster, ready)
+            nodes = self._o.reachable.judge(vc, cluster)
+            ready = _with_nodes(host, nodes, vc, cluster)
+            found = await self._host.observe(vc, cluster, (ready, nodes))
             status = rules.compose_cluster_status(live, found, self._clock.now())
             await self._report(cluster, status, ready)
-        elif is_online(http_status) or not is_ready:
+        elif is_online(http_status) or not is_up:
+            ready = _with_nodes(host, self._o.reachable.of(name), vc, cluster)
             status = rules.with_conditions(live, [ready], self._clock.now())
             await self._report(cluster, status, ready)
         self._count(name, started, status, http_status)
@@ -173,14 +181,14 @@ class ClusterStatusController:
             _log.info("Reported readiness", extra=extra)
 
     def _damped(self, name: str, observed: Condition) -> Condition:
-        ready, self._observations[name] = damp_ready(
+        host, self._observations[name] = damp(
             self._observations.get(name),
             observed,
             self._o.judgements.of(name),
             self._clock.monotonic(),
             self._times.thresholds,
         )
-        return ready
+        return host
 
     async def _write(self, cluster: Object, status: Object) -> None:
         """Patch what differs; the stored apiEnablements are a digest (ClusterCodec)."""
@@ -200,6 +208,17 @@ class ClusterStatusController:
         except NotFoundError:
             return
         self._clusters.store.observe(ClusterCodec().trim(answer))
+
+
+def _with_nodes(
+    host: Condition, nodes: Condition, vc: VirtualCluster, cluster: Object
+) -> Condition:
+    """Return Ready; of a Cluster that is being deleted without its nodes.
+
+    While it is not Ready the hub takes its Works away, before their objects are (contract 1.9).
+    """
+    is_going = bool(cluster["metadata"].get("deletionTimestamp"))
+    return ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable or is_going)
 
 
 _BARRED = Condition(
@@ -235,6 +254,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         StatusTimes(frequency_s, thresholds),
         Collaborators(
             common.judgements,
+            parts.reachable,
             common.contact,
             common.lead.may_report,
             parts.works.finalizer.is_terminating,

@@ -31,6 +31,7 @@ from karmada_vc_agent.views.claims import Claim, Claims, claim_of
 from karmada_vc_agent.views.escaped_pods import Escape, EscapedPods, PodKey
 from karmada_vc_agent.views.host_pods import PODS_BY_NODE
 from karmada_vc_agent.views.hub_clusters import HubClusters
+from karmada_vc_agent.views.left_pods import LeftPods
 from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.works import Works
 
@@ -44,6 +45,7 @@ A new label may arrive after the pod; what remains after this time has escaped. 
 OWNERS_AT_MOST = 6
 """How far up a chain of owners to search for a Work; Pod, ReplicaSet, Deployment are three."""
 
+_LEFT_ALONE = "the agent leaves it alone: delete the pod, or return its node to the group"
 _PODS = Resource(GroupVersionKind("", "v1", "Pod"), "pods", namespaced=True)
 
 
@@ -52,7 +54,7 @@ class HostPods:
     """What is known of pods, and of where they may run.
 
     by_node: the index of `pods` over node names. clusters: the virtual clusters that are served;
-    the nodes of others are unknown.
+    the nodes of others are unknown. left: the pods that are to be evicted.
     """
 
     pods: Store[Pod]
@@ -61,6 +63,7 @@ class HostPods:
     membership: Membership
     claims: Claims
     clusters: Container[str]
+    left: LeftPods
 
 
 class EscapeDetector:
@@ -167,10 +170,10 @@ class EscapeDetector:
             },
         )
         if involved is not None:
+            outcome = "the agent evicts it" if self._known.left.evicting(pod) else _LEFT_ALONE
             text = (
                 f"pod {claim.namespace}/{key[1]} runs on a node outside of virtual cluster "
-                f'"{claim.cluster}"; the agent leaves it alone: delete the pod, or return its '
-                "node to the group"
+                f'"{claim.cluster}"; {outcome}'
             )
             self._events.escaped(involved, text)
 
@@ -233,6 +236,7 @@ def setup(parts: Parts) -> ControllerSpec[PodKey]:
             stores.membership,
             stores.claims,
             common.virtual_clusters,
+            stores.left_pods,
         ),
         works.watches.works,
         stores.clusters,

@@ -238,12 +238,13 @@ class ApiClient:
         content_type: str = JSON,
         accept: str = JSON,
         as_user: str = "",
+        is_patient: bool = True,
     ) -> bytes:
         """Send one request and return the body of a 2xx response.
 
-        body: encoded as JSON unless it is bytes. Waits while the server answers 429. as_user: the
-        user to impersonate; the server adds the groups of a ServiceAccount itself, so the right to
-        impersonate this one name is enough. Raises ApiError, UnreachableError.
+        body: encoded as JSON unless it is bytes. is_patient: wait while the server answers 429.
+        as_user: the user to impersonate; the server adds the groups of a ServiceAccount itself, so
+        the right to impersonate this one name is enough. Raises ApiError, UnreachableError.
         """
         return await self._ask(
             method,
@@ -254,6 +255,7 @@ class ApiClient:
             accept=accept,
             as_user=as_user,
             decode=answers.text,
+            patience=PATIENCE if is_patient else 0,
         )
 
     async def read_page(self, path: str, query: Query, accept: str = JSON) -> bytes:
@@ -288,6 +290,7 @@ class ApiClient:
         accept: str = JSON,
         as_user: str = "",
         lane: Lane | None = None,
+        patience: int = PATIENCE,
     ) -> T:
         """Send a request, and repeat it while the server answers 429; see request()."""
         _check(path)
@@ -297,12 +300,12 @@ class ApiClient:
         content = answers.encoded(body)
         request = _Request(method, path, decode, lane or self._requests, query, content, headers)
         waited_s = 0.0
-        for attempt in range(PATIENCE + 1):
+        for attempt in range(patience + 1):
             try:
                 return await self._send(request)
             except TooManyRequestsError as error:
                 waited_s += error.retry_after_s
-                if attempt == PATIENCE or waited_s > self._patience_s:
+                if attempt == patience or waited_s > self._patience_s:
                     raise
                 await asyncio.sleep(error.retry_after_s)
         raise AssertionError("unreachable")

@@ -30,6 +30,11 @@ SERVICE_NAMES_FIRST: Final = "VirtualFirst"
 """Two of the ways to resolve Services by the names of virtual namespaces (ADR 15)."""
 
 
+KEEP: Final = "Keep"
+EVICT: Final = "Evict"
+"""What becomes of the pods on a node that leaves its virtual cluster (ADR 33)."""
+
+
 class ApplyAs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The host ServiceAccount whose rights apply to the manifests of a virtual cluster."""
 
@@ -107,6 +112,21 @@ class VirtualClusterSettings(
     )
     tolerate_node_taints: Annotated[
         bool, Help("Add a toleration to all its pods for each taint that all its nodes have.")
+    ] = True
+    on_node_leave: Annotated[
+        Literal["Keep", "Evict"],
+        Help(
+            "What becomes of its pods on a node that leaves the group: they stay, or are evicted "
+            "once the node has been gone for `clusterFailureThreshold`, as far as "
+            "PodDisruptionBudgets allow ([ADR 33](adr/0033-nodes-that-leave-or-are-away.md))."
+        ),
+    ] = KEEP
+    ready_when_unreachable: Annotated[
+        bool,
+        Help(
+            "Whether the Cluster stays Ready while none of its nodes is (condition "
+            "`NodesReachable`), as Karmada's own agent has it."
+        ),
     ] = True
     quota: Annotated[
         Mapping[str, QuantityText],

@@ -12,9 +12,11 @@ from karmada_vc_agent.objects.reading import Definition
 from karmada_vc_agent.status import virtual_cluster_status as rules
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.node_overlap import node_overlap
+from karmada_vc_agent.status.nodes_reachable import count_nodes, ready_with
 from karmada_vc_agent.views.hub_clusters import HubClusters
 from karmada_vc_agent.views.judgements import HubContact, Judgements
 from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.views.reachable_nodes import ReachableNodes
 from karmada_vc_agent.views.work_tally import WorkTally
 
 Tell = Callable[[VirtualCluster, Object], list[Condition]]
@@ -33,6 +35,7 @@ class Seen:
     membership: Membership
     works: WorkTally
     judgements: Judgements
+    reachable: ReachableNodes
     contact: HubContact
     trouble: Callable[[str], str | None]
     stays_away: Callable[[str], bool]
@@ -62,14 +65,14 @@ class Facts:
         is_served = self._is_served(name)
         registered = self._registered(definition)
         nodes = seen.membership.nodes_of(name) if is_served else []
-        counts = rules.NodeCounts(len(nodes), sum(node.is_ready for node in nodes))
+        counts = count_nodes(nodes)
         works = seen.works.of(name) if is_served else rules.WorkCounts()
         silent_s = seen.contact.silent_s(name)
         conditions = [registered]
         if is_served:
             conditions += [
-                rules.ready(seen.judgements.of(name)),
-                rules.nodes_reachable(counts),
+                rules.ready(self._ready(definition)),
+                seen.reachable.of(name),
                 node_overlap(seen.membership.overlaps(name)),
                 *self._told(definition),
                 rules.hub_reachable(seen.contact.problem_of(name), is_known=silent_s is not None),
@@ -88,6 +91,14 @@ class Facts:
     def _is_served(self, name: str) -> bool:
         source = self._definitions.source
         return name in source and source.rival(name) is None
+
+    def _ready(self, definition: Definition) -> Condition | None:
+        """Return Ready as the Cluster has it, None before its host was looked at."""
+        host, vc = self._seen.judgements.of(definition.name), definition.virtual_cluster
+        if host is None or vc is None:
+            return host
+        nodes = self._seen.reachable.of(definition.name)
+        return ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable)
 
     def _told(self, definition: Definition) -> list[Condition]:
         vc = definition.virtual_cluster

@@ -63,6 +63,7 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
         sources=(
             Enqueues(stores.membership.changed.subscribe, itself, SETTLES_S),
             Enqueues(common.judgements.changed.subscribe, itself, SETTLES_S),
+            Enqueues(parts.reachable.changed.subscribe, itself, SETTLES_S),
             Enqueues(stores.clusters.store.add_handler, _name_of, SETTLES_S),
             Enqueues(tally.changed.subscribe, itself, WORKS_SETTLE_S),
             Enqueues(parts.placement.changed.subscribe, parts.names, SETTLES_S),
@@ -87,6 +88,7 @@ def _seen(parts: Parts, tally: WorkTally) -> Seen:
         membership=stores.membership,
         works=tally,
         judgements=common.judgements,
+        reachable=parts.reachable,
         contact=common.contact,
         trouble=common.registrations.trouble,
         stays_away=common.registrations.stays_away,

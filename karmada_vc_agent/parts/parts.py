@@ -9,17 +9,19 @@ from karmada_vc_agent.parts.leases import Leases
 from karmada_vc_agent.parts.work_parts import WorkParts
 from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.placement_enforced import with_kept
+from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.telemetry.collector import MetricsCollector, Sources
 from karmada_vc_agent.views.escaped_pods import EscapedPods
 from karmada_vc_agent.views.placement_state import PlacementState
+from karmada_vc_agent.views.reachable_nodes import ReachableNodes
 
 
 class Parts:
     """What `setup(parts)` of a controller may use.
 
     common: settings, clients, stores, signals. works: what reads and applies Works. leases: which
-    Leases are renewed. placement, escaped: what was found of policies and of pods. controllers:
-    all that run; nobody reads them but metrics.
+    Leases are renewed. placement, escaped: what was found of policies and of pods. reachable: what
+    is judged of nodes. controllers: all that run; nobody reads them but metrics.
     """
 
     def __init__(self, process: Process) -> None:
@@ -29,6 +31,7 @@ class Parts:
         self.escaped = EscapedPods()
         self.works = works = WorkParts(common)
         works.registered.gone.subscribe(self.leases.forget)
+        self.reachable = self._reachable()
         self.controllers: list[Controller[Any]] = []
         self.collector = self._collector()
 
@@ -39,6 +42,14 @@ class Parts:
     def placement_of(self, cluster: str) -> list[Condition]:
         """Return the condition PlacementEnforced of a virtual cluster, once it is known."""
         return with_kept(self.placement.placement(), self.works.kept.of(cluster))
+
+    def _reachable(self) -> ReachableNodes:
+        common, events = self.common, self.works.events
+        config = common.config
+        thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
+        return ReachableNodes(
+            common.stores.membership, thresholds, events.nodes_reachable, common.clock.monotonic
+        )
 
     def _collector(self) -> MetricsCollector:
         common, works = self.common, self.works

@@ -32,9 +32,14 @@ class Queues:
         workers: int = FEW_WORKERS,
         max_delay_s: float = MAX_DELAY_S,
         new_retries: Callable[[], TokenBucket] | None = None,
+        base_delay_s: float | None = None,
     ) -> WorkQueue[K]:
-        """Return a queue in which virtual clusters take turns; each has several keys."""
-        made = WorkQueue(cluster_of, self._base_delay_s, max_delay_s, new_retries)
+        """Return a queue in which virtual clusters take turns; each has several keys.
+
+        base_delay_s: the first pause of a key that fails; None = that of the settings.
+        """
+        first_s = self._base_delay_s if base_delay_s is None else base_delay_s
+        made = WorkQueue(cluster_of, first_s, max_delay_s, new_retries)
         self._shared.append((made, half(workers)))
         self._share()
         return made

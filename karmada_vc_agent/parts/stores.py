@@ -22,6 +22,7 @@ from karmada_vc_agent.views.hub_clusters import (
     agent_id,
 )
 from karmada_vc_agent.views.judgements import Judgements
+from karmada_vc_agent.views.left_pods import LeftPods
 from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.node_trust import NodeTrust
 from karmada_vc_agent.views.tolerated_taints import NodeTaints
@@ -65,6 +66,7 @@ class Stores:
         self.trust = NodeTrust(clients.host_urgent, self.nodes)
         self.taints = NodeTaints(self.membership, virtual_clusters)
         self.claims = Claims(self.namespaces, config.agent_name)
+        self.left_pods = LeftPods(self.pods, self.nodes, self.claims, virtual_clusters)
         hub, host = clients.hub, clients.host
         self.reflectors: tuple[Reflector[Any], ...] = (
             Reflector(hub, CLUSTERS_PATH, cluster_codec, clusters),

@@ -19,7 +19,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The state of damping for one Cluster; in memory only.
+    """The state of damping for one condition of one Cluster; in memory only.
 
     status: last observed. flipped_at_s: when it last changed, on the clock of `now_s`.
     """
@@ -46,14 +46,14 @@ def observed_ready(http_status: int | None) -> Condition:
     return _ready("True", "ClusterReady", "cluster is healthy and ready to accept workloads")
 
 
-def damp_ready(
+def damp(
     last: Observation | None,
     observed: Condition,
     current: Condition | None,
     now_s: float,
     thresholds: Thresholds,
 ) -> tuple[Condition, Observation]:
-    """Return the Ready condition to write, and the state for the next call.
+    """Return the condition to write, and the state for the next call.
 
     last: the state of the previous call, None after a start. current: the last judgement of this
     agent, never the condition on the hub, which sets Unknown when the hub itself is unreachable.

@@ -6,25 +6,17 @@ from typing import cast
 
 from karmada_vc_agent.model.objects import Object, maps_at
 from karmada_vc_agent.status.conditions import Condition, find_condition, set_condition
+from karmada_vc_agent.status.nodes_reachable import NodeCounts
 from karmada_vc_agent.status.readiness import READY
 from karmada_vc_agent.status.work_status import applied_of
 
 REGISTERED = "Registered"
-NODES_REACHABLE = "NodesReachable"
 HUB_REACHABLE = "HubReachable"
 WORKS_APPLIED = "WorksApplied"
 
 APPLIED, FAILED, PENDING = "applied", "failed", "pending"
 NAMED = 3
 """How many Works a message names."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeCounts:
-    """Nodes that count for a virtual cluster."""
-
-    total: int = 0
-    ready: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +90,6 @@ def works_applied(counts: WorkCounts) -> Condition:
         return _true(WORKS_APPLIED, "NoWorks", "it has no Works")
     text = f"{counts.applied} {_works(counts.applied)} applied"
     return _true(WORKS_APPLIED, "AllApplied", text)
-
-
-def nodes_reachable(nodes: NodeCounts) -> Condition:
-    """Return the condition NodesReachable: False where pods could run on no node."""
-    if not nodes.total:
-        return _false(NODES_REACHABLE, "NoNodes", "no node of the host belongs to it")
-    if not nodes.ready:
-        text = f"none of its {nodes.total} nodes is Ready"
-        return _false(NODES_REACHABLE, "NoNodeReady", text)
-    text = f"{nodes.ready} of {nodes.total} nodes are Ready"
-    return _true(NODES_REACHABLE, "NodesReady", text)
 
 
 def hub_reachable(trouble: str | None, *, is_known: bool) -> Condition:

@@ -62,7 +62,7 @@ def confines(owner: PolicyOwner) -> Object:
         "validations": [
             _only(owner, expression, may)
             for expression, may in (
-                (_subresource(), "use no subresources"),
+                (_subresource(), "use no subresources but to evict pods"),
                 (_namespaced(owner), "write only in namespaces with its own claim"),
                 (_namespace(owner), "write only namespaces that it claims or may adopt"),
                 (_node(owner), f"change nothing of a Node but its label {MEMBERSHIP_LABEL}"),
@@ -112,8 +112,13 @@ def _ownership_variables(owner: PolicyOwner) -> list[Object]:
 
 
 def _subresource() -> str:
+    """Allow two: the status of our objects, and evictions, which ask for less than a deletion."""
     status = f"variables.kind == {_OBJECTS} && variables.sub == 'status'"
-    return f"(variables.sub == '' || {status}) && request.operation != 'CONNECT'"
+    eviction = (
+        "variables.kind == '/pods' && variables.sub == 'eviction' && request.operation == 'CREATE'"
+    )
+    own = f"variables.sub == '' || {status} || {eviction}"
+    return f"({own}) && request.operation != 'CONNECT'"
 
 
 def _is_own(owner: PolicyOwner, name: str) -> str:

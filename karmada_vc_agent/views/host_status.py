@@ -81,9 +81,12 @@ class HostStatus:
         return self._view.client.history.is_in_doubt
 
     async def observe(
-        self, vc: VirtualCluster, cluster: Object, ready: Condition
+        self, vc: VirtualCluster, cluster: Object, judged: Sequence[Condition]
     ) -> rules.ObservedStatus:
-        """Return what there is to report of a virtual cluster, with its Ready condition."""
+        """Return what there is to report of a virtual cluster.
+
+        judged: its conditions that are damped, of which Ready is the first.
+        """
         live = cluster.get("status") or {}
         is_partial = False
         try:
@@ -111,7 +114,7 @@ class HostStatus:
             resource_summary=summary,
             conditions=[
                 rules.complete_api_enablements(len(enablements), is_partial=is_partial),
-                ready,
+                *judged,
                 *self._overlap(vc.name, live),
                 *_network_isolation(vc, live),
                 *self._view.placement(vc.name),

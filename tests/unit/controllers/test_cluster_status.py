@@ -22,6 +22,7 @@ from karmada_vc_agent.views import host_status
 from karmada_vc_agent.views.host_status import HostStatus, HostView
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.views.judgements import HubContact
+from karmada_vc_agent.views.reachable_nodes import ReachableNodes
 from tests.fakes import objects
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import NOW, World, new_world
@@ -56,6 +57,13 @@ class Setting:
         self.placement: Condition | None = None
         self.judgements = world.parts.common.judgements
         self.contact = HubContact(40.0, self.clock)
+        self.nodes_told: list[str] = []
+        self.reachable = ReachableNodes(
+            world.membership,
+            thresholds,
+            lambda _, found: self.nodes_told.append(found["reason"]),
+            self.clock,
+        )
         view = HostView(
             client=world.host_client,
             probe=HealthProbe(world.host_client, 0.0, self.clock),
@@ -78,6 +86,7 @@ class Setting:
             StatusTimes(10.0, thresholds),
             Collaborators(
                 self.judgements,
+                self.reachable,
                 self.contact,
                 lambda: self.may_report,
                 lambda name: name in self.barred,
@@ -147,7 +156,7 @@ async def test_only_what_changed_is_sent(setting: Setting) -> None:
     setting.world.host.seed(objects.node("n4", {"branch": "a"}))
     await setting.sync()
     (patch,) = setting.world.hub.writes()
-    assert set(patch.body["status"]) == {"nodeSummary", "resourceSummary"}
+    assert set(patch.body["status"]) == {"conditions", "nodeSummary", "resourceSummary"}
     assert setting.status()["nodeSummary"]["totalNum"] == 3
     assert isinstance(setting.status()["apiEnablements"], list)
 
@@ -374,7 +383,7 @@ async def test_fields_and_conditions_of_others_are_kept(setting: Setting) -> Non
     assert status["remedyActions"] == ["TrafficControl"]
     assert status["somethingNew"] == {"a": 1}
     assert foreign["conditions"][0] in status["conditions"]
-    assert len(status["conditions"]) == 3
+    assert len(status["conditions"]) == 4
 
 
 async def test_status_waits_for_the_finalizer_of_the_control_plane(setting: Setting) -> None:
@@ -482,6 +491,55 @@ async def test_what_holds_the_pods_is_a_condition_beside_the_others(setting: Set
     await setting.sync()
     assert setting.condition("PlacementEnforced") == ("True", "PodsKept")
     assert setting.condition("Ready") == ("True", "ClusterReady")
+
+
+async def test_group_without_a_ready_node_stays_ready_and_says_so() -> None:
+    async with new_world(objects.virtual_cluster()) as world:
+        world.register(ready=None)
+        setting = Setting(world)
+        await setting.sync()
+        assert setting.condition() == ("True", "ClusterReady")
+        assert setting.condition("NodesReachable") == ("False", "NoNodes")
+        assert setting.nodes_told == ["NoNodes"]
+
+
+async def test_cluster_without_a_ready_node_is_not_ready_where_that_is_asked_for() -> None:
+    async with new_world(objects.virtual_cluster(ready_when_unreachable=False)) as world:
+        world.register(ready=None)
+        world.host.seed(objects.node("n1", {"branch": "a"}, status="Unknown"))
+        setting = Setting(world)
+        world.clusters.judge = setting.judgements
+        await setting.sync()
+        assert setting.condition() == ("False", "NodesNotReachable")
+        # All else goes on: Works, the Lease, and the numbers.
+        assert world.clusters.is_ready("branch-a")
+        assert setting.ready == ["branch-a"]
+        assert setting.status()["nodeSummary"] == {"totalNum": 1}
+        assert setting.told == [("branch-a", "False", 200)]
+        world.host.seed(objects.node("n1", {"branch": "a"}))
+        await setting.sync()
+        assert setting.condition() == ("True", "ClusterReady")
+
+
+async def test_cluster_that_is_being_deleted_is_as_ready_as_its_host() -> None:
+    async with new_world(objects.virtual_cluster(ready_when_unreachable=False)) as world:
+        world.register(ready=None)
+        setting = Setting(world)
+        await setting.sync()
+        assert setting.condition() == ("False", "NodesNotReachable")
+        world.hub.mark_deleted(CLUSTER)
+        await setting.sync()
+        assert setting.condition() == ("True", "ClusterReady")
+
+
+async def test_nodes_do_not_count_while_the_host_is_away() -> None:
+    async with new_world(objects.virtual_cluster(ready_when_unreachable=False)) as world:
+        world.register(ready=None)
+        setting = Setting(world)
+        await setting.sync()
+        with world.host.down():
+            await setting.sync()
+        assert setting.condition() == ("False", "ClusterNotReachable")
 
 
 async def test_nothing_is_written_while_another_process_leads(setting: Setting) -> None:

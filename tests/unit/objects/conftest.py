@@ -20,7 +20,9 @@ from karmada_vc_agent.objects.facts import Facts, Seen
 from karmada_vc_agent.objects.object_names import API_VERSION, KIND, PATH, finalizer, is_for
 from karmada_vc_agent.objects.reading import read_definition
 from karmada_vc_agent.objects.status_writer import StatusWriter
+from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.views.judgements import HubContact, Judgements
+from karmada_vc_agent.views.reachable_nodes import ReachableNodes
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.views.work_tally import WorkTally
 from tests.fakes.fixtures import host, hub, world
@@ -81,6 +83,7 @@ class Served:
             membership=world.membership,
             works=WorkTally(self.works),
             judgements=self.judgements,
+            reachable=ReachableNodes(world.membership, Thresholds(), lambda *_: None, self.clock),
             contact=self.contact,
             trouble=self.troubles.get,
             stays_away=lambda _: False,

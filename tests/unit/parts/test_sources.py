@@ -15,6 +15,7 @@ from karmada_vc_agent.controllers import (
     cluster_status,
     endpoint_slices,
     escape_detector,
+    evictions,
     execution,
     namespaces,
     node_labels,
@@ -74,7 +75,10 @@ def found_by_a_group(world: World) -> None:
 @pytest.fixture
 async def wired() -> AsyncIterator[World]:
     """Two registered virtual clusters with a node each; pod `away` runs on the other's."""
-    vcs = (objects.virtual_cluster(A, quota={"pods": "4"}), objects.virtual_cluster(B))
+    vcs = (
+        objects.virtual_cluster(A, quota={"pods": "4"}, on_node_leave="Evict"),
+        objects.virtual_cluster(B),
+    )
     settings = {"controllers": "*", "feature_gates": "MultiClusterService=true"}
     async with new_world(*vcs, **settings) as world:
         for name in (A, B):
@@ -85,7 +89,7 @@ async def wired() -> AsyncIterator[World]:
             objects.namespace("shop-v-branch-a"),
             objects.node("n1", {"branch": "a"}),
             objects.node("n2", {"branch": "b"}),
-            objects.pod("away", "edge-v-branch-a", "n2"),
+            objects.pod("away", "edge-v-branch-a", "n2", nodeSelector={"branch": "a"}),
             objects.pod("there", "shop-v-branch-a", "n2"),
         )
         for resource in (QUOTAS, *(r for r in WORKLOADS if r.gvk.kind == "Deployment")):
@@ -243,6 +247,13 @@ CASES = [
     Case(escape_detector.setup, 2, CLAIM, {THERE}),
     Case(escape_detector.setup, 3, disputed("n2"), {AWAY}),
     Case(
+        evictions.setup,
+        0,
+        seeded(objects.pod("new", AWAY[0], "n2", nodeSelector={"branch": "a"})),
+        {(AWAY[0], "new")},
+    ),
+    Case(evictions.setup, 1, seeded(objects.node("n2", {"branch": "a"})), {AWAY}),
+    Case(
         endpoint_slices.setup,
         0,
         seen(lambda world: world.hub.seed(exporting("shop", "more"))),
@@ -347,6 +358,7 @@ INITIAL: dict[str, set[Any]] = {
     "admin-role": {ADMIN_ROLE},
     "policy-status": {EVERYTHING},
     "escape-detector": {AWAY},
+    "evictions": {AWAY},
 }
 RESYNC: dict[str, set[Any]] = {
     "departures": {A},
@@ -359,6 +371,7 @@ RESYNC: dict[str, set[Any]] = {
     "admin-role": {ADMIN_ROLE},
     "policy-status": {EVERYTHING},
     "escape-detector": {AWAY},
+    "evictions": {AWAY},
     "service-export": {SERVICE},
     "namespaces": {(A, "default"), (A, "edge")},
     "execution": {WEB, SHOP},

@@ -4,7 +4,7 @@ import pytest
 
 from karmada_vc_agent.status import readiness
 from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.readiness import Observation, Thresholds, damp_ready
+from karmada_vc_agent.status.readiness import Observation, Thresholds, damp
 
 UP, DOWN = readiness.observed_ready(200), readiness.observed_ready(None)
 THRESHOLDS = Thresholds(success_s=30, failure_s=20)
@@ -43,14 +43,14 @@ def test_only_2xx_is_online() -> None:
 @pytest.mark.parametrize("observed", [UP, DOWN])
 def test_the_first_observation_is_taken_as_it_is(observed: Condition) -> None:
     current = DOWN if observed is UP else UP
-    written, state = damp_ready(None, observed, current, 100.0, THRESHOLDS)
+    written, state = damp(None, observed, current, 100.0, THRESHOLDS)
     assert written is observed
     assert state == Observation(observed["status"])
 
 
 def test_an_observation_without_a_condition_on_the_cluster_is_taken_as_it_is() -> None:
     before = Observation("True", 90.0)
-    written, state = damp_ready(before, DOWN, None, 100.0, THRESHOLDS)
+    written, state = damp(before, DOWN, None, 100.0, THRESHOLDS)
     assert written is DOWN
     assert state is before
 
@@ -62,43 +62,43 @@ def test_a_flip_is_held_back_for_its_threshold(
     observed: Condition, current: Condition, threshold_s: float
 ) -> None:
     state = Observation(current["status"])
-    written, state = damp_ready(state, observed, current, 100.0, THRESHOLDS)
+    written, state = damp(state, observed, current, 100.0, THRESHOLDS)
     assert written is current
     assert state == Observation(observed["status"], 100.0)
     just_before = 100.0 + threshold_s - 0.1
-    written, state = damp_ready(state, observed, current, just_before, THRESHOLDS)
+    written, state = damp(state, observed, current, just_before, THRESHOLDS)
     assert written is current
-    written, state = damp_ready(state, observed, current, 100.0 + threshold_s, THRESHOLDS)
+    written, state = damp(state, observed, current, 100.0 + threshold_s, THRESHOLDS)
     assert written is observed
 
 
 def test_flipping_back_starts_the_clock_again() -> None:
     state = Observation("True")
-    _, state = damp_ready(state, DOWN, UP, 100.0, THRESHOLDS)
-    written, state = damp_ready(state, UP, UP, 110.0, THRESHOLDS)
+    _, state = damp(state, DOWN, UP, 100.0, THRESHOLDS)
+    written, state = damp(state, UP, UP, 110.0, THRESHOLDS)
     assert written is UP
-    _, state = damp_ready(state, DOWN, UP, 115.0, THRESHOLDS)
-    written, state = damp_ready(state, DOWN, UP, 121.0, THRESHOLDS)
+    _, state = damp(state, DOWN, UP, 115.0, THRESHOLDS)
+    written, state = damp(state, DOWN, UP, 121.0, THRESHOLDS)
     assert written is UP
-    written, _ = damp_ready(state, DOWN, UP, 135.0, THRESHOLDS)
+    written, _ = damp(state, DOWN, UP, 135.0, THRESHOLDS)
     assert written is DOWN
 
 
 def test_unknown_becomes_false_at_once() -> None:
     unknown = Condition(type="Ready", status="Unknown", reason="ClusterStatusUnknown", message="")
-    written, _ = damp_ready(Observation("True"), DOWN, unknown, 100.0, THRESHOLDS)
+    written, _ = damp(Observation("True"), DOWN, unknown, 100.0, THRESHOLDS)
     assert written is DOWN
 
 
 def test_unknown_set_by_the_hub_becomes_true_at_once_while_the_host_was_up() -> None:
     unknown = Condition(type="Ready", status="Unknown", reason="ClusterStatusUnknown", message="")
-    written, _ = damp_ready(Observation("True"), UP, unknown, 100.0, THRESHOLDS)
+    written, _ = damp(Observation("True"), UP, unknown, 100.0, THRESHOLDS)
     assert written is UP
 
 
 def test_other_words_of_the_same_status_pass_at_once() -> None:
     failed = readiness.observed_ready(299)
-    written, state = damp_ready(Observation("False", 99.0), failed, DOWN, 100.0, THRESHOLDS)
+    written, state = damp(Observation("False", 99.0), failed, DOWN, 100.0, THRESHOLDS)
     assert written is failed
     assert state == Observation("False", 99.0)
 

@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.status.conditions import Condition
+from karmada_vc_agent.status.nodes_reachable import NodeCounts
 from karmada_vc_agent.status.virtual_cluster_status import (
-    NodeCounts,
     ObservedObject,
     WorkCounts,
     applied_state,
     compose_status,
     hub_reachable,
-    nodes_reachable,
     ready,
     registered,
     works_applied,
@@ -115,21 +114,6 @@ def test_works_applied_says_what_is_not(counts: WorkCounts, reason: str, message
     condition = works_applied(counts)
     assert (condition["reason"], condition["message"]) == (reason, message)
     assert condition["status"] == ("True" if reason in ("NoWorks", "AllApplied") else "False")
-
-
-@pytest.mark.parametrize(
-    ("nodes", "status", "reason"),
-    [
-        (NodeCounts(), "False", "NoNodes"),
-        (NodeCounts(2), "False", "NoNodeReady"),
-        (NodeCounts(2, 1), "True", "NodesReady"),
-    ],
-)
-def test_nodes_are_reachable_where_one_is_ready(
-    nodes: NodeCounts, status: str, reason: str
-) -> None:
-    condition = nodes_reachable(nodes)
-    assert (condition["status"], condition["reason"]) == (status, reason)
 
 
 def test_hub_is_reachable_where_it_accepts_all() -> None:
