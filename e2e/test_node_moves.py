@@ -154,7 +154,9 @@ def _is_told(lab: Lab, group: Group, reason: str, text: str) -> Object:
     found = [
         e for e in events if (e["reason"], e["involvedObject"]["name"]) == (reason, group.name)
     ]
-    return next(e for e in found if text in e["message"])
+    told = [e for e in found if text in e["message"]]
+    assert told, found
+    return told[0]
 
 
 def _bystander(lab: Lab, node: str) -> Object:

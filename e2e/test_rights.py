@@ -160,6 +160,8 @@ HOST = (
     Ask(False, "create update patch delete", "apps", "deployments", "{home}", "{agent}"),
     Ask(True, ALL_VERBS, "", "secrets", CLAIMED, ANY),
     Ask(True, ALL_VERBS, "apps", "deployments", CLAIMED, ANY),
+    Ask(True, "create", "", "pods/eviction", CLAIMED, ANY),
+    Ask(False, "create", "", "pods/eviction", SHARED_SPACE, ANY),
     Ask(True, ALL_VERBS, "", "resourcequotas", CLAIMED, ANY),
     Ask(True, "create update delete", RBAC, "roles", CLAIMED, ANY),
     Ask(True, "create update delete", RBAC, "rolebindings", CLAIMED, ANY),

@@ -120,6 +120,12 @@ ALLOWED: tuple[Allowed, ...] = (
     ),
     Allowed(
         "cluster-conditions",
+        "cluster.status.conditions.NodesReachable",
+        "a condition of ours says whether a node of the virtual cluster is Ready",
+        "contract trap 12",
+    ),
+    Allowed(
+        "cluster-conditions",
         "cluster.status.conditions.GroupTrusted",
         "a condition of ours says whether nodes could write themselves into the group",
         "rewriting-rules 3.1",
