@@ -3,7 +3,9 @@
 A Cluster that is being deleted takes its execution namespace along, and the rights in there may be
 gone before the Works. So all its Works are cleaned up as soon as the Cluster has its
 deletionTimestamp; if the hub then denies removing the finalizers, the Cluster is reported not
-Ready, upon which Karmada strips them itself.
+Ready, upon which Karmada strips them itself. Where the Cluster was not Ready before, as with nodes
+that are away (ADR 33), it does so at once: Works that it took away meanwhile are cleaned up from
+what was known of them.
 
 While hub or host may have gone back in time (kube/history.py), as after a restore from a backup,
 nothing is cleaned up: a real deletion is still there when everything was listed again.
@@ -34,6 +36,7 @@ from karmada_vc_agent.views.works import (
     is_preserved,
     key_of_work,
     manifests_of,
+    namespaces_used,
     work_path,
 )
 
@@ -63,6 +66,7 @@ class WorkFinalizer:
         self._bugs = Bugs()
         self._on_barred = on_barred
         self._cleaned: dict[WorkKey, str] = {}
+        self._taken: dict[WorkKey, Object] = {}
         self._barred: dict[str, str] = {}
 
     def is_due(self, cluster: str, work: Object) -> bool:
@@ -77,14 +81,27 @@ class WorkFinalizer:
             return False
         return all(map(self._is_cleaned, self._works.of(cluster)))
 
+    def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
+        """Keep a Work that the hub takes away with its Cluster before it is cleaned up."""
+        if old is None or new is not None:
+            return
+        if self._clusters.is_deleting(cluster) and not self._is_cleaned(old):
+            self._taken[key_of_work(old)] = old
+
+    def taken(self, key: WorkKey) -> Object | None:
+        """Return a Work that the hub took away, while it is to be cleaned up still."""
+        return self._taken.get(key) if self._clusters.is_deleting(key[0]) else None
+
     def forget(self, key: WorkKey) -> None:
         """Forget a Work that is gone."""
         self._cleaned.pop(key, None)
+        self._taken.pop(key, None)
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget the Works of a Cluster that is gone."""
         self._barred.pop(cluster, None)
         self._cleaned = {key: uid for key, uid in self._cleaned.items() if key[0] != cluster}
+        self._taken = {key: work for key, work in self._taken.items() if key[0] != cluster}
 
     def _is_cleaned(self, work: Object) -> bool:
         return self._cleaned.get(key_of_work(work)) == uid_of(work)
@@ -94,13 +111,16 @@ class WorkFinalizer:
         metadata = work["metadata"]
         key = (vc.name, metadata["name"])
         finalizers = metadata.get("finalizers") or []
-        if EXECUTION_FINALIZER not in finalizers:
+        is_held = EXECUTION_FINALIZER in finalizers
+        if not is_held and (is_report(work) or not self._clusters.is_deleting(vc.name)):
             self._cleaned[key] = metadata["uid"]
             return
         if not self._is_cleaned(work):
             self._wait_for_second_look()
             if await self._clean(vc, work):
                 self._cleaned[key] = metadata["uid"]
+        if not is_held or self._taken.pop(key, None) is not None:
+            return
         rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
         patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
         try:
@@ -186,7 +206,9 @@ class WorkFinalizer:
         for name in () if stays else self._works.unreadable(vc.name):
             text = f"namespace {namespace} may be used by work {name or '?'}, which cannot be read"
             raise RetryError(text)
-        for other in self._works.using_namespace(vc.name, namespace):
+        taken = [other for key, other in self._taken.items() if key[0] == vc.name]
+        users = [other for other in taken if namespace in namespaces_used(other)]
+        for other in (*self._works.using_namespace(vc.name, namespace), *users):
             if is_report(other):
                 continue  # its manifests create nothing in the namespace
             if stays and not self.is_due(vc.name, other):

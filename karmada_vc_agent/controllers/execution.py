@@ -99,7 +99,7 @@ class ExecutionController:
         """Align host and status with one Work."""
         cluster, name = key
         vc = self._virtual_clusters.get(cluster)
-        work = self._o.works.get(cluster, name)
+        work = self._o.works.get(cluster, name) or self._o.finalizer.taken(key)
         if vc is None or work is None or self._o.clusters.ours(cluster) is None:
             self._forget(key)
             return

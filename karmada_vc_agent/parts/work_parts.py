@@ -81,6 +81,7 @@ class WorkParts:
         common.stores.membership.changed.subscribe(grounds.nodes)
         signals.node_group.subscribe(grounds.node_group)
         signals.served.subscribe(grounds.served)
+        signals.work.subscribe(self.finalizer.work_changed)
         signals.work.subscribe(common.held_changes.work_changed)
         signals.host_object.subscribe(self._host_object_changed)
         signals.own_object.subscribe(self.shared_names.follow)

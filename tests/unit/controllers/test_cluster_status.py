@@ -504,11 +504,11 @@ async def test_group_without_a_ready_node_stays_ready_and_says_so() -> None:
 
 
 async def test_cluster_without_a_ready_node_is_not_ready_where_that_is_asked_for() -> None:
-    async with new_world(objects.virtual_cluster(ready_when_unreachable=False)) as world:
+    vc = objects.virtual_cluster(ready_when_unreachable=False)
+    async with new_world(vc, controllers="*") as world:
         world.register(ready=None)
         world.host.seed(objects.node("n1", {"branch": "a"}, status="Unknown"))
         setting = Setting(world)
-        world.clusters.judge = setting.judgements
         await setting.sync()
         assert setting.condition() == ("False", "NodesNotReachable")
         # All else goes on: Works, the Lease, and the numbers.
