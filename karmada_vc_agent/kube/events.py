@@ -7,6 +7,8 @@ queue fairly, each at most half of it.
 Warnings with one reason are many if many objects fail for one cause: repeated ones are limited to
 one a second after a burst, which says how many it stands for. The first one of each object is
 written, now or at its next occurrence, unless objects come without end.
+
+A series is counted elsewhere: it is one Event with a name of its own, the same after a restart.
 """
 
 import asyncio
@@ -22,7 +24,12 @@ from urllib.parse import quote
 from cachetools import LRUCache
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    KubeError,
+    NotFoundError,
+)
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.model.objects import Object
 
@@ -47,6 +54,19 @@ HELD_BACK_S, HELD_BACK_AT_MOST = 0.1, 10
 
 
 @dataclass(frozen=True, slots=True)
+class Series:
+    """What occurs again and again, counted by somebody else.
+
+    name: the end of the name of its Event. first, last: when, as `2026-01-01T00:00:00Z`.
+    """
+
+    name: str
+    count: int
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
 class EventRecord:
     """One event: its object and its content."""
 
@@ -55,6 +75,7 @@ class EventRecord:
     type: str
     reason: str
     message: str
+    series: Series | None = None
 
 
 @dataclass(slots=True)
@@ -131,17 +152,26 @@ class EventRecorder:
         self._told: LRUCache[int, None] = LRUCache(FIRSTS_REMEMBERED)
         self._reasons: LRUCache[tuple[Hashable, ...], _Reason] = LRUCache(REMEMBERED)
         self._written: LRUCache[EventRecord, _Written] = LRUCache(REMEMBERED)
+        self._begun: LRUCache[str, None] = LRUCache(REMEMBERED)
         self._budgets: LRUCache[tuple[str, ...], TokenBucket] = LRUCache(REMEMBERED)
         self._numbers = itertools.count()
         self.dropped = 0
 
     def record(
-        self, source: str, obj: Object, kind: str, reason: str, message: str, turn: str = ""
-    ) -> None:
+        self,
+        source: str,
+        obj: Object,
+        kind: str,
+        reason: str,
+        message: str,
+        turn: str = "",
+        series: Series | None = None,
+    ) -> bool:
         """Queue an event about `obj`: {apiVersion, kind, metadata: {namespace, name, uid}}.
 
         source: the component. kind: Normal or Warning. turn: default is the namespace of the
-        object. Events of cluster-scoped objects are in namespace `default`.
+        object. Events of cluster-scoped objects are in namespace `default`. Return whether it will
+        be written; False if there are too many.
         """
         metadata = obj["metadata"]
         involved = (
@@ -153,7 +183,7 @@ class EventRecorder:
         )
         if not self._may_write(source, involved):
             self.dropped += 1
-            return
+            return False
         turn = turn or metadata.get("namespace") or metadata["name"]
         told = hash((source, involved, reason))
         left_out: int | None = 0
@@ -161,13 +191,15 @@ class EventRecorder:
             left_out = self._left_out((turn, source, kind, reason), is_first=told not in self._told)
         if left_out is None:
             self.dropped += 1
-            return
+            return False
         more = f" (and {left_out} more with this reason, which were dropped)" if left_out else ""
         text = message[: MESSAGE_MAX_LENGTH - len(more)] + more
-        if not self._queue.try_add(turn, EventRecord(source, involved, kind, reason, text)):
+        if not self._queue.try_add(turn, EventRecord(source, involved, kind, reason, text, series)):
             self.dropped += 1
-        elif kind == WARNING:
+            return False
+        if kind == WARNING:
             self._told[told] = None
+        return True
 
     def _left_out(self, key: tuple[Hashable, ...], *, is_first: bool) -> int | None:
         """Return how many dropped events an event stands for; None to drop it, too."""
@@ -218,6 +250,9 @@ class EventRecorder:
             _log.debug("Dropping event", extra={"reason": str(error)})
 
     async def _write(self, record: EventRecord) -> None:
+        if record.series is not None:
+            await self._write_series(record, record.series)
+            return
         now = self._wall_clock()
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         written = self._written.pop(record, None)
@@ -232,28 +267,51 @@ class EventRecorder:
             written = await self._create(record, now, stamp)
         self._written[record] = written
 
+    async def _write_series(self, record: EventRecord, series: Series) -> None:
+        """Bring the Event of a series up to date; an earlier process may have created it."""
+        collection, event = _event(record, series)
+        path = f"{collection}/{event['metadata']['name']}"
+        patch = {key: event[key] for key in ("message", "lastTimestamp", "count")}
+        if path in self._begun:
+            try:
+                await self._client.merge_patch(path, patch)
+            except NotFoundError:
+                del self._begun[path]
+            else:
+                return
+        try:
+            await self._client.create(collection, event)
+        except AlreadyExistsError:
+            await self._client.merge_patch(path, patch)
+        self._begun[path] = None
+
     async def _create(self, record: EventRecord, now: float, stamp: str) -> _Written:
-        api_version, kind, namespace, name, uid = record.involved
-        event_namespace = namespace or "default"
-        event_name = f"{name[:230]}.{int(now * 1e9) + next(self._numbers):x}"
-        path = f"/api/v1/namespaces/{quote(event_namespace, safe='')}/events"
-        involved = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}
-        if namespace:
-            involved["namespace"] = namespace
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": event_name, "namespace": event_namespace},
-            "involvedObject": involved,
-            "type": record.type,
-            "reason": record.reason,
-            "message": record.message,
-            "source": {"component": record.source},
-            "reportingComponent": record.source,
-            "reportingInstance": "",
-            "firstTimestamp": stamp,
-            "lastTimestamp": stamp,
-            "count": 1,
-        }
+        name = f"{int(now * 1e9) + next(self._numbers):x}"
+        path, event = _event(record, Series(name, 1, stamp, stamp))
         await self._client.create(path, event)
-        return _Written(f"{path}/{event_name}", 1)
+        return _Written(f"{path}/{event['metadata']['name']}", 1)
+
+
+def _event(record: EventRecord, series: Series) -> tuple[str, Object]:
+    """Return the collection that an Event belongs to, and the Event."""
+    api_version, kind, namespace, name, uid = record.involved
+    event_namespace = namespace or "default"
+    involved = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}
+    if namespace:
+        involved["namespace"] = namespace
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name[:230]}.{series.name}", "namespace": event_namespace},
+        "involvedObject": involved,
+        "type": record.type,
+        "reason": record.reason,
+        "message": record.message,
+        "source": {"component": record.source},
+        "reportingComponent": record.source,
+        "reportingInstance": "",
+        "firstTimestamp": series.first,
+        "lastTimestamp": series.last,
+        "count": series.count,
+    }
+    return f"/api/v1/namespaces/{quote(event_namespace, safe='')}/events", event

@@ -16,6 +16,7 @@ from karmada_vc_agent.kube.events import (
     QUEUE_LENGTH,
     QUEUE_OF_ONE,
     EventRecorder,
+    Series,
 )
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
@@ -299,3 +300,50 @@ async def test_namespace_that_a_tenant_chose_is_one_part_of_the_path(
     recorder.record("agent", thing(namespace="edge/configmaps?x="), "Warning", "Failed", "text")
     await recorder.drain(10.0)
     assert host.asked("POST", "/api/v1/namespaces/edge/configmaps") == []
+
+
+def counted(count: int, message: str = "again") -> tuple[str, Series]:
+    return message, Series("abc", count, "2026-01-01T00:00:00Z", f"2026-01-01T00:0{count}:00Z")
+
+
+def record_series(recorder: EventRecorder, count: int, message: str = "again") -> bool:
+    text, series = counted(count, message)
+    return recorder.record("s", thing(), "Warning", "Failed", text, series=series)
+
+
+async def test_series_is_one_event_with_the_count_of_its_counter(
+    host: FakeApiServer, recorder: EventRecorder
+) -> None:
+    for count in (3, 5):
+        assert record_series(recorder, count, f"at {count}")
+        await recorder.drain(5.0)
+    (event,) = host.listed(EVENTS)
+    assert event["metadata"]["name"] == "web.abc"
+    told = [event[key] for key in ("count", "message", "firstTimestamp", "lastTimestamp")]
+    assert told == [5, "at 5", "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"]
+
+
+async def test_series_of_an_earlier_process_goes_on(
+    host: FakeApiServer, client: ApiClient, recorder: EventRecorder
+) -> None:
+    record_series(recorder, 3)
+    await recorder.drain(5.0)
+    another = EventRecorder(client)
+    record_series(another, 4)
+    await another.drain(5.0)
+    assert [event["count"] for event in host.listed(EVENTS)] == [4]
+
+
+async def test_series_whose_event_is_gone_gets_another_one(
+    host: FakeApiServer, recorder: EventRecorder
+) -> None:
+    record_series(recorder, 3)
+    await recorder.drain(5.0)
+    host.remove(f"{EVENTS}/web.abc")
+    record_series(recorder, 4)
+    await recorder.drain(5.0)
+    assert [event["count"] for event in host.listed(EVENTS)] == [4]
+
+
+async def test_it_says_what_will_not_be_written(recorder: EventRecorder) -> None:
+    assert [record_series(recorder, 3) for _ in range(26)] == [True] * 25 + [False]
