@@ -1,6 +1,6 @@
 """Events of the agent in Karmada's words, on the Work and on its template (contract 5.7)."""
 
-from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.events import EventRecorder, Series
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, key_of, namespaced_name
 from karmada_vc_agent.status.conditions import Condition
@@ -13,7 +13,8 @@ ESCAPES = "escape-detector"
 POLICIES = "policy-status"
 EVICTIONS = "evictions"
 STATUS = "cluster-status"
-"""Component of the events that Karmada's agent does not have."""
+HOST_EVENTS = "host-events"
+"""Components of the events that Karmada's agent does not have."""
 
 NORMAL = "Normal"
 WARNING = "Warning"
@@ -52,9 +53,24 @@ class WorkEvents:
         """Report what a user should know of an applied manifest."""
         self._recorder.record(EXECUTION, work, WARNING, notice.code, notice.detail)
 
-    def escaped(self, involved: Object, text: str) -> None:
-        """Report that a pod runs where it must not; involved: its Work, otherwise its Cluster."""
+    def escaped(self, involved: Object, manifest: Object | None, cluster: str, text: str) -> None:
+        """Report that a pod runs where it must not.
+
+        involved: its Work, otherwise its Cluster. manifest: that of its template, if known.
+        """
         self._recorder.record(ESCAPES, involved, WARNING, "PodEscaped", text)
+        if manifest is not None:
+            self._on_template(manifest, cluster, WARNING, "PodEscaped", text, source=ESCAPES)
+
+    def seen_on_host(
+        self, work: Object, manifest: Object, cluster: str, reason: str, text: str, series: Series
+    ) -> bool:
+        """Report on Work and template what the host says; return whether it will be written."""
+        on_work = self._recorder.record(HOST_EVENTS, work, WARNING, reason, text, series=series)
+        on_template = self._on_template(
+            manifest, cluster, WARNING, reason, text, source=HOST_EVENTS, series=series
+        )
+        return on_work and on_template
 
     def evicted(self, cluster: Object, text: str) -> None:
         """Report on a Cluster that a pod is evicted from a node that left."""
@@ -123,18 +139,20 @@ class WorkEvents:
         reason: str,
         text: str,
         source: str = EXECUTION,
-    ) -> None:
+        series: Series | None = None,
+    ) -> bool:
+        """Record an event about a template; return whether it will be, or there is none."""
         uid = annotations_of(manifest).get(karmada.TEMPLATE_UID_ANNOTATION)
         key = key_of(manifest)
         if not isinstance(uid, str) or not uid or not key.name or not all(key.gvk[1:]):
-            return  # a manifest that is refused for its shape may not name a template
+            return True  # a manifest that is refused for its shape may not name a template
         template: Object = {
             "apiVersion": key.gvk.api_version,
             "kind": key.gvk.kind,
             "metadata": {"namespace": key.namespace, "name": key.name, "uid": uid},
         }
         turn = karmada.execution_namespace(cluster)  # as for the events on its Works
-        self._recorder.record(source, template, kind, reason, text, turn)
+        return self._recorder.record(source, template, kind, reason, text, turn, series)
 
 
 def _metadata(obj: Object) -> Object:

@@ -181,6 +181,7 @@ class AgentConfig(
             "execution. serviceExport and endpointsliceCollect (gate MultiClusterService): "
             "report EndpointSlices. certRotation (on by default only with "
             "the certificate that join got for the agent): renews the hub credential. "
+            "hostEvents: warnings of the host about objects of Works, as events on the hub. "
             "Registration, namespaces and node membership always run."
         ),
     ] = "*"

@@ -10,21 +10,12 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from karmada_vc_agent.apply.work_events import WorkEvents
-from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec
-from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
-from karmada_vc_agent.model.domain import WORK_ANNOTATION
-from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import (
-    GroupVersionKind,
-    Object,
-    annotations_of,
-    parse_api_version,
-)
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.parts.queues import FEW_WORKERS
 from karmada_vc_agent.views.claims import Claim, Claims, claim_of
@@ -33,7 +24,7 @@ from karmada_vc_agent.views.host_pods import PODS_BY_NODE
 from karmada_vc_agent.views.hub_clusters import HubClusters
 from karmada_vc_agent.views.left_pods import LeftPods
 from karmada_vc_agent.views.membership import Membership
-from karmada_vc_agent.views.works import Works
+from karmada_vc_agent.views.owners import Owners, Place, manifest_of
 
 _log = logging.getLogger(__name__)
 
@@ -42,9 +33,6 @@ SETTLES_S = 1.0
 
 A new label may arrive after the pod; what remains after this time has escaped. Reported within 5 s.
 """
-OWNERS_AT_MOST = 6
-"""How far up a chain of owners to search for a Work; Pod, ReplicaSet, Deployment are three."""
-
 _LEFT_ALONE = "the agent leaves it alone: delete the pod, or return its node to the group"
 _PODS = Resource(GroupVersionKind("", "v1", "Pod"), "pods", namespaced=True)
 
@@ -67,25 +55,21 @@ class HostPods:
 
 
 class EscapeDetector:
-    """Reports escaped pods on their Work, else their Cluster, once for each pod and node.
+    """Reports escaped pods on Work and template, else the Cluster, once for each pod and node.
 
     Its keys are suspects, to be checked after SETTLES_S.
     """
 
     def __init__(
         self,
-        host: ApiClient,
-        discovery: Discovery,
+        owners: Owners,
         known: HostPods,
-        works: Works,
         clusters: HubClusters,
         events: WorkEvents,
         escaped: EscapedPods,
     ) -> None:
-        self._host = host
-        self._discovery = discovery
+        self._owners = owners
         self._known = known
-        self._works = works
         self._clusters = clusters
         self._events = events
         self._escapes = escaped
@@ -157,8 +141,9 @@ class EscapeDetector:
         escape = Escape(claim.cluster, pod.metadata.uid, pod.spec.node_name)
         if self._escapes.get(key) == escape:
             return
-        work = await self._find_work(claim.cluster, key)
-        involved = work or self._clusters.ours(claim.cluster)
+        place = Place(claim.cluster, key[0], claim.namespace)
+        origin = await self._owners.origin(place, _PODS, key[1])
+        work = self._owners.work(claim.cluster, origin) if origin else None
         self._escapes[key] = escape
         _log.warning(
             "Pod runs on a foreign node",
@@ -169,13 +154,17 @@ class EscapeDetector:
                 "work": work["metadata"]["name"] if work else "",
             },
         )
-        if involved is not None:
-            outcome = "the agent evicts it" if self._known.left.evicting(pod) else _LEFT_ALONE
-            text = (
-                f"pod {claim.namespace}/{key[1]} runs on a node outside of virtual cluster "
-                f'"{claim.cluster}"; {outcome}'
-            )
-            self._events.escaped(involved, text)
+        outcome = "the agent evicts it" if self._known.left.evicting(pod) else _LEFT_ALONE
+        text = (
+            f"pod {claim.namespace}/{key[1]} runs on a node outside of virtual cluster "
+            f'"{claim.cluster}"; {outcome}'
+        )
+        cluster = self._clusters.ours(claim.cluster)
+        if work is not None and origin is not None:
+            manifest = manifest_of(work, origin.root, claim.namespace)
+            self._events.escaped(work, manifest, claim.cluster, text)
+        elif cluster is not None:
+            self._events.escaped(cluster, None, claim.cluster, text)
 
     def _is_running(self, pod: Pod, key: PodKey) -> bool:
         """Whether it runs and is not being deleted; a reported one counts until it is gone."""
@@ -183,52 +172,12 @@ class EscapeDetector:
             return False  # a deleted node runs nothing
         return key in self._escapes or pod.metadata.deletion_timestamp is None
 
-    async def _find_work(self, cluster: str, key: PodKey) -> Object | None:
-        """Return the Work of a pod: the first one named on the way up its owners."""
-        namespace, name = key
-        obj = await self._get(_PODS, namespace, name)
-        for _ in range(OWNERS_AT_MOST):
-            if obj is None:
-                return None
-            work = self._work_of(cluster, obj)
-            if work is not None:
-                return work
-            obj = await self._owner_of(obj, namespace)
-        return None
-
-    def _work_of(self, cluster: str, obj: Object) -> Object | None:
-        """Return the Work an object claims to be of; a tenant may have written that of another."""
-        namespace, _, name = annotations_of(obj).get(WORK_ANNOTATION, "").partition("/")
-        if namespace != execution_namespace(cluster):
-            return None
-        return self._works.get(cluster, name)
-
-    async def _owner_of(self, obj: Object, namespace: str) -> Object | None:
-        references = obj["metadata"].get("ownerReferences") or []
-        reference = next((r for r in references if r.get("controller")), None)
-        if reference is None:
-            return None
-        resource = await self._discovery.find(
-            parse_api_version(reference["apiVersion"], reference["kind"])
-        )
-        if resource is None:
-            return None
-        owner = await self._get(resource, namespace, reference["name"])
-        return owner if owner and owner["metadata"]["uid"] == reference["uid"] else None
-
-    async def _get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        try:
-            return await self._host.get(resource.path(namespace, name))
-        except (NotFoundError, ForbiddenError):
-            return None
-
 
 def setup(parts: Parts) -> ControllerSpec[PodKey]:
     """Declare the controller; its keys are pods that may be out."""
     common, stores, works = parts.common, parts.common.stores, parts.works
     detector = EscapeDetector(
-        common.clients.host,
-        common.discoveries.host,
+        Owners(common.clients.host, common.discoveries.host, works.watches.works),
         HostPods(
             stores.pods,
             PODS_BY_NODE,
@@ -238,7 +187,6 @@ def setup(parts: Parts) -> ControllerSpec[PodKey]:
             common.virtual_clusters,
             stores.left_pods,
         ),
-        works.watches.works,
         stores.clusters,
         works.events,
         parts.escaped,

@@ -1,6 +1,6 @@
 """Controllers and feature gates that can be enabled and disabled, by Karmada's names.
 
-Source: contract 8, 9.1, 9.4; docs/adr/0009.
+Karmada's agent has no `hostEvents`. Source: contract 8, 9.1, 9.4; docs/adr/0009.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,6 +11,7 @@ WORK_STATUS = "workStatus"
 SERVICE_EXPORT = "serviceExport"
 ENDPOINT_SLICE_COLLECT = "endpointsliceCollect"
 CERT_ROTATION = "certRotation"
+HOST_EVENTS = "hostEvents"
 
 CONTROLLERS: Mapping[str, bool] = {
     CLUSTER_STATUS: True,
@@ -19,6 +20,7 @@ CONTROLLERS: Mapping[str, bool] = {
     SERVICE_EXPORT: True,
     ENDPOINT_SLICE_COLLECT: True,
     CERT_ROTATION: False,
+    HOST_EVENTS: True,
 }
 """Controller -> whether `*` always includes it. The help of the flag describes them."""
 

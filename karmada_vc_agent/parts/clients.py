@@ -24,6 +24,9 @@ REVIEWS_BURST = 10
 """Whoever reaches /metrics can make the agent ask about tokens: so few that nobody feels it."""
 URGENT = Timeouts(request_s=30.0)
 """What is small and late is given up, and tried again with what is true then."""
+OWNERS_QPS = 10.0
+OWNERS_BURST = 20
+"""Whose an object is that an event is about: tenants may make events without end."""
 LEASE_LANES = 32
 """How many Leases are renewed at once: each is due every 10 s, however slow the hub."""
 
@@ -39,6 +42,7 @@ class Clients:
     host: ApiClient
     host_urgent: ApiClient
     host_reviews: ApiClient
+    host_events: ApiClient
 
     def __post_init__(self) -> None:
         """Let all clients of a server share what is known of its time."""
@@ -52,7 +56,7 @@ class Clients:
 
     def of_host(self) -> tuple[ApiClient, ...]:
         """Return every client of the host."""
-        return (self.host, self.host_urgent, self.host_reviews)
+        return (self.host, self.host_urgent, self.host_reviews, self.host_events)
 
     def use_for_hub(self, credentials: Credentials) -> None:
         """Be known to the hub by other credentials, from the next request on."""
@@ -122,5 +126,8 @@ def connect(
         host_urgent=urgent("host (urgent)", connections=shares.urgent, **to_host),
         host_reviews=urgent(
             "host (reviews)", qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, **to_host
+        ),
+        host_events=urgent(
+            "host (events)", qps=OWNERS_QPS, burst=OWNERS_BURST, connections=2, **to_host
         ),
     )

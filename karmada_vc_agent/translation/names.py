@@ -170,6 +170,12 @@ def host_name(name: str, cluster: str) -> str:
     return piece + _NAME_SEPARATOR + cluster + _HASH_MARK + _digest(name, cluster)
 
 
+def cluster_of_host_name(name: str) -> str:
+    """Return the virtual cluster that a computed host name ends with; "" for other names."""
+    _, mark, cluster = name.rpartition(_NAME_SEPARATOR)
+    return cluster.partition(_HASH_MARK)[0] if mark else ""
+
+
 def _occurrences(part: str, text: str) -> int:
     """Count overlapping occurrences, unlike str.count()."""
     return sum(text.startswith(part, start) for start in range(len(text)))

@@ -2,6 +2,7 @@
 
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
+from karmada_vc_agent.planning.quota_shares import Pending
 from karmada_vc_agent.status.conditions import Condition, find_condition
 from karmada_vc_agent.status.quota_divided import QUOTA_DIVIDED, no_quota, quota_divided
 from karmada_vc_agent.views.claims import Claims
@@ -25,7 +26,16 @@ class QuotaCondition:
         stalled = self._divisions.stalled(vc.name)
         if stalled is None:
             return [quota_divided(None)]
+        return [quota_divided(stalled.reason, self._message(vc, stalled))]
+
+    def stalled(self, vc: VirtualCluster) -> str | None:
+        """Return why shares of a quota cannot be raised, None if they can."""
+        stalled = self._divisions.stalled(vc.name) if vc.quota else None
+        if stalled is None:
+            return None
+        return quota_divided(stalled.reason, self._message(vc, stalled))["message"]
+
+    def _message(self, vc: VirtualCluster, stalled: Pending) -> str:
         virtual = {host: name for name, host in self._claims.of(vc.name).items()}
         names = (str(virtual.get(HostNamespace(host), host)) for host in stalled.namespaces)
-        message = " ".join((stalled.problem, ", ".join(names))).strip()
-        return [quota_divided(stalled.reason, message)]
+        return " ".join((stalled.problem, ", ".join(names))).strip()

@@ -121,7 +121,7 @@ class World:
         hub, host = self.hub_client, self.host_client
         self.process = Process(
             config,
-            Clients(hub, hub, hub, hub, host, host, host),
+            Clients(hub, hub, hub, hub, host, host, host, host),
             AgentState(host, config.agent_namespace, config.agent_name),
             HOST_UID,
             self.virtual_clusters,

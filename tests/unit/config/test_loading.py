@@ -426,7 +426,7 @@ def test_node_named_by_two_clusters_is_refused(file: File) -> None:
 def test_controller_that_does_not_exist_is_refused(file: File) -> None:
     assert file.problem(controllers="*,-lease") == (
         'controllers: "lease" is not a known controller (known: clusterStatus, execution, '
-        "workStatus, serviceExport, endpointsliceCollect, certRotation)"
+        "workStatus, serviceExport, endpointsliceCollect, certRotation, hostEvents)"
     )
 
 

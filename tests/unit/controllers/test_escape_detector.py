@@ -169,11 +169,12 @@ def test_pods_of_an_adopted_namespace_are_looked_at(setting: Setting) -> None:
 # --- reports ----------------------------------------------------------------------------
 
 
-async def test_the_work_that_owns_the_pod_is_told_with_virtual_names(setting: Setting) -> None:
+async def test_work_and_template_of_the_pod_are_told_with_virtual_names(setting: Setting) -> None:
     seed_owned(setting.world)
     setting.look()
     await setting.detector.reconcile(KEY)
-    assert await setting.events() == [("Work", "PodEscaped", TEXT)]
+    told = [("Work", "PodEscaped", TEXT), ("Deployment", "PodEscaped", TEXT)]
+    assert await setting.events() == told
     assert setting.escaped.by_cluster() == {"branch-a": 1}
 
 

@@ -10,7 +10,8 @@ from karmada_vc_agent.model.switches import (
 )
 
 ON_BY_DEFAULT = {"clusterStatus", "execution", "workStatus", "serviceExport"} | {
-    "endpointsliceCollect"
+    "endpointsliceCollect",
+    "hostEvents",
 }
 
 

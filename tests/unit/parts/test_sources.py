@@ -17,6 +17,7 @@ from karmada_vc_agent.controllers import (
     escape_detector,
     evictions,
     execution,
+    host_events,
     namespaces,
     node_labels,
     node_taints,
@@ -293,8 +294,8 @@ CASES = [
     Case(execution.setup, 11, judged, {WEB}, WORKS),
     Case(execution.setup, 12, CLAIM_GONE, {WEB}, WORKS),
 ]
-RUN = {(policy_status.setup, 0)}
-"""Has a test of its own: what it follows is known to its controller only."""
+RUN = {(policy_status.setup, 0), (host_events.setup, 0), (host_events.setup, 1)}
+"""Have tests of their own: what they follow is known to their controllers only."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
