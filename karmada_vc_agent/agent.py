@@ -35,6 +35,7 @@ from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.lifecycle.api_servers import KUBE_SYSTEM_PATH, check_apart, check_karmada
 from karmada_vc_agent.lifecycle.hub_certificate import HubCertificate
+from karmada_vc_agent.lifecycle.joined import JoinedClusters, has_rights
 from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
 from karmada_vc_agent.model.objects import Object
@@ -85,8 +86,10 @@ class Agent:
             raise ConfigError("settings", "namespaceTemplate", str(error)) from error
         self._virtual_clusters = VirtualClusters()
         sources = VirtualClusterSources(self._virtual_clusters)
-        self._file = sources.add("the settings file", config.virtual_clusters)
-        self._objects = sources.add("a VirtualCluster object") if config.objects.enabled else None
+        self._file = sources.add("the settings file")
+        self._joined = JoinedClusters(self._file.replace_all)
+        self._joined.take(config.virtual_clusters)
+        self._objects = sources.add("another object") if config.objects.enabled else None
         self._found = add_found_sources(sources, config)
         # Whoever needs them is to ask the registry.
         self._config = replace(config, virtual_clusters=())
@@ -124,8 +127,17 @@ class Agent:
         checks["settings"] = Remark(f"keeping those in use: {problem}") if problem else None
         refused = self._service.not_served() if self._service is not None else []
         checks["found"] = Remark("; ".join(refused)) if refused else None
-        checks["rights"] = self._clients.missing_rights() if self._clients is not None else None
+        checks["rights"] = self._check_rights()
         return checks
+
+    def _check_rights(self) -> str | None:
+        """Return which right is missing; one that waits for `join` fails nobody else."""
+        lacks = self._clients.missing_rights() if self._clients is not None else None
+        if lacks or not self._joined.waiting:
+            return lacks
+        names = ", ".join(self._joined.waiting)
+        text = f"not served for want of rights on the hub: {names}; run karmada-vc-agent join"
+        return Remark(text) if len(self._virtual_clusters) else text
 
     def _check_server(self, server: str, client: ApiClient) -> str | None:
         """Return what is wrong with hub or host, by one of its clients."""
@@ -210,8 +222,8 @@ class Agent:
         watch = self._supervisor.keep("hub certificate", self._hub_certificate.watch)
         followers.append(asyncio.create_task(watch, name="hub certificate"))
         if self._settings is not None:
-            check = partial(self._check_node, clients)
-            follow = partial(self._settings.run, check, self._file.replace_all)
+            check = partial(self._check_file, clients)
+            follow = partial(self._settings.run, check, self._joined.take)
             follower = self._supervisor.keep("settings", follow)
             followers.append(asyncio.create_task(follower, name="settings"))
         try:
@@ -264,12 +276,14 @@ class Agent:
         async with asyncio.TaskGroup() as group:
             lead = await self._take_lead(clients, group) if config.leader_elect else None
             await self._read_state(clients, state)
+            looking = self._supervisor.start(group, "rights", self._joined.run)
             service = Service(self._process(clients, state, host_uid))
             self._service = service
             if self._election is not None:
                 self._election.on_regained(service.lead_regained)
             self._phase = SERVING
             await service.run(stop)
+            looking.cancel()
             if lead is not None:
                 lead.cancel()
 
@@ -313,6 +327,8 @@ class Agent:
         await retry_until_done(
             "write the agent's state on the host", lambda: state.check_template(template)
         )
+        ask = partial(has_rights, clients.hub)
+        await self._joined.start(ask, lambda name: state.cluster(name) is not None)
         if self._objects is not None:
             find = partial(virtual_clusters_of_objects, clients.host, self._config)
             found = await retry_until_done("list VirtualCluster objects on the host", find)
@@ -346,6 +362,11 @@ class Agent:
             except KubeError as error:
                 self._hub_refuses = f"the hub refuses the agent: {error}"
             await asyncio.sleep(ASK_S)
+
+    async def _check_file(self, clients: Clients, vcs: tuple[VirtualCluster, ...]) -> None:
+        """Find out which of a changed file may be served. Raises ConfigError, KubeError."""
+        await self._check_node(clients, vcs)
+        await self._joined.look(vcs)
 
     async def _check_node(self, clients: Clients, vcs: Iterable[VirtualCluster]) -> None:
         """Refuse virtual clusters that may have the agent's node. Raises ConfigError, KubeError."""

@@ -62,11 +62,16 @@ class Agent:
             return ""
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
-    def start(self, *extra_flags: str) -> "Agent":
-        """Start it with the settings as they are now."""
+    def start(self, *extra_flags: str, content: str = "") -> "Agent":
+        """Start it with the settings as they are now.
+
+        content: of the settings file, if that says otherwise than what it joins with.
+        """
         assert self._process is None, "the agent runs already"
         self._config.write_text(yaml.safe_dump(settings_file(self.settings)))
         used = self.join()
+        if content:
+            self._config.write_text(content)
         command = [
             *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(self._config)),
             *("--karmada-kubeconfig", str(used.hub), "--kubeconfig", str(used.host)),

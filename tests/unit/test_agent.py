@@ -103,3 +103,17 @@ def test_what_was_found_and_is_not_served_is_a_remark(scene: Scene) -> None:
 def test_lists_that_have_not_come_are_named(scene: Scene) -> None:
     scene.service.unlisted.return_value = ["/api/v1/nodes", "/api/v1/pods"]
     assert scene.wrong() == {"lists": "waiting for the first list of /api/v1/nodes, /api/v1/pods"}
+
+
+def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scene) -> None:
+    scene.agent._joined._told = {"b": 0.0}
+    text = "not served for want of rights on the hub: b; run karmada-vc-agent join"
+    assert (scene.wrong(), scene.remarks()) == ({}, {"rights": text})
+    scene.agent._virtual_clusters.replace_all(())
+    assert scene.wrong() == {"rights": text}
+
+
+def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None:
+    scene.agent._joined._told = {"b": 0.0}
+    scene.clients.missing_rights.return_value = "hub: the agent lacks a rule"
+    assert scene.wrong() == {"rights": "hub: the agent lacks a rule"}
