@@ -78,6 +78,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         | {"resourceModels": [{"grade": 0, "ranges": [{"name": "cpu", "min": "x", "max": "2"}]}]},
         "is not a valid quantity",
     ),
+    "model without ranges": (NODES | {"resourceModels": [{"grade": 0}]}, "ranges"),
+    "model of no resource": (NODES | {"resourceModels": [{"grade": 0, "ranges": []}]}, "ranges"),
     "pattern of kinds": (NODES | {"allowedKinds": ["*"]}, "write */* for all kinds"),
     "pattern with many slashes": (NODES | {"deniedKinds": ["a/b/c"]}, "is not a"),
     "allowance": (NODES | {"allow": ["Everything"]}, "must be one of HostPath"),

@@ -55,7 +55,7 @@ class ObjectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     enabled: Annotated[
         bool,
         Help(
-            "Serve VirtualCluster objects of the host, too (manifests/crd.yaml, "
+            "Serve VirtualCluster objects of the host, too (manifests/base/crd.yaml, "
             "[ADR 31](adr/0031-objects.md)). Run `karmada-vc-agent join` after changing it."
         ),
     ] = False

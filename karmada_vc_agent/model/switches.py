@@ -50,6 +50,8 @@ def enabled_controllers(text: str, also: Collection[str] = ()) -> frozenset[str]
                 f'"{word.removeprefix("-")}" is not a known controller (known: {known})'
             )
     enabled = frozenset(name for name in CONTROLLERS if _is_enabled(name, words, also))
+    if not enabled:
+        raise ValueError(f'"{text}" enables no controller; write * for those on by default')
     if WORK_STATUS in enabled and EXECUTION not in enabled:
         raise ValueError(
             f"{WORK_STATUS} reports and repairs only what {EXECUTION} applies; write "

@@ -115,11 +115,18 @@ def _model_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
         if not isinstance(ranges, list):
             yield f"resourceModels[{index}].ranges", "must be a list of name, min and max"
             continue
+        if not ranges:
+            yield (
+                f"resourceModels[{index}].ranges",
+                "is empty; give name, min and max of a resource",
+            )
         for number, bounds in enumerate(ranges):
             where = f"resourceModels[{index}].ranges[{number}]"
             if not isinstance(bounds, dict):
                 yield f"{where}", "must have name, min and max"
                 continue
+            if not bounds.get("name"):
+                yield f"{where}.name", "is not set; write for example cpu"
             # The hub defaults the first minimum and the last maximum.
             yield f"{where}.min", _quantity_problem(bounds.get("min", 0 if index == 0 else None))
             yield f"{where}.max", _quantity_problem(bounds.get("max", 0 if index == last else None))

@@ -74,7 +74,7 @@ async def virtual_clusters_of_objects(host: ApiClient, config: AgentConfig) -> l
     try:
         found = await host.get(PATH)
     except NotFoundError:
-        _log.warning("Waiting for the CRD of VirtualCluster objects; apply manifests/crd.yaml")
+        _log.warning("Waiting for the CRD of VirtualCluster objects; apply manifests/base/crd.yaml")
         return []
     items = found.get("items") or ()
     ours = (item for item in items if is_for(config.agent_name, item["metadata"]))

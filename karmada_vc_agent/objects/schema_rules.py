@@ -180,7 +180,7 @@ _RANGE: Object = {
     "type": "object",
     "required": ["name"],
     "properties": {
-        "name": {"type": "string", "maxLength": 253},
+        "name": {"type": "string", "minLength": 1, "maxLength": 253},
         "min": _QUANTITY,
         "max": _QUANTITY,
     },
@@ -228,10 +228,10 @@ ITEMS: Mapping[str, Object] = {
     },
     "VirtualCluster.resourceModels": {
         "type": "object",
-        "required": ["grade"],
+        "required": ["grade", "ranges"],
         "properties": {
             "grade": {"type": "integer", "minimum": 0},
-            "ranges": {"type": "array", "maxItems": 16, "items": _RANGE},
+            "ranges": {"type": "array", "minItems": 1, "maxItems": 16, "items": _RANGE},
         },
     },
     "VirtualCluster.limits": {

@@ -117,17 +117,11 @@ def connect(
     host_qps, host_burst = config.cluster_api_qps, config.cluster_api_burst
     return Clients(
         hub=bulk("hub", qps=hub_qps, burst=hub_burst, **to_hub),
-        hub_urgent=urgent("hub (urgent)", connections=shares.urgent, **to_hub),
-        hub_leases=urgent("hub (leases)", connections=shares.leases, **to_hub),
-        hub_events=ApiClient(
-            "hub (events)", qps=EVENTS_QPS, burst=EVENTS_BURST, connections=1, **to_hub
-        ),
+        hub_urgent=urgent("hub", connections=shares.urgent, **to_hub),
+        hub_leases=urgent("hub", connections=shares.leases, **to_hub),
+        hub_events=ApiClient("hub", qps=EVENTS_QPS, burst=EVENTS_BURST, connections=1, **to_hub),
         host=bulk("host", qps=host_qps, burst=host_burst, **to_host),
-        host_urgent=urgent("host (urgent)", connections=shares.urgent, **to_host),
-        host_reviews=urgent(
-            "host (reviews)", qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, **to_host
-        ),
-        host_events=urgent(
-            "host (events)", qps=OWNERS_QPS, burst=OWNERS_BURST, connections=2, **to_host
-        ),
+        host_urgent=urgent("host", connections=shares.urgent, **to_host),
+        host_reviews=urgent("host", qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, **to_host),
+        host_events=urgent("host", qps=OWNERS_QPS, burst=OWNERS_BURST, connections=2, **to_host),
     )

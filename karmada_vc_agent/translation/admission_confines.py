@@ -65,7 +65,7 @@ def confines(owner: PolicyOwner) -> Object:
                 (_subresource(), "use no subresources but to evict pods"),
                 (_namespaced(owner), "write only in namespaces with its own claim"),
                 (_namespace(owner), "write only namespaces that it claims or may adopt"),
-                (_node(owner), f"change nothing of a Node but its label {MEMBERSHIP_LABEL}"),
+                (_node(owner), f"change only label {MEMBERSHIP_LABEL} of a Node"),
                 (_cluster_scoped(), "write only cluster-scoped objects with its own labels"),
                 (_cluster_role(owner), "write no ClusterRole with cluster-wide rules"),
             )
@@ -74,7 +74,7 @@ def confines(owner: PolicyOwner) -> Object:
 
 
 def _only(owner: PolicyOwner, expression: str, may: str) -> Object:
-    return {"expression": expression, "message": f"karmada-vc-agent {owner.agent} may {may}"}
+    return {"expression": expression, "message": f'agent "{owner.agent}" may {may}'}
 
 
 def _request_variables() -> list[Object]:

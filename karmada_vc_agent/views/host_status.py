@@ -16,12 +16,12 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status import cluster_report as rules
 from karmada_vc_agent.status.conditions import Condition, find_condition
-from karmada_vc_agent.status.node_overlap import NODE_OVERLAP, node_overlap
 from karmada_vc_agent.translation.kind_policy import (
     ClusterScopedKinds,
     hidden_from_api_enablements,
 )
 from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.contested_nodes import ContestedNodes
 from karmada_vc_agent.views.host_pods import (
     PENDING_BY_NAMESPACE,
     PENDING_BY_SELECTOR,
@@ -66,6 +66,7 @@ class HostStatus:
     def __init__(self, view: HostView, clock: Callable[[], float] = time.monotonic) -> None:
         self._view = view
         self._clock = clock
+        self._contested = ContestedNodes(view.membership)
         self._version = ("", float("-inf"))
         self._enablements: LRUCache[_Kinds, tuple[ServedApis, list[Object]]] = LRUCache(
             ENABLEMENTS_KEPT
@@ -115,7 +116,7 @@ class HostStatus:
             conditions=[
                 rules.complete_api_enablements(len(enablements), is_partial=is_partial),
                 *judged,
-                *self._overlap(vc.name, live),
+                *self._contested.condition(vc, live),
                 *_network_isolation(vc, live),
                 *self._view.placement(vc.name),
                 *(condition for tell in self._view.more for condition in tell(vc, live)),
@@ -135,13 +136,6 @@ class HostStatus:
             if required <= pod.spec.node_selector.items():
                 found[pod.metadata.namespace, pod.metadata.name] = pod
         return list(found.values())
-
-    def _overlap(self, name: str, live: Object) -> list[Condition]:
-        """Return the condition NodeOverlap where there is one, or was (rewriting-rules 3.1)."""
-        overlaps = self._view.membership.overlaps(name)
-        if overlaps or find_condition(live.get("conditions"), NODE_OVERLAP):
-            return [node_overlap(overlaps)]
-        return []
 
     async def _kubernetes_version(self) -> str:
         version, read_at = self._version

@@ -338,6 +338,11 @@ TAINT = {"key": "edge", "effect": "NoSchedule"}
             {"resourceModels": [{"grade": 0, "ranges": [{"name": "cpu"}]}, MODEL]},
             "resourceModels[0].ranges[0].max: is not set",
         ),
+        ({"resourceModels": [{"grade": 0}]}, "resourceModels[0].ranges: is empty; give name"),
+        (
+            {"resourceModels": [{"grade": 0, "ranges": [{"min": "0", "max": "1"}]}]},
+            "resourceModels[0].ranges[0].name: is not set",
+        ),
         (
             {"resourceModels": [{"grade": 0, "ranges": ["x"]}]},
             "resourceModels[0].ranges[0]: must have",

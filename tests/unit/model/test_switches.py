@@ -28,8 +28,6 @@ ON_BY_DEFAULT = {"clusterStatus", "execution", "workStatus", "serviceExport"} | 
         ("*,*", ON_BY_DEFAULT),
         ("execution,workStatus", {"execution", "workStatus"}),
         ("execution", {"execution"}),
-        ("-execution", set()),
-        ("", set()),
     ],
 )
 def test_controllers_are_what_karmada_makes_of_the_text(text: str, enabled: set[str]) -> None:
@@ -49,6 +47,12 @@ def test_unknown_controller_is_refused_with_those_there_are(text: str) -> None:
     with pytest.raises(ValueError, match="is not a known controller") as raised:
         enabled_controllers(text)
     assert all(name in str(raised.value) for name in CONTROLLERS)
+
+
+@pytest.mark.parametrize("text", ["", " ,", "-execution"])
+def test_text_that_enables_no_controller_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"enables no controller; write \* for those"):
+        enabled_controllers(text)
 
 
 @pytest.mark.parametrize("text", ["*,-execution", "workStatus"])
