@@ -64,7 +64,7 @@ def test_an_agent_that_may_serve_nothing_is_not_ready(lab: Lab) -> None:
     def look() -> None:
         status, text = endpoints.ask("/readyz")
         assert status == 500
-        assert f"[-]rights failed: not served for want of rights on the hub: {early.name}" in text
+        assert f"[-]rights failed: waiting for rights on the hub: {early.name}" in text
 
     eventually(look)
 
@@ -86,4 +86,4 @@ def _start_with(agent: Agent, *groups: Group) -> None:
 
 def _remarks(endpoints: Endpoints, group: Group) -> None:
     text = endpoints.ask("/readyz?verbose")[1]
-    assert f"[+]rights ok: not served for want of rights on the hub: {group.name};" in text
+    assert f"[+]rights ok: waiting for rights on the hub: {group.name};" in text

@@ -136,7 +136,7 @@ class Agent:
         if lacks or not self._joined.waiting:
             return lacks
         names = ", ".join(self._joined.waiting)
-        text = f"not served for want of rights on the hub: {names}; run karmada-vc-agent join"
+        text = f"waiting for rights on the hub: {names}; run karmada-vc-agent join"
         return Remark(text) if len(self._virtual_clusters) else text
 
     def _check_server(self, server: str, client: ApiClient) -> str | None:

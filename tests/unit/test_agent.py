@@ -107,7 +107,7 @@ def test_lists_that_have_not_come_are_named(scene: Scene) -> None:
 
 def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scene) -> None:
     scene.agent._joined._told = {"b": 0.0}
-    text = "not served for want of rights on the hub: b; run karmada-vc-agent join"
+    text = "waiting for rights on the hub: b; run karmada-vc-agent join"
     assert (scene.wrong(), scene.remarks()) == ({}, {"rights": text})
     scene.agent._virtual_clusters.replace_all(())
     assert scene.wrong() == {"rights": text}
