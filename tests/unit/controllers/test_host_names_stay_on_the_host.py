@@ -53,8 +53,9 @@ class _Recorder(EventRecorder):
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def record(self, *event: Any, **_: Any) -> None:
+    def record(self, *event: Any, **_: Any) -> bool:
         self.texts.append(event[-1])
+        return True
 
 
 class _Refusing(HostObjects):
