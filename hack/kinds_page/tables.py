@@ -19,6 +19,7 @@ from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.planning import apply_order, orphaned, prune, quota_shares
 from karmada_vc_agent.status import endpoint_slice_work, manifest_status
 from karmada_vc_agent.translation import (
+    adopted_pods,
     controller_kinds,
     dns_texts,
     edge_application,
@@ -294,6 +295,11 @@ TABLES: tuple[Table, ...] = (
     Table(Aspect.REFUSED, host_wide_names.HOLDERS, _shared_name),
     Table(Aspect.PODS, pod_templates.BY_KIND, _pod_templates),
     Table(Aspect.PODS, own_steps.OWN_STEPS, _steps("inside", "place")),
+    Table(
+        Aspect.PODS,
+        adopted_pods.MAKE_PODS_ANEW,
+        _says("An adopted one keeps its placement while all its pods run on the group's nodes"),
+    ),
     Table(Aspect.REFERENCES, reference_table.BY_KIND, _references),
     Table(Aspect.REWRITTEN, own_steps.OWN_STEPS, _steps("strip", "metadata", "rewrite", "restore")),
     Table(
