@@ -49,12 +49,18 @@ class Manifests:
         strategies = Strategies(host_objects, shared_objects, namespaces, shared_names, lost_node)
         self._translator = Translator(find_resource, context_for, strategies.of)
         self.context_for = context_for
+        self._shared_names = shared_names
         self._depending_on_claims: set[str] = set()
 
     def depending_on_claims(self, cluster: str) -> list[str]:
         """Return the Works of a virtual cluster to sync again when its claims change."""
         own = f"{execution_namespace(cluster)}/"
         return [work for work in self._depending_on_claims if work.startswith(own)]
+
+    def forget_work(self, work: str) -> None:
+        """Forget a Work that is gone, as `<execution namespace>/<name>`."""
+        self._depending_on_claims.discard(work)
+        self._shared_names.forget_work(work)
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget the Works of a Cluster that is gone."""
@@ -110,10 +116,10 @@ class Manifests:
         A refused manifest created nothing. Raises KubeError, and RetryError if the interpreter
         cannot tell what to keep.
         """
+        self._depending_on_claims.discard(item.work)
         target = await self._translator.locate(item)
         if target is None:
             return
-        self._depending_on_claims.discard(item.work)
         try:
             await target.strategy.remove(target, preserve=preserve)
         except InterpretationError as error:

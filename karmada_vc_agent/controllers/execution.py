@@ -31,6 +31,7 @@ from karmada_vc_agent.apply.work_outcome import WorkOutcome
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
 from karmada_vc_agent.kube.sources import Enqueues, Heals, Source
+from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.switches import EXECUTION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -59,6 +60,7 @@ class Collaborators:
     """The collaborators of execution; `setup` passes them in.
 
     work_status: None if controller workStatus is disabled: no manifestStatuses are written.
+    forget_cluster: drops all that is remembered of the Works of a Cluster that is gone.
     """
 
     clusters: HubClusters
@@ -69,6 +71,7 @@ class Collaborators:
     work_status: WorkStatus | None
     events: WorkEvents
     held_changes: HeldChanges
+    forget_cluster: Callable[[str], None]
     bounds: WorkBounds = field(default_factory=lambda: WorkBounds({}))
     memory: WorkMemory = field(default_factory=WorkMemory)
     measure: Callable[[str, float], None] = lambda *_: None
@@ -100,7 +103,7 @@ class ExecutionController:
         cluster, name = key
         vc = self._virtual_clusters.get(cluster)
         work = self._o.works.get(cluster, name) or self._o.finalizer.taken(key)
-        if vc is None or work is None or self._o.clusters.ours(cluster) is None:
+        if vc is None or work is None or not self._is_served(cluster):
             self._forget(key)
             return
         self._o.held_changes.begin(key)
@@ -115,6 +118,11 @@ class ExecutionController:
         finally:
             self._memory.end(key)
             self._o.held_changes.end(key)
+            if not self._is_served(cluster):
+                self._o.forget_cluster(cluster)  # it went meanwhile
+
+    def _is_served(self, cluster: str) -> bool:
+        return cluster in self._virtual_clusters and self._o.clusters.ours(cluster) is not None
 
     async def _reconcile(self, key: WorkKey, vc: VirtualCluster, known: Object) -> None:
         cluster = vc.name
@@ -140,8 +148,10 @@ class ExecutionController:
             raise NotReadyError(f"cluster({cluster}) not ready", [Cause(cluster, READY, cluster)])
 
     def _forget(self, key: WorkKey) -> None:
+        cluster, name = key
         self._memory.forget(key)
         self._o.finalizer.forget(key)
+        self._o.manifests.forget_work(f"{execution_namespace(cluster)}/{name}")
 
     # --- apply --------------------------------------------------------------------------
 
@@ -240,6 +250,7 @@ def setup(parts: Parts) -> ControllerSpec[WorkKey]:
             work_status=works.work_status,
             events=works.events,
             held_changes=common.held_changes,
+            forget_cluster=works.forgotten.emit,
             measure=common.metrics.work_synced,
             bounds=works.bounds,
             memory=works.memory,

@@ -79,6 +79,7 @@ class OrphansController:
                 continue  # it left meanwhile, or its Works are listed again
             self._on_counted(cluster, len(names))
             self._report(cluster, names)
+        self._told = {name: count for name, count in self._told.items() if name in self._clusters}
         return EVERY
 
     async def _has_removed(self, resource: Resource, live: Object) -> bool:

@@ -14,6 +14,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
+from cachetools import LRUCache
+
 from karmada_vc_agent.kube.instruments import NOBODY, QueueInstrument
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.kube.shared_back_off import SharedBackOff
@@ -22,6 +24,9 @@ K = TypeVar("K", bound=Hashable)
 
 CAUSE_MAX_DELAY_S = 10.0
 """Maximum pause of a cause: one key checks for all, so it may check often."""
+
+GROUPS_REMEMBERED = 1024
+"""Groups whose rate of retries is known; one that is forgotten may retry a burst at once."""
 
 
 class QueueClosedError(Exception):
@@ -50,7 +55,7 @@ class WorkQueue(Generic[K]):
         self._base_delay_s = base_delay_s
         self._max_delay_s = max_delay_s
         self._new_retries = new_retries
-        self._retries: dict[Hashable, TokenBucket] = {}
+        self._retries: LRUCache[Hashable, TokenBucket] = LRUCache(GROUPS_REMEMBERED)
         self.at_once = at_once
         self._clock = clock
         self._ready: OrderedDict[Hashable, OrderedDict[K, float]] = OrderedDict()

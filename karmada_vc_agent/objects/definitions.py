@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 
+from cachetools import LRUCache
+
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, uid_of
@@ -14,6 +16,8 @@ _log = logging.getLogger(__name__)
 
 DELETED = "DELETED"
 """Type of the watch event of an object that is gone."""
+REMOVED_REMEMBERED = 1024
+"""Objects that may go: they are told of until the server has let them go."""
 
 Check = Callable[[VirtualCluster], Awaitable[None]]
 
@@ -44,7 +48,7 @@ class Definitions:
         self._known: dict[str, Definition] = {}
         self._refused: dict[str, str] = {}
         self._waits_for: dict[str, str] = {}
-        self._removed: set[str] = set()
+        self._removed: LRUCache[str, None] = LRUCache(REMOVED_REMEMBERED)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the objects there are."""
@@ -75,7 +79,7 @@ class Definitions:
         known = self._known.get(name)
         if uid_of(body) in self._removed:
             if kind == DELETED:
-                self._removed.discard(uid_of(body))
+                self._removed.pop(uid_of(body), None)
             return
         if kind == DELETED or not self._is_ours(body["metadata"]):
             if known is not None and known.uid == uid_of(body):
@@ -117,7 +121,7 @@ class Definitions:
         """Forget an object that may go; what is still told of it until it is gone is old."""
         known = self._known.get(name)
         if known is not None:
-            self._removed.add(known.uid)
+            self._removed[known.uid] = None
         self.forget(name)
 
     def forget(self, name: str) -> None:

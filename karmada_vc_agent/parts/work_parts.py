@@ -7,6 +7,7 @@ from karmada_vc_agent.apply.ground_changes import GroundChanges
 from karmada_vc_agent.apply.reflection import owning_work
 from karmada_vc_agent.apply.work_memory import WorkMemory
 from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, labels_of
@@ -25,8 +26,9 @@ BUSY_WORKS = 16
 class WorkParts:
     """The path of a Work: readers, interpreter, writers, and who is told of what.
 
-    queue: the Works that wait to be synced; events are held back while it is long. Below it stand
-    what controllers use of the readers and writers.
+    queue: the Works that wait to be synced; events are held back while it is long. forgotten: a
+    virtual cluster of which nothing is to be remembered. Below them stands what controllers use of
+    the readers and writers.
     """
 
     def __init__(self, common: Common) -> None:
@@ -41,6 +43,7 @@ class WorkParts:
             ),
         )
         self.memory = WorkMemory()
+        self.forgotten: Signal[[str]] = Signal()
         self._readers = readers = WorkReaders(common)
         self.interpreting = Interpreting(common)
         self._writers = writers = WorkWriters(
@@ -74,7 +77,8 @@ class WorkParts:
         """Connect what is told with who makes something of it; the controllers come later."""
         common, signals = self._common, self._common.signals
         for forget in (self.memory.forget_cluster, *self._writers.forgetting()):
-            self.registered.gone.subscribe(forget)
+            self.forgotten.subscribe(forget)
+        self.registered.gone.subscribe(self.forgotten.emit)
         grounds = GroundChanges(common.virtual_clusters, signals.ground.emit)
         signals.ground.subscribe(self.memory.ground_changed)
         common.stores.namespaces.add_handler(grounds.namespace)

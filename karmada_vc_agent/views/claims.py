@@ -89,11 +89,11 @@ class Claims:
 
     def clusters(self) -> list[str]:
         """Return the virtual clusters that have claims, in the settings or not."""
-        return [name for name, found in self._by_cluster.items() if found]
+        return list(self._by_cluster)
 
     def is_empty(self) -> bool:
         """Whether there is no claim at all, including virtual clusters not in the settings."""
-        return not any(self._by_cluster.values())
+        return not self._by_cluster
 
     def on(self, host_namespace: str) -> Claim | None:
         """Return our claim on a host namespace, effective or not, or None."""
@@ -153,3 +153,5 @@ class Claims:
         else:
             self._duplicates.pop(pair, None)
             self._by_cluster[claim.cluster].pop(claim.namespace, None)
+            if not self._by_cluster[claim.cluster]:
+                del self._by_cluster[claim.cluster]

@@ -9,8 +9,10 @@ Cluster names: whoever wrote that first.
 import hashlib
 import uuid
 from collections.abc import Container
+from functools import lru_cache
 
 import orjson
+from cachetools import LRUCache
 
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
@@ -19,9 +21,12 @@ from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 from karmada_vc_agent.views.judgements import Judgements
 from karmada_vc_agent.views.shapes import ClusterShape
 
+REMEMBERED = 4096
+"""Virtual clusters, served or not, whose id and deletion are known without asking again."""
 CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
 
 
+@lru_cache(REMEMBERED)
 def cluster_id(host_uid: str, name: str) -> str:
     """Return the `spec.id` of a virtual cluster."""
     return str(uuid.uuid5(uuid.UUID(host_uid), name))
@@ -81,15 +86,12 @@ class HubClusters:
         self._judgements = judgements
         self._host_uid = host_uid
         self._names = names
-        self._ids: dict[str, str] = {}
-        self._marked: dict[str, str] = {}
+        self._marked: LRUCache[str, str] = LRUCache(REMEMBERED)
         store.add_handler(self._changed)
 
     def id_of(self, name: str) -> str:
         """Return the id of a virtual cluster, whether it is served or not."""
-        if name not in self._ids:
-            self._ids[name] = cluster_id(self._host_uid, name)
-        return self._ids[name]
+        return cluster_id(self._host_uid, name)
 
     def ours(self, name: str) -> Object | None:
         """Return the Cluster of a virtual cluster, or None where it is absent or another's."""

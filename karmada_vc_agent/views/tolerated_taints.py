@@ -18,15 +18,16 @@ class NodeTaints:
 
     def of(self, cluster: str) -> tuple[Taint, ...]:
         """Return the taints that the pods of a virtual cluster tolerate."""
+        if cluster not in self._virtual_clusters:
+            return ()
         if cluster not in self._taints:
             self._taints[cluster] = self._now(cluster)
         return self._taints[cluster]
 
     def refresh(self, cluster: str) -> bool:
         """Look at the nodes again; return whether pods have to tolerate others than before."""
-        before = self._taints.get(cluster)
-        self._taints[cluster] = self._now(cluster)
-        return before is not None and before != self._taints[cluster]
+        before = self._taints.pop(cluster, None)
+        return before is not None and before != self.of(cluster)
 
     def _changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
         self._taints.pop(name_of_change(old, new), None)

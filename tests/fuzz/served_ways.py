@@ -113,8 +113,11 @@ class Field:
 
 
 @asynccontextmanager
-async def field() -> AsyncIterator[Field]:
-    """Start an agent that serves a tenant and a neighbour; the neighbour's Work is applied."""
+async def field(**settings: Any) -> AsyncIterator[Field]:
+    """Start an agent that serves a tenant and a neighbour; the neighbour's Work is applied.
+
+    settings: of AgentConfig, besides those that make it quick.
+    """
     async with FakeApiServer(_HUB) as hub, FakeApiServer(served.HOST) as host:
         _furnish(hub, host)
         config = AgentConfig(
@@ -123,6 +126,7 @@ async def field() -> AsyncIterator[Field]:
             cluster_success_threshold=Duration(0),
             rate_limiter_max_delay=Duration(5),
             virtual_clusters=tuple(map(objects.virtual_cluster, (TENANT, NEIGHBOUR))),
+            **settings,
         )
         ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
         made = Field(hub, host, Agent(config, ends[0], ends[1]))

@@ -5,10 +5,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 from msgspec import structs
 
 from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -16,6 +18,7 @@ from karmada_vc_agent.views.hub_clusters import cluster_id
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 from tests.fakes import objects
 from tests.fakes.api_server import KUBE_SYSTEM_UID
+from tests.fakes.remembered import holders
 from tests.fuzz.served_ways import NEIGHBOUR, TENANT, Field, field
 
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
@@ -24,9 +27,9 @@ CONFIG_MAP_C = "/api/v1/namespaces/shop-v-branch-c/configmaps/probe"
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[tuple[Field, VirtualClusters]]:
+async def serving(**settings: Any) -> AsyncIterator[tuple[Field, VirtualClusters]]:
     """Start an agent; what branch-c will need is on the hub."""
-    async with field() as running:
+    async with field(**settings) as running:
         running.hub.seed(objects.namespace(karmada.execution_namespace("branch-c")))
         # With the finalizer that Karmada gives to every Cluster.
         running.hub.seed(objects.cluster("branch-c", cluster_id(KUBE_SYSTEM_UID, "branch-c")))
@@ -115,3 +118,27 @@ async def test_many_that_change_at_once_are_looked_through_once() -> None:
         registry.replace_all(structs.replace(vc, provider="another") for vc in registry.values())
         await running.neighbour_lives()
         assert asked == [(TENANT, NEIGHBOUR)]
+
+
+async def test_name_of_one_that_is_gone_is_kept_nowhere() -> None:
+    """Neither its own, nor those of its Works and host namespaces."""
+    quick = {"cluster_lease_duration": Duration(4), "cluster_status_update_frequency": Duration(1)}
+    async with serving(**quick) as (running, registry):
+        registry.put(BRANCH_C)
+        await running.until(lambda: running.host.find(CONFIG_MAP_C) is not None, "not served")
+        assert "VirtualClusters._by_name" in holders(running.agent, "branch-c")
+        registry.replace_all([registry[TENANT], registry[NEIGHBOUR]])
+        await running.neighbour_lives()  # and what was being written is written
+        running.hub.remove(f"{CLUSTERS}/branch-c")
+        for path in (CONFIG_MAP_C, "/api/v1/nodes/node-branch-c"):
+            running.host.remove(path)
+        for namespace in running.host.listed("/api/v1/namespaces"):
+            if namespace["metadata"]["name"].endswith("-v-branch-c"):
+                running.host.remove(f"/api/v1/namespaces/{namespace['metadata']['name']}")
+        for _ in range(20):
+            await running.neighbour_lives()
+            kept = holders(running.agent, "branch-c")
+            if not kept:
+                break
+            await asyncio.sleep(0.5)
+        assert kept == set()
