@@ -35,6 +35,7 @@ from karmada_vc_agent.kube.kubeconfig import (
     parse_kubeconfig,
     with_client_certificate,
 )
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.lifecycle.hub_kubeconfig import FileStore, KubeconfigStore, SecretStore
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.switches import CERT_ROTATION
@@ -105,7 +106,7 @@ class CertificateController:
         self._issued: tuple[bytes, bytes] | None = None
         self._in_use: datetime | None = None
         self._refusals = 0
-        self._said = ""
+        self._once = LogOnce(_log)
 
     async def reconcile(self, _: str) -> Requeue:
         """Do the next step."""
@@ -259,9 +260,7 @@ class CertificateController:
 
     def _rest(self, message: str, **extra: object) -> Requeue:
         """Wait for the next check; a lasting state is logged once."""
-        if self._said != message:
-            self._said = message
-            _log.warning(message, extra={"kubeconfig": str(self._path), **extra})
+        self._once.warning(message, kubeconfig=str(self._path), **extra)
         return Requeue(self._rule.interval_s)
 
 

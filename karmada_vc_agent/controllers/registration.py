@@ -11,6 +11,7 @@ from functools import partial
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.errors import AlreadyExistsError, InvalidError, KubeError, NotFoundError
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.lifecycle.registrations import Registrations, settings_digest
@@ -69,7 +70,7 @@ class RegistrationController:
         self._state = state
         self._virtual_clusters = virtual_clusters
         self.registrations = registrations
-        self._said: dict[str, str] = {}
+        self._once = LogOnce(_log)
         self._refusals: dict[str, str] = {}
 
     async def reconcile(self, name: str) -> Requeue | None:
@@ -86,7 +87,7 @@ class RegistrationController:
     async def _reconcile(self, name: str) -> Requeue | None:
         vc = self._virtual_clusters.get(name)
         if vc is None:
-            self._said.pop(name, None)  # who brings it back is told again
+            self._once.ended(name)  # who brings it back is told again
             return None
         cluster = self._clusters.ours(name)
         other = self._clusters.conflicting_cluster(name)
@@ -108,7 +109,8 @@ class RegistrationController:
             # It may have left while it was not served here: nobody saw that it was deleted.
             record = await self._state.read_again(name)
         if self.registrations.stays_away(name):
-            self._log_once(name, _LEFT if record and record.has_left else _DELETED, logging.WARNING)
+            message = _LEFT if record and record.has_left else _DELETED
+            self._once.warning(message, about=name, virtual_cluster=name)
             return None
         if record is not None and not record.was_deleted:
             _log.warning(
@@ -139,7 +141,7 @@ class RegistrationController:
             # The watch will report it; then it is ours or a conflict.
             return Requeue(0.5)
         self.registrations.is_there(vc.name)
-        self._said.pop(vc.name, None)
+        self._once.ended(vc.name)
         await self._state.remember(vc.name, ClusterRecord(created["metadata"]["uid"], settings))
         self._clusters.store.observe(ClusterCodec().trim(created))
         return await self._maintain(vc, created, self._state.cluster(vc.name), settings)
@@ -151,7 +153,7 @@ class RegistrationController:
             uid = cluster["metadata"]["uid"]
             await self._state.remember_deleted(vc.name, uid, settings)
             return None
-        self._said.pop(vc.name, None)
+        self._once.ended(vc.name)
         # It exists: --reregister does not apply to later deletions.
         self.registrations.is_there(vc.name)
         settings_changed = record is None or record.settings != settings
@@ -177,16 +179,8 @@ class RegistrationController:
 
     def _refused(self, name: str, text: str) -> Requeue:
         self._refusals[name] = text
-        self._log_once(name, "Not registered", logging.ERROR, text)
+        self._once.error("Not registered", about=name, virtual_cluster=name, reason=text)
         return REFUSED_RETRY
-
-    def _log_once(self, name: str, message: str, level: int, reason: str = "") -> None:
-        """Log a lasting state once, not at every retry."""
-        if self._said.get(name) == message + reason:
-            return
-        self._said[name] = message + reason
-        extra = {"virtual_cluster": name} | ({"reason": reason} if reason else {})
-        _log.log(level, message, extra=extra)
 
 
 def setup(parts: Parts) -> ControllerSpec[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from cachetools import TTLCache
 
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.model.objects import Object, dig
 
 TOKEN_REVIEWS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - no secret
@@ -43,7 +44,7 @@ class BearerReview:
         self._refused: TTLCache[bytes, Refusal] = TTLCache(KEPT, REFUSED_FOR_S, timer=clock)
         self._allowed_last: TTLCache[bytes, None] = TTLCache(KEPT, OUTAGE_S, timer=clock)
         self._under_way = 0
-        self._said = ""
+        self._once = LogOnce(_log)
 
     async def refusal(self, authorization: str) -> Refusal | None:
         """Return why the bearer of this header may not read the endpoint, None if allowed."""
@@ -65,7 +66,7 @@ class BearerReview:
             return self._unanswered(key, error)
         finally:
             self._under_way -= 1
-        self._said = ""
+        self._once.ended()
         self._keep(key, refusal)
         return refusal
 
@@ -83,11 +84,7 @@ class BearerReview:
         if is_away and key in self._allowed_last:
             return None
         reason = str(error) or "no answer in time"
-        if reason != self._said:
-            self._said = reason
-            _log.warning(
-                "Cannot ask the host who may read", extra={"path": self._path, "reason": reason}
-            )
+        self._once.warning("Cannot ask the host who may read", path=self._path, reason=reason)
         return 503, "the API server of the host does not answer; try again"
 
     async def _review(self, token: str) -> Refusal | None:

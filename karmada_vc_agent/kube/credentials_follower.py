@@ -10,6 +10,7 @@ from functools import partial
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.daemon_threads import await_in_thread
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, files_of, read_kubeconfig
+from karmada_vc_agent.kube.log_once import LogOnce
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class CredentialsFollower:
         self._path = credentials.kubeconfig
         self._use = use
         self._seen = self._digest()
-        self._complaint = ""
+        self._once = LogOnce(_log)
         self._unknown = asyncio.Event()
 
     async def run(self) -> None:
@@ -61,20 +62,19 @@ class CredentialsFollower:
             read = partial(read_kubeconfig, self._path, self._credentials.context)
             credentials = await await_in_thread(read, "kubeconfig")
         except KubeconfigError as error:
-            self._log_once(str(error))
+            self._complain(str(error))
             return
-        self._seen, self._complaint = found, ""
+        self._seen = found
+        self._once.ended()
         self._credentials = credentials
         _log.info(
             "Using changed credentials", extra={"server": self._name, "url": credentials.server}
         )
         self._use(credentials)
 
-    def _log_once(self, reason: str) -> None:
-        if reason != self._complaint:
-            self._complaint = reason
-            extra = {"server": self._name, "reason": reason}
-            _log.warning("Keeping the old credentials: the new kubeconfig is invalid", extra=extra)
+    def _complain(self, reason: str) -> None:
+        text = "Keeping the old credentials: the new kubeconfig is invalid"
+        self._once.warning(text, server=self._name, reason=reason)
 
     def _digest(self) -> bytes | None:
         """Return a digest of the content of the files; None if one of them has none now."""
@@ -83,6 +83,6 @@ class CredentialsFollower:
             try:
                 content.update(path.read_bytes())
             except OSError as error:
-                self._log_once(f"{path}: {error.strerror}")
+                self._complain(f"{path}: {error.strerror}")
                 return None
         return content.digest()

@@ -37,6 +37,7 @@ from karmada_vc_agent.kube.errors import (
     error_from_answer,
 )
 from karmada_vc_agent.kube.listing import Listing, PageSize
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.versions import is_lower
 from karmada_vc_agent.model.objects import dig
@@ -87,7 +88,7 @@ class Reflector(Generic[T]):
         self._version: str | None = None
         self._seen = ""
         self._is_back = False
-        self._complaint = ""
+        self._once = LogOnce(_log)
         self._source = f"{path}?{urlencode(self._query)}"
         self._named: dict[str, str] = {}
         self._epoch = 0
@@ -197,23 +198,15 @@ class Reflector(Generic[T]):
 
     def _log_once(self, error: KubeError) -> None:
         """Log a denial once; the client logs outages, once for all of its users."""
-        if isinstance(error, UnreachableError) or str(error) == self._complaint:
-            return
-        self._complaint = str(error)
-        _log.warning(
-            "Waiting to watch",
-            extra={"server": self._client.name, "path": self.path, "reason": str(error)},
-        )
+        if not isinstance(error, UnreachableError):
+            self._once.warning(
+                "Waiting to watch", server=self._client.name, path=self.path, reason=str(error)
+            )
 
     def _log_bug(self, error: Exception) -> None:
         """Log a bug once, with its traceback."""
-        if repr(error) != self._complaint:
-            self._complaint = repr(error)
-            _log.error(
-                "Failing to watch; listing again",
-                exc_info=error,
-                extra={"server": self._client.name, "path": self.path},
-            )
+        text = "Failing to watch; listing again"
+        self._once.bug(text, error, server=self._client.name, path=self.path)
 
     async def _ask_where_the_server_is(self) -> None:
         """Detect a server that went back in time; costs one small request."""
@@ -303,7 +296,7 @@ class Reflector(Generic[T]):
         self._name_unreadable()
         self._is_back = False
         self._version = self._seen = page.resource_version
-        self._complaint = ""
+        self._once.ended()
         self._synced.set()
         self._answered.set()
 

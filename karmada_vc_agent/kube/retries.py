@@ -30,6 +30,7 @@ from karmada_vc_agent.kube.errors import (
     NotFoundError,
     UnreachableError,
 )
+from karmada_vc_agent.kube.log_once import LogOnce
 
 _log = logging.getLogger(__name__)
 
@@ -132,11 +133,9 @@ class _Complaint:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._said = ""
+        self._once = LogOnce(_log)
 
     def __call__(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome is not None else None
-        if isinstance(error, UnreachableError) or str(error) == self._said:
-            return
-        self._said = str(error)
-        _log.warning("Waiting for API server", extra={"to": self._what, "reason": self._said})
+        if not isinstance(error, UnreachableError):
+            self._once.warning("Waiting for API server", to=self._what, reason=str(error))

@@ -10,6 +10,7 @@ from pathlib import Path
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 _log = logging.getLogger(__name__)
@@ -38,12 +39,12 @@ class SettingsFollower:
         self._asked = asyncio.Event()
         self.problem: str | None = None
         """Why the settings in use are not those of the file, None where they are."""
-        self._told: str | None = None
+        self._once = LogOnce(_log)
 
     def reload(self) -> None:
         """Read the file now, changed or not."""
         self._seen = b""
-        self._told = None
+        self._once.ended()
         self._asked.set()
 
     async def run(self, check: Check, use: Use) -> None:
@@ -55,9 +56,7 @@ class SettingsFollower:
             self._asked.clear()
             found = digest_of(self._path)
             if found == self._used == self._seen:
-                self.problem = self._told = (
-                    None  # it is again what is in use, though another was not taken
-                )
+                self._well()  # it is again what is in use, though another was not taken
             if found != self._seen:
                 await asyncio.sleep(SETTLES_S)
                 if found == digest_of(self._path):
@@ -71,13 +70,13 @@ class SettingsFollower:
             await check(reloaded.virtual_clusters)
         except ConfigError as error:
             self._seen = found
-            self._log_once(str(error))
+            self._complain(str(error))
             return
         except KubeError as error:
-            self._log_once(f"cannot check the virtual clusters: {error}")
+            self._complain(f"cannot check the virtual clusters: {error}")
             return
         self._seen, self._used = found, found
-        self.problem = self._told = None
+        self._well()
         _log.info(
             "Using the settings file", extra={"virtual_clusters": len(reloaded.virtual_clusters)}
         )
@@ -88,11 +87,14 @@ class SettingsFollower:
             )
         use(reloaded.virtual_clusters)
 
-    def _log_once(self, problem: str) -> None:
+    def _well(self) -> None:
+        self.problem = None
+        self._once.ended()
+
+    def _complain(self, problem: str) -> None:
         self.problem = problem
-        if problem != self._told:
-            self._told = problem
-            _log.error("Keeping the settings in use: the file is bad", extra={"reason": problem})
+        text = "Keeping the settings in use: the file is bad"
+        self._once.error(text, reason=problem)
 
 
 def digest_of(path: Path) -> bytes:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object, labels_of
@@ -48,7 +49,7 @@ class AgentNode:
         self._name = name
         self._nodes = nodes
         self._membership = membership
-        self._said = ""
+        self._once = LogOnce(_log)
 
     def condition(self, _vc: VirtualCluster, live: Object) -> list[Condition]:
         """Return the condition AgentApart while the agent is not apart, or was not."""
@@ -58,12 +59,11 @@ class AgentNode:
         owner = self._membership.owner_of(self._name)
         condition = agent_apart(self._name, node.metadata.labels, owner)
         is_apart = condition["status"] == "True"
-        self._log_once("" if is_apart else condition["message"])
+        if is_apart:
+            self._once.ended()
+        else:
+            text = "Running on a node that tenants may control"
+            self._once.warning(text, reason=condition["message"])
         if is_apart and find_condition(live.get("conditions"), AGENT_APART) is None:
             return []
         return [condition]
-
-    def _log_once(self, problem: str) -> None:
-        if problem and problem != self._said:
-            _log.warning("Running on a node that tenants may control", extra={"reason": problem})
-        self._said = problem

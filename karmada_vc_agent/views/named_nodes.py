@@ -2,6 +2,8 @@
 
 import logging
 
+from cachetools import LRUCache
+
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object
@@ -11,13 +13,16 @@ from karmada_vc_agent.status.nodes_missing import NODES_MISSING, listed, nodes_m
 
 _log = logging.getLogger(__name__)
 
+REMEMBERED = 4096
+"""Virtual clusters of which it is known what was said last."""
+
 
 class NamedNodes:
     """Detects names without a node: the node may join later, or the name is misspelt."""
 
     def __init__(self, nodes: Store[Node]) -> None:
         self._nodes = nodes
-        self._told: dict[str, frozenset[str]] = {}
+        self._told: LRUCache[str, frozenset[str]] = LRUCache(REMEMBERED)
 
     def condition(self, vc: VirtualCluster, live: Object) -> list[Condition]:
         """Return the condition NodesMissing while some are missing, or were."""
