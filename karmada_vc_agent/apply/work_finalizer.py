@@ -68,6 +68,17 @@ class WorkFinalizer:
         self._cleaned: dict[WorkKey, str] = {}
         self._taken: dict[WorkKey, Object] = {}
         self._barred: dict[str, str] = {}
+        self._preserved: set[str] = set()
+
+    def preserve(self, cluster: str, *, is_on: bool) -> None:
+        """Have all Works of a virtual cluster leave what they created, or as each of them says.
+
+        The mark on a Work alone does not last: the hub writes the Work anew from its binding.
+        """
+        (self._preserved.add if is_on else self._preserved.discard)(cluster)
+
+    def _preserves(self, vc: VirtualCluster, work: Object) -> bool:
+        return vc.name in self._preserved or is_preserved(work)
 
     def is_due(self, cluster: str, work: Object) -> bool:
         """Whether a Work is being deleted, by itself or with its Cluster."""
@@ -100,6 +111,7 @@ class WorkFinalizer:
     def forget_cluster(self, cluster: str) -> None:
         """Forget the Works of a Cluster that is gone."""
         self._barred.pop(cluster, None)
+        self._preserved.discard(cluster)
         self._cleaned = {key: uid for key, uid in self._cleaned.items() if key[0] != cluster}
         self._taken = {key: work for key, work in self._taken.items() if key[0] != cluster}
 
@@ -157,7 +169,7 @@ class WorkFinalizer:
     async def _clean(self, vc: VirtualCluster, work: Object) -> bool:
         """Remove what a Work created; return False if it was abandoned and still exists."""
         is_up = self._clusters.is_ready(vc.name) or self._clusters.is_deleting(vc.name)
-        if not is_up and not is_preserved(work):
+        if not is_up and not self._preserves(vc, work):
             raise NotReadyError(f"cluster({vc.name}) not ready")
         try:
             # The rights in a namespace go with it: first the objects in it.
@@ -182,7 +194,7 @@ class WorkFinalizer:
             self._wait_for_works(vc)
             self._wait_for_users(vc, work, manifest)
             item = WorkManifest(vc, manifest, work_id)
-            await self._manifests.remove(item, preserve=is_preserved(work))
+            await self._manifests.remove(item, preserve=self._preserves(vc, work))
         return guard.problem
 
     def _wait_for_works(self, vc: VirtualCluster) -> None:
@@ -202,7 +214,7 @@ class WorkFinalizer:
         if not _is_namespace(manifest):
             return
         namespace = text_at(manifest, "metadata", "name")
-        stays = is_preserved(work)
+        stays = self._preserves(vc, work)
         for name in () if stays else self._works.unreadable(vc.name):
             text = f"namespace {namespace} may be used by work {name or '?'}, which cannot be read"
             raise RetryError(text)

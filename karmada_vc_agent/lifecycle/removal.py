@@ -31,14 +31,24 @@ class Release(Protocol):
     ) -> None: ...
 
 
+class Preserve(Protocol):
+    """Has what the Works of a virtual cluster created stay, or not."""
+
+    def __call__(self, cluster: str, *, is_on: bool) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Belongings:
-    """What a virtual cluster has on hub and host, and who gives it up."""
+    """What a virtual cluster has on hub and host, and who gives it up.
+
+    preserve: told whether all that its Works created stays.
+    """
 
     clusters: HubClusters
     works: Works
     claims: Claims
     release: Release
+    preserve: Preserve
     state: AgentState
 
 
@@ -58,6 +68,7 @@ class Removal:
         KubeError.
         """
         name = vc.name
+        self._has.preserve(name, is_on=keeps)
         if cluster := await self._cluster(name):
             return await self._end_cluster(cluster, keeps=keeps)
         if claimed := self._has.claims.of(name):

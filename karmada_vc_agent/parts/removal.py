@@ -7,6 +7,12 @@ from karmada_vc_agent.parts.parts import Parts
 def removal_of(parts: Parts) -> Removal:
     """Return what takes virtual clusters away."""
     common, stores, works = parts.common, parts.common.stores, parts.works
-    release = works.namespace_writer.release
-    has = Belongings(stores.clusters, works.watches.works, stores.claims, release, common.state)
+    has = Belongings(
+        clusters=stores.clusters,
+        works=works.watches.works,
+        claims=stores.claims,
+        release=works.namespace_writer.release,
+        preserve=works.finalizer.preserve,
+        state=common.state,
+    )
     return Removal(common.clients.hub, has)

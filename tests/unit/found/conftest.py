@@ -78,7 +78,8 @@ class Following:
         self.state = AgentState(world.host_client, "agents", "karmada-vc-agent")
         self.records = FoundRecords(self.state, SOURCE)
         release = world.namespace_writer.release
-        has = Belongings(world.clusters, world.works, world.claims, release, self.state)
+        preserve = world.finalizer.preserve
+        has = Belongings(world.clusters, world.works, world.claims, release, preserve, self.state)
         self.follower = Follower(
             self.findings,
             self.source,

@@ -95,7 +95,8 @@ class Served:
         )
         state = AgentState(world.host_client, "agents", "karmada-vc-agent")
         release = world.namespace_writer.release
-        has = Belongings(world.clusters, world.works, world.claims, release, state)
+        preserve = world.finalizer.preserve
+        has = Belongings(world.clusters, world.works, world.claims, release, preserve, state)
         self.state = state
         removal = Removal(world.hub_client, has)
         self.drain = Drain(world.host_client, self.definitions, removal)

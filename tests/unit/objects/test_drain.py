@@ -11,6 +11,7 @@ from tests.unit.objects.conftest import BRANCH_A, Served, virtual_cluster
 CLUSTER = f"{CLUSTERS_PATH}/branch-a"
 OBJECT = f"{PATH}/branch-a"
 WORK = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works/web-1"
+CONFIG_MAP = "/api/v1/namespaces/edge-v-branch-a/configmaps/settings"
 DEFAULT = "/api/v1/namespaces/default-v-branch-a"
 
 
@@ -77,6 +78,25 @@ async def test_what_it_waits_for_is_a_condition(served: Served) -> None:
     assert status["phase"] == "Deleting"
     assert status["conditions"][0]["reason"] == "Deleting"
     assert status["conditions"][0]["message"] == text
+
+
+async def test_preserved_objects_stay_though_the_hub_takes_the_mark_off(served: Served) -> None:
+    """The hub writes a Work anew from its binding, which knows nothing of the mark."""
+    await deleted(served, "Preserve")
+    world, key = served.world, ("branch-a", "web-1")
+    await world.execution.reconcile(key)
+    world.look()
+    await step(served)
+    await step(served)
+    assert world.hub.live(CLUSTER)["metadata"]["deletionTimestamp"]
+    made = world.host.live(CONFIG_MAP)
+    spec = {**world.hub.live(WORK)["spec"], "preserveResourcesOnDeletion": False}
+    world.hub.change(WORK, spec=spec)
+    world.look()
+    await world.execution.reconcile(key)
+    after = world.host.live(CONFIG_MAP)
+    assert after["metadata"]["uid"] == made["metadata"]["uid"]
+    assert not after["metadata"].get("labels"), "it was released"
 
 
 async def test_preserved_objects_stay(served: Served) -> None:
