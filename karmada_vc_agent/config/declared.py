@@ -1,6 +1,7 @@
 """What is declared about settings, read from the structs that the code uses."""
 
 from dataclasses import dataclass
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -84,8 +85,9 @@ class Setting:
         return next((note for note in reversed(self.notes) if isinstance(note, wanted)), None)
 
 
+@cache
 def settings_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
-    """Return the declared settings of a struct, one for each field."""
+    """Return the declared settings of a struct, one for each field; read once: that is slow."""
     return tuple(
         Setting(field.name, field.encode_name, bare(field.type), _default(field), _notes(field))
         for field in msgspec.structs.fields(struct)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 
 from cachetools import LRUCache
 
@@ -94,10 +95,26 @@ class Definitions:
 
     def observe(self, body: Object) -> Definition:
         """Remember an object as the server has it, without acting on it."""
-        found = self._read(body)
+        found = self._with_status(body) or self._read(body)
         if found.uid not in self._removed:
             self._known[found.name] = found
         return found
+
+    def _with_status(self, body: Object) -> Definition | None:
+        """Return what is known of an object with the status that it has now.
+
+        None where it is another object, or says something else now: most events are our own
+        writes of statuses, and reading what an object says takes long.
+        """
+        metadata = body["metadata"]
+        known = self._known.get(metadata["name"])
+        if known is None or (known.uid, known.generation, known.is_deleting) != (
+            uid_of(body),
+            int(metadata.get("generation") or 0),
+            bool(metadata.get("deletionTimestamp")),
+        ):
+            return None
+        return replace(known, status=body.get("status") or {})
 
     async def take(self, name: str) -> None:
         """Have what an object says served, unless something speaks against it."""

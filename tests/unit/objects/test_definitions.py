@@ -29,6 +29,16 @@ async def test_same_object_again_is_nothing_new(served: Served) -> None:
     assert known.status == {"phase": "Active"}
 
 
+async def test_status_of_an_object_is_not_read_as_what_it_says(served: Served) -> None:
+    body = await served.apply(virtual_cluster())
+    first = served.definitions.of("branch-a")
+    await served.definitions.seen("MODIFIED", body | {"status": {"phase": "Active"}})
+    again = served.definitions.of("branch-a")
+    assert first is not None
+    assert again is not None
+    assert again.virtual_cluster is first.virtual_cluster, "it was read anew"
+
+
 async def test_mistake_is_not_served(served: Served) -> None:
     await served.apply(virtual_cluster(spec=BAD))
     assert "branch-a" not in served.world.virtual_clusters
