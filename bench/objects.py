@@ -36,7 +36,7 @@ NODES = 12
 """Of each host: those that the file's virtual clusters do not have are the first objects'."""
 BURSTS = 2
 SETTLE_S = 6.0
-REGISTERED_S = 400.0
+REGISTERED_S = 600.0
 CHANGES_S = 16.0
 CHANGED = 50
 """Objects that change, each once a second."""
@@ -114,18 +114,20 @@ async def measure(
             await bench.warm_up([one for pair in zip(*pairs, strict=True) for one in pair], _make)
             results.off = await memory_now(alone)
             results.none = await memory_now(beside)
-            say("without objects")
+            say(f"without objects: RSS {results.none.rss_kb / 1024:.1f} MB")
             results.before = await _phase(bench, pairs, results)
             for count in sorted({min(FIRST, results.objects), results.objects}):
                 results.registered_s += await _create(host, beside, count)
-                say(f"{count} objects are registered")
                 await asyncio.sleep(SETTLE_S)
                 held = await memory_now(beside)
                 results.held.append((count, held))
+                say(f"{count} objects are registered: RSS {held.rss_kb / 1024:.1f} MB")
             begin = time.monotonic()
             results.idle_cpu_percent = await idle_cpu_percent(beside, results.idle_s)
             results.idle_writes = statuses.since(begin)
-            say(f"beside {results.objects} objects")
+            say(
+                f"beside {results.objects} objects: {results.idle_writes.writes} status writes idle"
+            )
             results.beside = await _phase(bench, pairs, results)
             begin = time.monotonic()
             await _change(host, min(CHANGED, results.objects))
