@@ -33,7 +33,7 @@ class Bugs:
         is_new = (where, repr(error)) not in self._logged
         self._logged[where, repr(error)] = None
         if is_new:
-            _log.error("Failing at a manifest", exc_info=error, extra={"where": where})
+            _log.error("Failed to handle a manifest", exc_info=error, extra={"where": where})
         return f"internal error ({type(error).__name__}): see the log of the agent"
 
     def guard(self, work: str, manifest: Object) -> "Guard":

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 class WorkFinalizer:
     """Finalises Works; remembers which are clean, and whose finalizers the hub keeps from us.
 
-    on_barred: called with such a Cluster.
+    on_rights_lost: called with such a Cluster.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class WorkFinalizer:
         clusters: HubClusters,
         works: Works,
         manifests: Manifests,
-        on_barred: Callable[[str], None],
+        on_rights_lost: Callable[[str], None],
     ) -> None:
         self._hub = hub
         self._host = host
@@ -64,7 +64,7 @@ class WorkFinalizer:
         self._works = works
         self._manifests = manifests
         self._bugs = Bugs()
-        self._on_barred = on_barred
+        self._on_rights_lost = on_rights_lost
         self._cleaned: dict[WorkKey, str] = {}
         self._taken: dict[WorkKey, Object] = {}
         self._barred: dict[str, str] = {}
@@ -144,7 +144,7 @@ class WorkFinalizer:
         except ForbiddenError:
             if self._clusters.is_deleting(vc.name):
                 self._barred[vc.name] = uid_of(self._clusters.ours(vc.name))
-                self._on_barred(vc.name)
+                self._on_rights_lost(vc.name)
             raise
         self._note(answer)
 
@@ -179,7 +179,7 @@ class WorkFinalizer:
             if self._clusters.is_ready(vc.name) or not self._clusters.is_deleting(vc.name):
                 raise
             _log.warning(
-                "Abandoning host objects of a deleted Cluster since the host does not answer",
+                "Abandoning the host objects of a deleted Cluster: the host does not answer",
                 extra={"virtual_cluster": vc.name, "work": work["metadata"]["name"]},
             )
             return False

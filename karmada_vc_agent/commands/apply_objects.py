@@ -102,7 +102,7 @@ async def apply_all(
         told.tell(f"{client.name}: {verb} {key_of(step.body)}", step.details)
     if not told.is_dry:
         for step in steps:
-            await _carry_out(client, step)
+            await _write(client, step)
 
 
 async def _plan(client: ApiClient, wanted: Object, forced: Collection[str]) -> _Step | None:
@@ -122,7 +122,7 @@ async def _plan(client: ApiClient, wanted: Object, forced: Collection[str]) -> _
     return _Step(body, is_new=False, details=tuple(details)) if details else None
 
 
-async def _carry_out(client: ApiClient, step: _Step) -> None:
+async def _write(client: ApiClient, step: _Step) -> None:
     if step.is_ending:  # the server refuses it, and says why
         key = key_of(step.body)
         await client.create(_RESOURCES_BY_KIND[key.gvk].path(key.namespace), step.body)

@@ -100,8 +100,8 @@ def warn_of_loopback(plan: JoinPlan, hub: Hub) -> None:
     server = str(hub.cluster.get("server", ""))
     if HOST in plan.sides and not plan.is_elsewhere and _is_loopback(urlsplit(server).hostname):
         text = (
-            f"Warning: the agent is to reach the hub at {server}, which inside a Pod is the Pod "
-            "itself; give the hub's address by --karmada-server"
+            f"Warning: inside a Pod {server} is the Pod itself, not the hub; give the hub's "
+            "address with --karmada-server"
         )
         click.echo(text, err=True)
 

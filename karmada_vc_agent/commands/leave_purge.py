@@ -252,15 +252,15 @@ async def _delete_namespace(host: ApiClient, agent: InstalledAgent, say: Say) ->
     stays = f"host: namespace {agent.namespace} stays"
     served = await Discovery(host).refresh()
     if not served.is_complete:
-        say(f"{stays}: not all kinds of the host can be looked through now")
+        say(f"{stays}: the host does not list all kinds now")
         return
     try:
         async for resource, live in objects_in(host, served, agent.namespace):
             if is_foreign(resource.gvk, live, ""):
                 kind, name = resource.gvk.kind, live["metadata"]["name"]
-                say(f"{stays}: {kind} {name} in it is not the agent's")
+                say(f"{stays}: {kind} {name} in it does not belong to the agent")
                 return
     except ApiError as error:
-        say(f"{stays}: not all of it can be looked through: {error}")
+        say(f"{stays}: its objects cannot all be listed: {error}")
         return
     await delete_found(host, path, say)

@@ -216,7 +216,7 @@ class CertificateController:
         pause_s = min(self._rule.interval_s * 2**self._refusals, LONGEST_PAUSE_S)
         self._refusals = min(self._refusals + 1, 16)
         _log.error(
-            "Not renewed: the hub did not sign",
+            "The hub did not sign a new credential",
             extra={"request": request.name, "reason": reason, "again_s": pause_s},
         )
         return Requeue(max(pause_s, self._rule.interval_s))
@@ -276,7 +276,7 @@ def setup(parts: Parts) -> ControllerSpec[str] | None:
     common, config, clients = parts.common, parts.common.config, parts.common.clients
     kubeconfig = clients.hub.credentials.kubeconfig
     if kubeconfig is None:
-        _log.warning("Not renewing the hub credential: it comes from no kubeconfig")
+        _log.warning("Not renewing the hub credential: it is not from a kubeconfig")
         return None
     namespace = config.karmada_kubeconfig_namespace or config.agent_namespace
     controller = CertificateController(

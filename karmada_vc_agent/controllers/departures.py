@@ -71,7 +71,7 @@ class DeparturesController:
                 continue
             shared = found["metadata"]["name"]
             _log.info(
-                "Withdrawing the vote of a virtual cluster that departed",
+                "Removing a virtual cluster that left from the owners of a shared object",
                 extra={"virtual_cluster": name, "kind": resource.gvk.kind, "name": shared},
             )
             await self._shared_objects.leave(resource, shared, name, "", preserve=True)

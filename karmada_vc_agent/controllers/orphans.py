@@ -110,7 +110,7 @@ class OrphansController:
         if not names or known == len(names):
             return
         _log.warning(
-            "Finding host objects whose Work is gone; karmada-vc-agent leave --prune lists them",
+            "Found host objects whose Work is gone; karmada-vc-agent leave --prune lists them",
             extra={
                 "virtual_cluster": cluster,
                 "count": len(names),

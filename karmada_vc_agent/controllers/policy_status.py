@@ -225,7 +225,7 @@ class PolicyStatusController:
             extra = {"reason": reason, "detail": first}
             if others:
                 extra["others"] = str(len(others))
-            _log.warning("Finding an admission policy wrong", extra=extra)
+            _log.warning("Admission policies need attention", extra=extra)
         self._told = problems
         self._state.settle()
 

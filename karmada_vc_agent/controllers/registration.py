@@ -114,7 +114,7 @@ class RegistrationController:
             return None
         if record is not None and not record.was_deleted:
             _log.warning(
-                "Registering again a Cluster that disappeared without being deleted",
+                "Registering a Cluster again that disappeared without being deleted",
                 extra={"virtual_cluster": name},
             )
         return await self._register(vc, settings)

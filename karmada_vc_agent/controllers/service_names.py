@@ -85,7 +85,7 @@ class ServiceNamesController:
             return None  # `join` has taken back the right that nobody needs any more
         except NotFoundError:
             _log.info(
-                "Making rules for CoreDNS",
+                "Writing rewrite rules for CoreDNS",
                 extra={"namespace": self._namespace, "object": self._name},
             )
             await self._host.create(collection, self._config_map(data))

@@ -84,7 +84,9 @@ class BearerReview:
         if is_away and key in self._allowed_last:
             return None
         reason = str(error) or "no answer in time"
-        self._once.warning("Cannot ask the host who may read", path=self._path, reason=reason)
+        self._once.warning(
+            "Cannot ask the host who may read metrics", path=self._path, reason=reason
+        )
         return 503, "the API server of the host does not answer; try again"
 
     async def _review(self, token: str) -> Refusal | None:

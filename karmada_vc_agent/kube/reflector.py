@@ -205,7 +205,7 @@ class Reflector(Generic[T]):
 
     def _log_bug(self, error: Exception) -> None:
         """Log a bug once, with its traceback."""
-        text = "Failing to watch; listing again"
+        text = "Failed to watch; listing again"
         self._once.bug(text, error, server=self._client.name, path=self.path)
 
     async def _ask_where_the_server_is(self) -> None:

@@ -263,7 +263,7 @@ class Store(Generic[T]):
         self.on_fault(part.partition(" ")[0])
         if (part, name) not in self._faults and len(self._faults) < _FAULTS_LOGGED:
             self._faults.add((part, name))
-            _log.exception("Failing at an object", extra={"part": part, "object": name})
+            _log.exception("Failed to handle an object", extra={"part": part, "object": name})
 
     def _notify(self, old: T | None, new: T | None) -> None:
         told = new if new is not None else old

@@ -9,9 +9,9 @@ from karmada_vc_agent.objects.schema_rules import NAME_RULES
 
 _OF_OBJECTS: Object = {
     "deletionPolicy": {
-        "description": "What becomes of it on the host when this object is deleted. Delete: what "
-        "its Works made is deleted. Preserve: that stays, without the agent's labels. In both "
-        "cases the Cluster on the hub goes.",
+        "description": "What happens on the host when this object is deleted. Delete: the "
+        "objects of its Works are deleted. Preserve: they stay, without the agent's labels. In "
+        "both cases the Cluster on the hub is deleted.",
         "type": "string",
         "enum": list(DELETION_POLICIES),
         "default": DELETION_POLICIES[0],

@@ -133,8 +133,8 @@ class Facts:
             return rules.registered("Registered", text, is_registered=True)
         if seen.stays_away(name):
             text = (
-                f"Cluster {name} was deleted on the hub; to have it back change this object, or "
-                "delete it and make it again"
+                f"Cluster {name} was deleted on the hub; to register it again, change this "
+                "object, or delete and recreate it"
             )
             return rules.registered("ClusterDeleted", text, is_registered=False)
         text = trouble or "waits for the hub"
@@ -144,7 +144,7 @@ class Facts:
         """Return why what an object says is not in use: reason and text, None where it is."""
         name, source = definition.name, self._definitions.source
         if (rival := source.rival(name)) is not None:
-            text = f"{rival.name} has a virtual cluster of this name, too, which came first"
+            text = f"{rival.name} is older and has a virtual cluster of this name, too"
             return "NameTaken", text
         if problem := self._definitions.problem(name):
             kept = "; what was served before stays" if name in source else ""

@@ -76,7 +76,7 @@ class Operator:
         try:
             asyncio.run(self._operate(stop))
         except Exception:  # noqa: BLE001 - the thread ends; who runs it is told
-            _log.exception("Failing to watch VirtualCluster objects")
+            _log.exception("Failed to watch VirtualCluster objects")
         finally:
             if self._main is not None and not self._main.is_closed():
                 self._main.call_soon_threadsafe(ended.set)
@@ -119,7 +119,7 @@ class Operator:
         try:
             await self._in_main(self._seen(event["type"], cast("Object", dict(event["object"]))))
         except Exception:  # noqa: BLE001 - one object must not cost the others
-            _log.exception("Failing at a VirtualCluster object")
+            _log.exception("Failed to handle a VirtualCluster object")
 
     async def _deleted(self, name: str | None, **_: Any) -> None:
         """Wait until nothing is left of what is deleted; the finalizer goes after that.
@@ -133,7 +133,7 @@ class Operator:
                 if not await self._in_main(self._step(name or "")):
                     return
             except Exception:  # noqa: BLE001 - it is tried again
-                _log.exception("Failing to remove a virtual cluster")
+                _log.exception("Failed to remove a virtual cluster")
                 pause_s = FAILED_PAUSE_S
             await asyncio.sleep(pause_s)
 

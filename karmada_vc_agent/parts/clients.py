@@ -86,7 +86,7 @@ def warn_of_few_files(clusters: int) -> None:
     files, wanted = open_files.allow_most(), open_files.needed(clusters)
     if files < wanted:
         _log.warning(
-            "Few open files: connections are fewer, and watches take turns; raise the limit",
+            "Few open files: connections are shared, watches take turns; raise RLIMIT_NOFILE",
             extra={"limit": files, "needed": wanted},
         )
 

@@ -109,7 +109,7 @@ class Service:
             _log.info("Serving another virtual cluster", extra={"virtual_cluster": name})
             warn_of_few_files(len(self._common.virtual_clusters))
         elif new is None and self._common.stores.clusters.store.get("", name) is None:
-            _log.info("Serving a virtual cluster no more", extra={"virtual_cluster": name})
+            _log.info("No longer serving a virtual cluster", extra={"virtual_cluster": name})
         elif new is None:
             self._report_unserved(name)
         else:

@@ -58,7 +58,7 @@ class _Readings(Collector):
         name = getattr(source, "__qualname__", repr(source))
         if name not in self._failed:
             self._failed.add(name)
-            _log.exception("Failing to collect metrics", extra={"source": name})
+            _log.exception("Failed to collect metrics", extra={"source": name})
 
     def describe(self) -> Iterable[Metric]:
         return list(_families().values())

@@ -40,4 +40,4 @@ class ContestedNodes:
                 "Leaving nodes to an older virtual cluster that also selects them", extra=extra
             )
         elif before and not lost:
-            _log.info("Sharing no nodes any more", extra={"virtual_cluster": cluster})
+            _log.info("No longer sharing nodes", extra={"virtual_cluster": cluster})

@@ -39,6 +39,6 @@ class NamedNodes:
             self._told[cluster] = frozenset(missing)
         if new := [name for name in missing if name not in before]:
             extra = {"virtual_cluster": cluster, "nodes": listed(new)}
-            _log.warning("Finding no nodes with these names", extra=extra)
+            _log.warning("No nodes have these names", extra=extra)
         elif before and not missing:
-            _log.info("Finding all named nodes", extra={"virtual_cluster": cluster})
+            _log.info("All named nodes exist", extra={"virtual_cluster": cluster})

@@ -54,7 +54,9 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
             try:
                 self.changed.emit(old, new)
             except Exception:  # noqa: BLE001 - one virtual cluster must not cost the others
-                _log.exception("Failing at a virtual cluster", extra={"virtual_cluster": name})
+                _log.exception(
+                    "Failed to handle a changed virtual cluster", extra={"virtual_cluster": name}
+                )
 
 
 def former_names(virtual_clusters: Mapping[str, VirtualCluster], cluster: str) -> tuple[str, ...]:

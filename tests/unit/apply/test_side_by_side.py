@@ -33,7 +33,7 @@ class Calls:
 
         return wait
 
-    def let_go(self, *numbers: int) -> None:
+    def finish(self, *numbers: int) -> None:
         for number in numbers or self.gates:
             self.gates[number].set()
 
@@ -51,7 +51,7 @@ async def test_answers_come_in_the_order_of_the_calls(calls: Calls) -> None:
     running = asyncio.ensure_future(SideBySide().run("a", [calls.call(n) for n in range(3)]))
     for number in (2, 0, 1):
         await let_others_run()
-        calls.let_go(number)
+        calls.finish(number)
     assert await running == [0, 1, 2]
     assert calls.done == [2, 0, 1]
 
@@ -67,13 +67,13 @@ async def test_a_virtual_cluster_has_so_many_beside_the_first_of_each_work(calls
     await let_others_run()
     assert calls.under_way >= {20, 30, 31}
     assert 21 not in calls.under_way
-    calls.let_go()
+    calls.finish()
     assert await first == list(numbers)
     assert (await second, await other) == ([20, 21], [30, 31])
     again = asyncio.ensure_future(side_by_side.run("a", [calls.call(n) for n in numbers]))
     await let_others_run()
     assert len(calls.under_way) == 1 + MORE_AT_ONCE
-    calls.let_go()
+    calls.finish()
     await again
 
 
@@ -91,10 +91,10 @@ async def test_first_error_is_raised_and_who_waits_is_left(calls: Calls) -> None
         )
     )
     await let_others_run()
-    calls.let_go(2)
+    calls.finish(2)
     await let_others_run()
     assert not running.done()
-    calls.let_go()
+    calls.finish()
     with pytest.raises(ValueError, match="second"):
         await running
     assert sorted(calls.done) == list(range(1 + MORE_AT_ONCE))

@@ -1,4 +1,4 @@
-"""Only what differs is written; it is told first, and what others tuned stays."""
+"""Only what differs is written; it is shown first, and what others tuned stays."""
 
 import pytest
 
@@ -30,8 +30,8 @@ def deployment(image: str = "agent:1") -> Object:
     return workload_objects(HostInstall("agent", "agents", image))[-1]
 
 
-class Told:
-    """Applies objects and returns the lines that are told."""
+class Applier:
+    """Applies objects and returns the lines that it prints."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
@@ -43,26 +43,26 @@ class Told:
 
 
 @pytest.fixture
-def told(host: FakeApiServer, client: ApiClient) -> Told:
+def applier(host: FakeApiServer, client: ApiClient) -> Applier:
     host.seed(objects.namespace("agents"))
-    return Told(client)
+    return Applier(client)
 
 
 async def test_what_is_missing_is_created_and_done_again_costs_no_write(
-    host: FakeApiServer, told: Told
+    host: FakeApiServer, applier: Applier
 ) -> None:
-    assert await told.apply(wanted(a="1")) == "host: create ConfigMap agents/agent"
+    assert await applier.apply(wanted(a="1")) == "host: create ConfigMap agents/agent"
     assert host.live(PATH)["data"] == {"a": "1"}
     host.requests.clear()
-    assert await told.apply(wanted(a="1")) == ""
+    assert await applier.apply(wanted(a="1")) == ""
     assert host.writes() == []
 
 
 async def test_field_that_differs_is_told_and_changed_and_others_stay(
-    host: FakeApiServer, told: Told
+    host: FakeApiServer, applier: Applier
 ) -> None:
     host.seed(wanted(a="1", theirs="x"))
-    lines = await told.apply(wanted(a="2"))
+    lines = await applier.apply(wanted(a="2"))
     assert lines == 'host: change ConfigMap agents/agent\n    .data.a: "1" -> "2"'
     assert host.live(PATH)["data"] == {"a": "2", "theirs": "x"}
     (written,) = host.changes()
@@ -70,7 +70,7 @@ async def test_field_that_differs_is_told_and_changed_and_others_stay(
 
 
 async def test_all_differences_are_told_before_the_first_write(
-    host: FakeApiServer, client: ApiClient, told: Told
+    host: FakeApiServer, client: ApiClient, applier: Applier
 ) -> None:
     second = wanted(a="1")
     second["metadata"] = {"name": "second", "namespace": "agents"}
@@ -81,21 +81,25 @@ async def test_all_differences_are_told_before_the_first_write(
     assert len(host.changes()) == 2
 
 
-async def test_dry_run_tells_the_same_and_writes_nothing(host: FakeApiServer, told: Told) -> None:
+async def test_dry_run_tells_the_same_and_writes_nothing(
+    host: FakeApiServer, applier: Applier
+) -> None:
     host.seed(wanted(a="1"))
     new = objects.namespace("other")
-    dry = await told.apply(wanted(a="2"), new, dry=True)
+    dry = await applier.apply(wanted(a="2"), new, dry=True)
     assert host.changes() == []
     assert host.live(PATH)["data"] == {"a": "1"}
-    assert await told.apply(wanted(a="2"), new) == dry
+    assert await applier.apply(wanted(a="2"), new) == dry
 
 
-async def test_object_that_is_being_deleted_is_left_to_end(host: FakeApiServer, told: Told) -> None:
+async def test_object_that_is_being_deleted_is_left_to_end(
+    host: FakeApiServer, applier: Applier
+) -> None:
     ending = wanted(a="1")
     ending["metadata"] |= {"finalizers": ["x/y"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
     host.seed(ending)
     with pytest.raises(AlreadyExistsError):
-        await told.apply(wanted(a="2"))
+        await applier.apply(wanted(a="2"))
 
 
 @pytest.mark.parametrize(
@@ -107,17 +111,17 @@ async def test_object_that_is_being_deleted_is_left_to_end(host: FakeApiServer, 
     ],
 )
 async def test_what_somebody_tuned_stays(
-    host: FakeApiServer, told: Told, field: str, change: Object
+    host: FakeApiServer, applier: Applier, field: str, change: Object
 ) -> None:
-    await told.apply(deployment())
+    await applier.apply(deployment())
     _tune(host, change)
     host.set_by_another(DEPLOYMENT, field, "kubectl-edit")
     tuned = host.live(DEPLOYMENT)
-    assert await told.apply(deployment()) == ""
+    assert await applier.apply(deployment()) == ""
     assert host.live(DEPLOYMENT) == tuned
     other = deployment()
     other["spec"]["template"]["spec"]["containers"][0]["args"].append("--new")
-    lines = (await told.apply(other)).splitlines()
+    lines = (await applier.apply(other)).splitlines()
     assert [line.strip() for line in lines[1:]] == [f"{CONTAINER}.args:", "+ --new"]
     (container,) = host.live(DEPLOYMENT)["spec"]["template"]["spec"]["containers"]
     assert container["args"][-1] == "--new"
@@ -129,30 +133,30 @@ async def test_what_somebody_tuned_stays(
     )
 
 
-async def test_image_that_is_asked_for_is_set(host: FakeApiServer, told: Told) -> None:
-    await told.apply(deployment())
+async def test_image_that_is_asked_for_is_set(host: FakeApiServer, applier: Applier) -> None:
+    await applier.apply(deployment())
     _tune(host, {"image": "mirror.example/agent:1"})
     host.set_by_another(DEPLOYMENT, IMAGE_FIELD, "kubectl-set")
-    lines = await told.apply(deployment("agent:2"), forced=(IMAGE_FIELD,))
+    lines = await applier.apply(deployment("agent:2"), forced=(IMAGE_FIELD,))
     assert f'{IMAGE_FIELD}: "mirror.example/agent:1" -> "agent:2"' in lines
     (container,) = host.live(DEPLOYMENT)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "agent:2"
 
 
-async def test_what_an_earlier_join_set_is_changed(host: FakeApiServer, told: Told) -> None:
-    await told.apply(deployment())
+async def test_what_an_earlier_join_set_is_changed(host: FakeApiServer, applier: Applier) -> None:
+    await applier.apply(deployment())
     host.set_by_another(DEPLOYMENT, IMAGE_FIELD, MANAGER)
-    assert f'{IMAGE_FIELD}: "agent:1" -> "agent:2"' in await told.apply(deployment("agent:2"))
+    assert f'{IMAGE_FIELD}: "agent:1" -> "agent:2"' in await applier.apply(deployment("agent:2"))
 
 
-async def test_what_the_agent_needs_is_taken_back(host: FakeApiServer, told: Told) -> None:
-    await told.apply(deployment())
+async def test_what_the_agent_needs_is_taken_back(host: FakeApiServer, applier: Applier) -> None:
+    await applier.apply(deployment())
     live = host.live(DEPLOYMENT)
     live["spec"]["template"]["spec"]["serviceAccountName"] = "default"
     host.change(DEPLOYMENT, spec=live["spec"])
     field = ".spec.template.spec.serviceAccountName"
     host.set_by_another(DEPLOYMENT, field, "kubectl-edit")
-    assert f'{field}: "default" -> "agent"' in await told.apply(deployment())
+    assert f'{field}: "default" -> "agent"' in await applier.apply(deployment())
     assert host.live(DEPLOYMENT)["spec"] == deployment()["spec"]
 
 

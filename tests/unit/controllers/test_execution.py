@@ -40,13 +40,13 @@ def given(world: World, *manifests: Object, **spec: Any) -> None:
     world.forget_requests()
 
 
-async def carry_out(world: World) -> None:
+async def reconcile(world: World) -> None:
     await world.execution.reconcile(KEY)
 
 
 async def test_manifest_becomes_a_host_object_on_the_nodes_of_its_cluster(world: World) -> None:
     given(world, objects.deployment())
-    await carry_out(world)
+    await reconcile(world)
     live = world.host.live(DEPLOYMENT)
     assert live["spec"]["template"]["spec"]["nodeSelector"] == {"branch": "a"}
     assert labels_of(live)[CLUSTER_LABEL] == "branch-a"
@@ -56,7 +56,7 @@ async def test_manifest_becomes_a_host_object_on_the_nodes_of_its_cluster(world:
 
 async def test_success_is_one_status_write(world: World) -> None:
     given(world, objects.deployment(), objects.config_map())
-    await carry_out(world)
+    await reconcile(world)
     assert [str(request) for request in world.hub.writes()] == [f"PUT {WORK}/status"]
     assert conditions(world) == {
         "Dispatching": ("True", "Dispatching"),
@@ -75,7 +75,7 @@ async def test_only_what_others_change_meanwhile_needs_another_sync(
     world.follow()
     if is_drift:
         world.host.before("POST", SETTINGS.rpartition("/")[0], lambda: _scale(world))
-    await carry_out(world)
+    await reconcile(world)
     assert world.enqueued == ([KEY] if is_drift else [])
 
 
@@ -85,7 +85,7 @@ def _scale(world: World) -> None:
 
 async def test_status_has_an_entry_for_each_manifest_with_virtual_names(world: World) -> None:
     given(world, objects.deployment(), objects.config_map())
-    await carry_out(world)
+    await reconcile(world)
     entries = world.hub.live(WORK)["status"]["manifestStatuses"]
     assert [entry["identifier"] for entry in entries] == [
         {
@@ -122,10 +122,10 @@ async def test_without_work_status_what_is_reported_stays_as_it_is(world: World)
 
 async def test_second_reconcile_writes_nothing(world: World) -> None:
     given(world, objects.namespace_manifest(), objects.deployment(), objects.config_map())
-    await carry_out(world)
+    await reconcile(world)
     world.look()
     world.forget_requests()
-    await carry_out(world)
+    await reconcile(world)
     assert world.hub.writes() == []
     assert world.host.writes() == []
 
@@ -134,34 +134,34 @@ async def test_second_reconcile_writes_nothing_though_the_watch_has_not_shown_th
     world: World,
 ) -> None:
     given(world, objects.deployment())
-    await carry_out(world)
+    await reconcile(world)
     world.forget_requests()
-    await carry_out(world)
+    await reconcile(world)
     assert world.hub.writes() == []
     assert world.host.writes() == []
 
 
 async def test_empty_work_is_applied(world: World) -> None:
     given(world)
-    await carry_out(world)
+    await reconcile(world)
     assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
 
 
 async def test_changed_manifest_is_written_once(world: World) -> None:
     given(world, objects.config_map(value="1"))
-    await carry_out(world)
+    await reconcile(world)
     given(world, objects.config_map(value="2"))
-    await carry_out(world)
+    await reconcile(world)
     assert world.host.live(SETTINGS)["data"] == {"value": "2"}
     assert [request.method for request in world.host.writes()] == ["PUT"]
 
 
 async def test_drift_on_the_host_is_put_right(world: World) -> None:
     given(world, objects.config_map(value="1"))
-    await carry_out(world)
+    await reconcile(world)
     world.host.seed({**world.host.live(SETTINGS), "data": {"value": "by hand"}})
     world.look()
-    await carry_out(world)
+    await reconcile(world)
     assert world.host.live(SETTINGS)["data"] == {"value": "1"}
 
 
@@ -169,7 +169,7 @@ async def test_new_status_on_the_host_is_reflected_without_a_write_to_the_host(
     world: World,
 ) -> None:
     given(world, objects.deployment(replicas=2))
-    await carry_out(world)
+    await reconcile(world)
     live = world.host.live(DEPLOYMENT)
     status = {
         "observedGeneration": live["metadata"]["generation"],
@@ -181,7 +181,7 @@ async def test_new_status_on_the_host_is_reflected_without_a_write_to_the_host(
     world.host.seed({**live, "status": status})
     world.look()
     world.forget_requests()
-    await carry_out(world)
+    await reconcile(world)
     assert world.host.writes() == []
     (entry,) = world.hub.live(WORK)["status"]["manifestStatuses"]
     assert entry["status"]["availableReplicas"] == 2
@@ -190,7 +190,7 @@ async def test_new_status_on_the_host_is_reflected_without_a_write_to_the_host(
 
 async def test_suspended_work_is_not_applied_and_says_so(world: World) -> None:
     given(world, objects.config_map(), suspendDispatching=True)
-    await carry_out(world)
+    await reconcile(world)
     assert world.host.writes() == []
     assert conditions(world) == {"Dispatching": ("False", "SuspendDispatching")}
 
@@ -198,20 +198,20 @@ async def test_suspended_work_is_not_applied_and_says_so(world: World) -> None:
 async def test_paused_virtual_cluster_has_nothing_written_until_it_goes_on(world: World) -> None:
     given(world, objects.config_map())
     world.virtual_clusters.put(objects.virtual_cluster(paused=True))
-    await carry_out(world)
+    await reconcile(world)
     assert world.host.writes() == []
     assert conditions(world) == {"Dispatching": ("False", "SuspendDispatching")}
     world.virtual_clusters.put(objects.virtual_cluster())
-    await carry_out(world)
+    await reconcile(world)
     assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
 
 
 async def test_suspended_work_keeps_the_entries_it_has(world: World) -> None:
     given(world, objects.config_map())
-    await carry_out(world)
+    await reconcile(world)
     before = world.hub.live(WORK)["status"]["manifestStatuses"]
     given(world, objects.config_map(value="2"), suspendDispatching=True)
-    await carry_out(world)
+    await reconcile(world)
     assert world.hub.live(WORK)["status"]["manifestStatuses"] == before
     assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
 
@@ -221,7 +221,7 @@ async def test_work_waits_while_its_cluster_is_not_ready(world: World, status: s
     world.register(ready=status)
     given(world, objects.config_map())
     with pytest.raises(NotReadyError, match=r"cluster\(branch-a\) not ready"):
-        await carry_out(world)
+        await reconcile(world)
     assert world.host.writes() == []
     assert world.hub.writes() == []
 
@@ -230,14 +230,14 @@ async def test_work_of_a_cluster_that_is_not_ours_is_left_alone(world: World) ->
     world.hub.seed(objects.cluster("branch-a", "foreign", conditions=[objects.ready()]))
     world.hub.seed(objects.work(objects.config_map()))
     world.look()
-    await carry_out(world)
+    await reconcile(world)
     assert world.host.writes() == world.hub.writes() == []
 
 
 async def test_work_that_is_gone_is_done(world: World) -> None:
     world.register()
     world.look()
-    await carry_out(world)
+    await reconcile(world)
     assert world.host.writes() == world.hub.writes() == []
 
 
@@ -247,7 +247,7 @@ async def test_failing_manifest_does_not_stop_the_others(world: World) -> None:
     world.look()
     world.host.fail(500, method="POST", path=SETTINGS.rpartition("/")[0], message="disk full")
     with pytest.raises(RetryError, match="disk full"):
-        await carry_out(world)
+        await reconcile(world)
     assert world.host.live(SETTINGS)
     assert applied(world)["reason"] == "AppliedFailed"
     assert applied(world)["message"] == "Failed to apply all manifests (1/2): disk full"
@@ -261,8 +261,8 @@ async def test_success_after_a_failure_clears_it(world: World) -> None:
     world.look()
     world.host.fail(500, method="POST")
     with pytest.raises(RetryError):
-        await carry_out(world)
-    await carry_out(world)
+        await reconcile(world)
+    await reconcile(world)
     assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
 
 
@@ -272,7 +272,7 @@ async def test_answer_of_the_host_names_no_host_namespace(world: World) -> None:
     world.look()
     world.host.fail(403, "Forbidden", method="POST", message='denied in "edge-v-branch-a"')
     with pytest.raises(RetryError):
-        await carry_out(world)
+        await reconcile(world)
     assert applied(world)["message"].endswith('denied in "edge"')
 
 
@@ -280,7 +280,7 @@ async def test_kind_that_nobody_serves_fails_and_is_retried(world: World) -> Non
     gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "w"}}
     given(world, gadget)
     with pytest.raises(RetryError):
-        await carry_out(world)
+        await reconcile(world)
     text = 'no matches for kind "Gadget" in version "example.com/v1"'
     assert applied(world)["message"] == f"Failed to apply all manifests (0/1): {text}"
 
@@ -289,7 +289,7 @@ async def test_host_that_is_away_fails_the_whole_work_without_a_condition(world:
     given(world, objects.config_map())
     await world.host_discovery.refresh()
     with world.host.down(), pytest.raises(Exception, match="host http"):
-        await carry_out(world)
+        await reconcile(world)
     assert world.hub.writes() == []
 
 
@@ -301,7 +301,7 @@ async def test_foreign_object_is_reported_in_karmadas_words(world: World) -> Non
     world.host.seed(foreign)
     world.look()
     with pytest.raises(RetryError):
-        await carry_out(world)
+        await reconcile(world)
     assert applied(world)["message"] == (
         "Failed to apply all manifests (0/1): resource(kind=ConfigMap, edge/settings) already "
         "exists in the cluster branch-a and the work.karmada.io/conflict-resolution strategy "
@@ -319,7 +319,7 @@ async def test_work_changed_by_somebody_else_meanwhile_still_gets_its_status(
         world.hub.seed({**live, "metadata": {**live["metadata"], "annotations": {"a": "b"}}})
 
     world.hub.before("PUT", f"{WORK}/status", annotate)
-    await carry_out(world)
+    await reconcile(world)
     assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
     assert annotations_of(world.hub.live(WORK)) == {"a": "b"}
 
@@ -327,7 +327,7 @@ async def test_work_changed_by_somebody_else_meanwhile_still_gets_its_status(
 async def test_change_that_met_the_status_write_is_still_told_by_the_watch(world: World) -> None:
     given(world, objects.config_map())
     world.hub.before("PUT", f"{WORK}/status", lambda: world.hub.mark_deleted(WORK))
-    await carry_out(world)
+    await reconcile(world)
     told: list[bool] = []
 
     def note(old: Object | None, new: Object | None) -> None:
@@ -349,10 +349,10 @@ async def test_status_of_a_work_is_not_written_to_its_successor(world: World) ->
         world.hub.seed(objects.work(objects.config_map(value="2")))
 
     world.hub.before("PUT", f"{WORK}/status", recreate)
-    await carry_out(world)
+    await reconcile(world)
     assert "status" not in world.hub.live(WORK)
     world.look()
-    await carry_out(world)
+    await reconcile(world)
     assert world.host.live(SETTINGS)["data"] == {"value": "2"}
     assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
 
@@ -360,30 +360,30 @@ async def test_status_of_a_work_is_not_written_to_its_successor(world: World) ->
 async def test_status_is_not_written_to_a_work_that_goes_by_now(world: World) -> None:
     given(world, objects.config_map())
     world.hub.before("PUT", f"{WORK}/status", lambda: world.hub.mark_deleted(WORK))
-    await carry_out(world)
+    await reconcile(world)
     assert "status" not in world.hub.live(WORK)
 
 
 async def test_suspended_successor_of_a_refused_work_counts_no_refusal(world: World) -> None:
     given(world, objects.deployment(nodeSelector={"branch": "b"}))
-    await carry_out(world)
+    await reconcile(world)
     assert list(world.memory.refusals()) == [("branch-a", "NodeSelectorConflict")]
     world.hub.remove(WORK)
     given(world, objects.deployment(), suspendDispatching=True)
-    await carry_out(world)
+    await reconcile(world)
     assert list(world.memory.refusals()) == []
 
 
 async def test_successor_of_a_work_is_told_of_like_a_new_one(world: World) -> None:
     given(world, objects.config_map())
-    await carry_out(world)
+    await reconcile(world)
     status = world.hub.live(WORK)["status"]
     await world.events()
     world.hub.remove(WORK)
     world.hub.seed({**objects.work(objects.config_map()), "status": status})
     before = len(await world.events())
     world.look()
-    await carry_out(world)
+    await reconcile(world)
     told = [(kind, reason) for kind, reason, _ in (await world.events())[before:]]
     assert ("Work", "SyncSucceed") in told
 
@@ -393,13 +393,13 @@ async def test_foreign_conditions_of_a_work_are_kept(world: World) -> None:
     other = objects.condition("Degraded", "True", "Why", "so")
     world.hub.seed({**world.hub.live(WORK), "status": {"conditions": [other]}})
     world.look()
-    await carry_out(world)
+    await reconcile(world)
     assert other in world.hub.live(WORK)["status"]["conditions"]
 
 
 async def test_events_tell_the_work_and_the_template(world: World) -> None:
     given(world, objects.deployment())
-    await carry_out(world)
+    await reconcile(world)
     told = await world.events()
     assert ("Work", "WorkDispatching", "Work is being dispatched to member clusters.") in told
     text = "Sync work(karmada-es-branch-a/web-1) to cluster(branch-a) successful."
@@ -410,7 +410,7 @@ async def test_events_tell_the_work_and_the_template(world: World) -> None:
 
 async def test_failure_is_told_as_event_on_work_and_template(world: World) -> None:
     given(world, objects.deployment(nodeSelector={"branch": "b"}))
-    await carry_out(world)
+    await reconcile(world)
     told = {(kind, reason) for kind, reason, _ in await world.events()}
     assert ("Work", "NodeSelectorConflict") in told
     assert ("Work", "SyncFailed") in told
@@ -419,8 +419,8 @@ async def test_failure_is_told_as_event_on_work_and_template(world: World) -> No
 
 async def test_nothing_new_is_told_when_nothing_changed(world: World) -> None:
     given(world, objects.deployment())
-    await carry_out(world)
+    await reconcile(world)
     told = await world.events()
     world.look()
-    await carry_out(world)
+    await reconcile(world)
     assert await world.events() == told

@@ -37,7 +37,7 @@ def role() -> Object:
     }
 
 
-async def carry_out(world: World, manifest: Object, *namespaces: str) -> None:
+async def seed_and_reconcile(world: World, manifest: Object, *namespaces: str) -> None:
     world.register()
     for namespace in namespaces:
         await world.namespace_writer.claim(world.vc(), VirtualNamespace(namespace))
@@ -47,7 +47,7 @@ async def carry_out(world: World, manifest: Object, *namespaces: str) -> None:
 
 
 async def test_cluster_role_binding_is_bound_in_every_namespace(world: World) -> None:
-    await carry_out(world, binding(), "edge", "ops")
+    await seed_and_reconcile(world, binding(), "edge", "ops")
     for namespace in ("edge-v-branch-a", "ops-v-branch-a"):
         made = world.host.live(BINDINGS.format(namespace))
         assert made["roleRef"]["name"] == "reader-v-branch-a"
@@ -58,7 +58,7 @@ async def test_cluster_role_binding_is_bound_in_every_namespace(world: World) ->
 
 
 async def test_cluster_role_binding_follows_namespaces_that_come(world: World) -> None:
-    await carry_out(world, binding(), "edge")
+    await seed_and_reconcile(world, binding(), "edge")
     assert world.manifests.depending_on_claims("branch-a") == ["karmada-es-branch-a/web-1"]
     assert world.manifests.depending_on_claims("branch-b") == []
     await world.namespace_writer.claim(world.vc(), VirtualNamespace("ops"))
@@ -69,7 +69,7 @@ async def test_cluster_role_binding_follows_namespaces_that_come(world: World) -
 async def test_role_bindings_go_with_their_cluster_role_binding(world: World) -> None:
     manifest = binding()
     manifest["metadata"]["labels"] = {"karmada.io/managed": "true"}
-    await carry_out(world, manifest, "edge", "ops")
+    await seed_and_reconcile(world, manifest, "edge", "ops")
     world.hub.mark_deleted(WORK)
     world.look()
     await world.execution.reconcile(KEY)
@@ -79,7 +79,7 @@ async def test_role_bindings_go_with_their_cluster_role_binding(world: World) ->
 
 
 async def test_renamed_object_is_made_reported_by_its_own_name_and_goes(world: World) -> None:
-    await carry_out(world, role())
+    await seed_and_reconcile(world, role())
     assert world.host.find(f"{ROLES}/reader-v-branch-a") is not None
     assert world.host.find(f"{ROLES}/reader") is None
     [entry] = world.hub.live(WORK)["status"]["manifestStatuses"]
@@ -110,7 +110,7 @@ async def applied_message(world: World) -> str:
 
 
 async def test_namespace_that_goes_gets_no_role_binding(world: World) -> None:
-    await carry_out(world, binding(), "edge", "ops")
+    await seed_and_reconcile(world, binding(), "edge", "ops")
     world.host.remove(BINDINGS.format("ops-v-branch-a"))
     live = world.host.live("/api/v1/namespaces/ops-v-branch-a")
     live["metadata"]["deletionTimestamp"] = "2026-02-02T00:00:00Z"

@@ -187,7 +187,7 @@ async def test_fault_of_ours_is_logged_and_the_resource_listed_again(
     task.cancel()
     assert names(store) == ["web"]
     assert listener.faults == ["watch"]
-    assert [r.message for r in caplog.records] == ["Failing to watch; listing again"]
+    assert [r.message for r in caplog.records] == ["Failed to watch; listing again"]
 
 
 def test_struct_that_cannot_be_read_costs_its_neighbours_nothing() -> None:

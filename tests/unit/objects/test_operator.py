@@ -26,8 +26,8 @@ OBJECT = f"{PATH}/branch-a"
 WITHIN_S = 20.0
 
 
-class Told:
-    """What was told, in the loop that it is to be told in."""
+class Recorder:
+    """Records what the operator passes on, and in which thread."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str | None, str]] = []
@@ -50,9 +50,9 @@ class Told:
 
 
 @asynccontextmanager
-async def running(host: FakeApiServer, told: Told) -> AsyncIterator[asyncio.Task[None]]:
+async def running(host: FakeApiServer, recorder: Recorder) -> AsyncIterator[asyncio.Task[None]]:
     credentials = host.client().credentials
-    operator = Operator("karmada-vc-agent", lambda: credentials, told.seen, told.step)
+    operator = Operator("karmada-vc-agent", lambda: credentials, recorder.seen, recorder.step)
     task = asyncio.create_task(operator.run())
     try:
         yield task
@@ -69,81 +69,85 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     monkeypatch.setattr("karmada_vc_agent.objects.operator.FAILED_PAUSE_S", 0.1)
     monkeypatch.setattr("karmada_vc_agent.objects.operator.DRAIN_PAUSE_S", 0.1)
-    return Told()
+    return Recorder()
 
 
 async def test_objects_that_are_there_and_those_that_come_are_told(
-    host: FakeApiServer, told: Told
+    host: FakeApiServer, recorder: Recorder
 ) -> None:
     host.seed(virtual_cluster("branch-a"))
-    async with running(host, told):
-        await until(lambda: (None, "branch-a") in told.events)
+    async with running(host, recorder):
+        await until(lambda: (None, "branch-a") in recorder.events)
         host.seed(virtual_cluster("branch-b", spec=BRANCH_A | {"fault": True}))
         host.seed(virtual_cluster("branch-c"))
-        await until(lambda: ("ADDED", "branch-c") in told.events)
-    assert told.threads == {threading.current_thread().name}
+        await until(lambda: ("ADDED", "branch-c") in recorder.events)
+    assert recorder.threads == {threading.current_thread().name}
 
 
-async def test_finalizer_is_all_that_is_written(host: FakeApiServer, told: Told) -> None:
+async def test_finalizer_is_all_that_is_written(host: FakeApiServer, recorder: Recorder) -> None:
     host.seed(virtual_cluster(finalizers=[]))
-    async with running(host, told):
+    async with running(host, recorder):
         await until(lambda: host.live(OBJECT)["metadata"].get("finalizers") == [FINALIZER])
-        await until(lambda: ("MODIFIED", "branch-a") in told.events)
+        await until(lambda: ("MODIFIED", "branch-a") in recorder.events)
         host.change(OBJECT, spec=BRANCH_A | {"region": "north"})
-        await until(lambda: told.events.count(("MODIFIED", "branch-a")) == 2)
+        await until(lambda: recorder.events.count(("MODIFIED", "branch-a")) == 2)
     assert len(host.writes()) == 1
     assert not host.live(OBJECT)["metadata"].get("annotations")
 
 
 async def test_deletion_waits_for_its_steps_and_outlives_a_fault(
-    host: FakeApiServer, told: Told
+    host: FakeApiServer, recorder: Recorder
 ) -> None:
     host.seed(virtual_cluster())
-    async with running(host, told):
-        await until(lambda: bool(told.events))
+    async with running(host, recorder):
+        await until(lambda: bool(recorder.events))
         host.mark_deleted(OBJECT)
-        await until(lambda: len(told.steps) > 2)
+        await until(lambda: len(recorder.steps) > 2)
         assert host.find(OBJECT)
-        told.waits = ""
+        recorder.waits = ""
         await until(lambda: host.find(OBJECT) is None)
-        await until(lambda: ("DELETED", "branch-a") in told.events)
+        await until(lambda: ("DELETED", "branch-a") in recorder.events)
 
 
-async def test_deletion_that_was_marked_before_goes_on(host: FakeApiServer, told: Told) -> None:
+async def test_deletion_that_was_marked_before_goes_on(
+    host: FakeApiServer, recorder: Recorder
+) -> None:
     host.seed(virtual_cluster())
     host.mark_deleted(OBJECT)
-    told.waits = ""
-    async with running(host, told):
+    recorder.waits = ""
+    async with running(host, recorder):
         await until(lambda: host.find(OBJECT) is None)
 
 
-async def test_operator_ends_when_it_is_cancelled(host: FakeApiServer, told: Told) -> None:
+async def test_operator_ends_when_it_is_cancelled(host: FakeApiServer, recorder: Recorder) -> None:
     host.seed(virtual_cluster())
-    async with running(host, told) as task:
-        await until(lambda: bool(told.events))
+    async with running(host, recorder) as task:
+        await until(lambda: bool(recorder.events))
     assert task.cancelled()
     names = [thread.name for thread in threading.enumerate()]
     await until(lambda: "virtual cluster objects" not in [t.name for t in threading.enumerate()])
     assert names
 
 
-async def test_object_of_another_agent_is_left_alone(host: FakeApiServer, told: Told) -> None:
+async def test_object_of_another_agent_is_left_alone(
+    host: FakeApiServer, recorder: Recorder
+) -> None:
     labels = {"virtualcluster.kubeedge.io/agent": "another"}
     theirs = finalizer("another")
     host.seed(virtual_cluster("branch-b", labels=labels, finalizers=[theirs]))
     host.seed(virtual_cluster("branch-a", finalizers=[]))
-    async with running(host, told):
+    async with running(host, recorder):
         await until(lambda: host.live(OBJECT)["metadata"].get("finalizers") == [FINALIZER])
         host.mark_deleted(f"{PATH}/branch-b")
-        await until(lambda: ("MODIFIED", "branch-b") in told.events)
+        await until(lambda: ("MODIFIED", "branch-b") in recorder.events)
     assert host.live(f"{PATH}/branch-b")["metadata"]["finalizers"] == [theirs]
-    assert told.steps == []
+    assert recorder.steps == []
 
 
-async def test_host_is_asked_by_all_that_its_kubeconfig_says(told: Told) -> None:
+async def test_host_is_asked_by_all_that_its_kubeconfig_says(recorder: Recorder) -> None:
     """Its certificate is for tls-server-name, and not for the address that it is reached by."""
     asked: list[str] = []
 
@@ -164,7 +168,9 @@ async def test_host_is_asked_by_all_that_its_kubeconfig_says(told: Told) -> None
         server_hostname="karmada-vc-agent",
     )
     for credentials, is_trusted in (named, True), (replace(named, server_hostname=None), False):
-        operator = Operator("karmada-vc-agent", partial(copy, credentials), told.seen, told.step)
+        operator = Operator(
+            "karmada-vc-agent", partial(copy, credentials), recorder.seen, recorder.step
+        )
         session = (await operator.login()).aiohttp_session
         async with session:
             if is_trusted:

@@ -77,7 +77,7 @@ def test_source_that_fails_costs_the_others_nothing(caplog: pytest.LogCaptureFix
     metrics.add_source(lambda: [Sample("api_server_reachable", ("hub",), 1)])
     metrics.text()
     assert b'api_server_reachable{server="hub"} 1.0' in metrics.text()
-    assert [record.message for record in caplog.records] == ["Failing to collect metrics"]
+    assert [record.message for record in caplog.records] == ["Failed to collect metrics"]
 
 
 def test_what_cannot_be_read_is_counted_until_it_can() -> None:
