@@ -154,7 +154,7 @@ class Follower:
         if record.gone_at is None:
             record = replace(record, gone_at=self._now())
             await self._records.keep(name, record)
-            self._say("Finding no more what a virtual cluster was found by", name, record.subject)
+            self._say("What a virtual cluster was found by is gone", name, record.subject)
         ends_at = (record.gone_at or 0.0) + common.grace_period
         if (left_s := ends_at - self._now()) > 0:
             then = "is removed" if common.drain else "stays registered, for drain is off"
@@ -165,7 +165,7 @@ class Follower:
         if common.drain:
             record = replace(record, is_draining=True)
             await self._records.keep(name, record)
-            self._say("Removing a virtual cluster that is found no more", name, record.subject)
+            self._say("Removing a virtual cluster that is no longer found", name, record.subject)
             return await self._drain(name, record, None)
         if not self._around.removal.is_anywhere(name):
             await self._forget(name)
@@ -179,7 +179,7 @@ class Follower:
         known = self._around.origins.of(name)
         if known is None or known.absence != text:
             _log.warning(
-                "Keeping a virtual cluster that is found no more",
+                "Keeping a virtual cluster that is no longer found",
                 extra={"virtual_cluster": name, "reason": text},
             )
         self._note(name, subject, text)

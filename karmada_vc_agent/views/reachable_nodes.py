@@ -92,7 +92,7 @@ def _log_news(vc: VirtualCluster, judged: Condition) -> None:
         _log.info("Reaching nodes of the group again", extra=extra)
     elif judged["reason"] == NO_NODES:
         about = {"nodeSelector": _text(vc.node_selector), "nodeNames": listed(vc.node_names)}
-        _log.warning("Finding no node that the settings select", extra=extra | about)
+        _log.warning("The settings select no node", extra=extra | about)
     else:
         _log.warning("Reaching no node of the group", extra=extra)
 
