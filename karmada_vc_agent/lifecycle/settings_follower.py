@@ -93,7 +93,7 @@ class SettingsFollower:
 
     def _complain(self, problem: str) -> None:
         self.problem = problem
-        text = "Keeping the settings in use: the file is bad"
+        text = "Keeping the settings in use: the file is invalid"
         self._once.error(text, reason=problem)
 
 
