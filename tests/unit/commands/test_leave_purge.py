@@ -176,7 +176,9 @@ async def test_namespace_in_which_others_have_something_stays(
 ) -> None:
     installed.seed(objects.config_map("notes", "agents"))
     said = await purged(client)
-    assert "host: namespace agents stays: ConfigMap notes in it does not belong to the agent" in said
+    assert (
+        "host: namespace agents stays: ConfigMap notes in it does not belong to the agent" in said
+    )
     found = {one for one in there(installed) if " agents/" in one}
     assert found == {"ConfigMap agents/notes", "ConfigMap agents/kube-root-ca.crt"}
 
