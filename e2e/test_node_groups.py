@@ -148,7 +148,7 @@ def test_group_that_goes_while_nothing_runs_stays_registered(lab: Lab, grouped: 
     has_nodes(lab, group, 1)
     (after,) = lab.pods(group.host_namespace(web["metadata"]["namespace"]))
     assert after["metadata"]["uid"] == before["metadata"]["uid"], "nothing restarts"
-    assert "Keeping a virtual cluster that is found no more" in agent.log()
+    assert "Keeping a virtual cluster that is no longer found" in agent.log()
     grouped(name, nodes=group.nodes)
     eventually(is_found, lab, group)
 

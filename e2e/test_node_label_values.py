@@ -70,7 +70,7 @@ def test_value_that_may_not_be_drained_stays_and_says_so(lab: Lab) -> None:
     relabel(lab, group, None)
     eventually(is_absent, lab, group, "stays registered, for discover.drain is off; remove it by")
     assert lab.on_host(template, group)["metadata"]["uid"] == uid
-    assert "Keeping a virtual cluster that is found no more" in agent.log()
+    assert "Keeping a virtual cluster that is no longer found" in agent.log()
     eventually(has_no_nodes, lab, group)
 
 

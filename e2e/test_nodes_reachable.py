@@ -64,7 +64,7 @@ def test_selector_that_matches_no_node_is_told_and_logged(lab: Lab) -> None:
     assert away["message"].endswith("but no node of the host belongs to it")
     _wait(lab, group, "NodesReachable", "False", "NoNodes")
     eventually(_is_told, lab, group, "NoNodes", "no node of the host belongs to it")
-    [line] = [each for each in agent.log().splitlines() if "Finding no node" in each]
+    [line] = [each for each in agent.log().splitlines() if "The settings select no node" in each]
     assert f"{lab.label}=mistyped" in line
     lab.add_node(group)
     lab.wait_ready(group.name)
