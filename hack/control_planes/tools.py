@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,24 +133,25 @@ def cache_directory(module: ToolModule) -> Path:
     return cache_root() / "tools" / f"{module.name}-{key}"
 
 
-def program_paths() -> dict[str, Path]:
+def program_paths(modules: Iterable[ToolModule] = MODULES) -> dict[str, Path]:
     """Return where each program is, or will be once it is built."""
     return {
         program: directory / program
-        for module in MODULES
+        for module in modules
         for directory in [cache_directory(module)]
         for program in module.packages
     }
 
 
-def build_missing() -> dict[str, Path]:
+def build_missing(modules: Iterable[ToolModule] = MODULES) -> dict[str, Path]:
     """Build the programs that the cache lacks and return where all of them are."""
-    paths = program_paths()
+    modules = tuple(modules)
+    paths = program_paths(modules)
     missing = [program for program, path in paths.items() if not path.exists()]
     if missing:
         go = golang.find_go(cache_root())
         progress = BuildProgress(missing)
-        for module in MODULES:
+        for module in modules:
             _build_module(module, go, progress)
         progress.finish()
     return paths

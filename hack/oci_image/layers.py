@@ -28,10 +28,11 @@ class Layer:
     diff_id: str
 
 
-def layer(entries: Iterable[Entry], epoch_s: int) -> Layer:
+def layer(entries: Iterable[Entry], epoch_s: int, level: int = 6) -> Layer:
     """Return the layer of these entries, sorted by name; all belong to root.
 
-    epoch_s: Unix time that every entry has. Of two entries of a name the last one counts.
+    epoch_s: Unix time that every entry has. level: how hard gzip tries. Of two entries of a name
+    the last one counts.
     """
     by_name = {entry.name: entry for entry in _with_parents(entries)}
     buffer = io.BytesIO()
@@ -39,7 +40,7 @@ def layer(entries: Iterable[Entry], epoch_s: int) -> Layer:
         for name in sorted(by_name):
             _add(archive, by_name[name], epoch_s)
     content = buffer.getvalue()
-    return Layer(gzip.compress(content, 6, mtime=0), digest(content))
+    return Layer(gzip.compress(content, level, mtime=0), digest(content))
 
 
 def digest(content: bytes) -> str:

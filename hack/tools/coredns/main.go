@@ -1,13 +1,20 @@
-// CoreDNS with only the plugins that the tests of names inside a virtual cluster need: the
-// program of the CoreDNS project links the client libraries of several clouds as well.
+// CoreDNS with only the plugins that kubeadm's Corefile and the tests of names inside a virtual
+// cluster need: the program of the CoreDNS project links the client libraries of several clouds.
 package main
 
 import (
 	"github.com/coredns/coredns/coremain"
 
 	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/forward"
+	_ "github.com/coredns/coredns/plugin/health"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/loadbalance"
+	_ "github.com/coredns/coredns/plugin/loop"
+	_ "github.com/coredns/coredns/plugin/metrics"
+	_ "github.com/coredns/coredns/plugin/ready"
 	_ "github.com/coredns/coredns/plugin/reload"
 	_ "github.com/coredns/coredns/plugin/rewrite"
 )

@@ -1,0 +1,106 @@
+"""The directory of one set of kind clusters, and what it tells those who use the set."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from control_planes.errors import ControlPlanesError
+
+HUB, HOST, HOST2 = "karmada-vc-hub", "karmada-vc-host", "karmada-vc-host2"
+NAMES = (HUB, HOST, HOST2)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is up.
+
+    environment: variables with which engine and kind are run. karmada_server: URL of the hub for
+    pods. groups: of each worker of the host, by its name.
+    """
+
+    engine: str
+    environment: dict[str, str]
+    karmada_server: str
+    groups: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Paths of one set."""
+
+    root: Path
+
+    @property
+    def hub(self) -> Path:
+        """Kubeconfig of Karmada."""
+        return self.root / "hub.kubeconfig"
+
+    @property
+    def hub_pods(self) -> Path:
+        """Kubeconfig of the cluster in whose pods Karmada runs."""
+        return self.root / "hub-pods.kubeconfig"
+
+    @property
+    def host(self) -> Path:
+        return self.root / "host.kubeconfig"
+
+    @property
+    def host2(self) -> Path:
+        return self.root / "host2.kubeconfig"
+
+    @property
+    def bin(self) -> Path:
+        return self.root / "bin"
+
+    @property
+    def karmada(self) -> Path:
+        return self.root / "karmada"
+
+    @property
+    def settings_before(self) -> Path:
+        return self.root / "settings-before.json"
+
+    @property
+    def _state(self) -> Path:
+        return self.root / "kind.json"
+
+    @property
+    def is_ours(self) -> bool:
+        return self._state.exists()
+
+    def create(self) -> None:
+        """Make the directory; refuse one that holds something else. Raises ControlPlanesError."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        if not self.is_ours and any(self.root.iterdir()):
+            raise ControlPlanesError(
+                f"{self.root} is not empty and holds no kind clusters; name an empty directory"
+            )
+        if not self.is_ours:
+            self._state.write_text("{}\n")
+
+    def link_programs(self, programs: Mapping[str, Path]) -> None:
+        """Put the programs that users of the set need into bin/."""
+        self.bin.mkdir(exist_ok=True)
+        for name, path in programs.items():
+            link = self.bin / name
+            link.unlink(missing_ok=True)
+            link.symlink_to(path)
+
+    def write_state(self, state: State) -> None:
+        self._state.write_text(json.dumps(asdict(state), indent=2) + "\n")
+
+    def read_state(self) -> State | None:
+        """Return what is up; None while it is not whole."""
+        document = json.loads(self._state.read_text()) if self.is_ours else {}
+        return State(**document) if document else None
+
+    def remove(self) -> None:
+        """Remove everything of ours, and the directory itself when nothing else is in it."""
+        for path in (self.bin, self.karmada):
+            shutil.rmtree(path, ignore_errors=True)
+        for path in (self.hub, self.hub_pods, self.host, self.host2, self._state):
+            path.unlink(missing_ok=True)
+        if self.root.exists() and not any(self.root.iterdir()):
+            self.root.rmdir()

@@ -1,0 +1,65 @@
+"""The network between nodes where no CNI image can be pulled: routes between their podCIDRs."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from kind_clusters.engine import Engine
+
+PODS = "10.244.0.0/16"
+CONFIG = "/etc/cni/net.d/10-routes.conflist"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAddress:
+    """A node: its name, its address and the range of its pods."""
+
+    name: str
+    address: str
+    pods: str
+
+
+def addresses(nodes: dict[str, Any]) -> list[NodeAddress]:
+    """Read a NodeList. Nodes without an address or a range of pods are left out."""
+    found = []
+    for node in nodes["items"]:
+        internal = [
+            each["address"]
+            for each in node["status"].get("addresses", [])
+            if each["type"] == "InternalIP" and "." in each["address"]
+        ]
+        if internal and (pods := node["spec"].get("podCIDR")):
+            found.append(NodeAddress(node["metadata"]["name"], internal[0], pods))
+    return found
+
+
+def conflist(pods: str) -> str:
+    """Return the configuration of a node: a link for each pod, host ports. pods: its range."""
+    ipam = {
+        "type": "host-local",
+        "ranges": [[{"subnet": pods}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+        "dataDir": "/run/cni-ipam-state",
+    }
+    plugins = [
+        {"type": "ptp", "ipMasq": False, "ipam": ipam, "mtu": 1500},
+        {"type": "portmap", "capabilities": {"portMappings": True}},
+    ]
+    return json.dumps({"cniVersion": "0.4.0", "name": "routes", "plugins": plugins}, indent=2)
+
+
+def script(node: NodeAddress, others: list[NodeAddress]) -> str:
+    """Return what a node runs: routes to the pods of the others, its address to elsewhere."""
+    lines = [f"ip route replace {other.pods} via {other.address}" for other in others]
+    rule = f"POSTROUTING -s {node.pods} ! -d {PODS} -j MASQUERADE"
+    lines.append(f"iptables -w -t nat -C {rule} 2>/dev/null || iptables -w -t nat -A {rule}")
+    return "\n".join(lines)
+
+
+def connect(engine: Engine, nodes: list[NodeAddress]) -> None:
+    """Configure all nodes; may be done again. A node's container has the name of the node."""
+    for node in nodes:
+        others = [other for other in nodes if other != node]
+        engine.inside(node.name, "sh", "-euc", script(node, others))
+        write = f"mkdir -p /etc/cni/net.d; cat >{CONFIG}"
+        engine.inside(node.name, "sh", "-euc", write, content=conflist(node.pods).encode())

@@ -1,0 +1,3 @@
+module karmada-vc-agent/hack/tools/pause
+
+go 1.26

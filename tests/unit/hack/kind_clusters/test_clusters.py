@@ -1,0 +1,130 @@
+"""The clusters, their directory, and what the machine is told."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from control_planes.errors import ControlPlanesError
+from kind_clusters import engine, karmada, kwok, machine
+from kind_clusters.clusters import Cluster, kind_config
+from kind_clusters.directory import Directory, State
+
+
+def test_workers_are_named_as_kind_does() -> None:
+    cluster = Cluster("host", Path("k"), ("a", "a", "b"))
+    assert cluster.workers == ["host-worker", "host-worker2", "host-worker3"]
+    assert cluster.control_plane == "host-control-plane"
+
+
+def test_configuration_of_kind() -> None:
+    hub = yaml.safe_load(kind_config(Cluster("hub", Path("k"), node_port=32443), own_network=True))
+    (node,) = hub["nodes"]
+    assert node["extraPortMappings"] == [
+        {"containerPort": 32443, "hostPort": 32443, "listenAddress": "127.0.0.1"}
+    ]
+    assert hub["networking"]["disableDefaultCNI"] is True
+    host = yaml.safe_load(kind_config(Cluster("host", Path("k"), ("a", "b")), own_network=False))
+    assert [node["role"] for node in host["nodes"]] == ["control-plane", "worker", "worker"]
+    assert host["networking"]["disableDefaultCNI"] is False
+
+
+def test_directory_takes_nothing_that_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(ControlPlanesError, match="not empty"):
+        Directory(tmp_path).create()
+
+
+def test_directory_tells_what_is_up_and_goes_whole(tmp_path: Path) -> None:
+    directory = Directory(tmp_path / "kind")
+    directory.create()
+    assert directory.read_state() is None
+    state = State("podman", {"A": "b"}, "https://10.0.0.1:32443", {"w": "a"})
+    directory.write_state(state)
+    directory.link_programs({"kubectl": tmp_path / "kubectl"})
+    directory.create()
+    directory.host.write_text("")
+    assert json.loads((directory.root / "kind.json").read_text())["engine"] == "podman"
+    directory.remove()
+    assert not directory.root.exists()
+
+
+def test_kernel_settings_are_raised_and_put_back(tmp_path: Path) -> None:
+    root, record = tmp_path / "sys", tmp_path / "before.json"
+    (root / "fs" / "inotify").mkdir(parents=True)
+    instances, watches = (root / name for name in machine.WANTED)
+    instances.write_text("128\n")
+    watches.write_text("999999\n")
+    machine.prepare(record, root)
+    assert int(instances.read_text()) == machine.WANTED["fs/inotify/max_user_instances"]
+    machine.prepare(record, root)
+    machine.restore(record, root)
+    assert (instances.read_text(), watches.read_text()) == ("128", "999999\n")
+    assert not record.exists()
+
+
+def test_what_somebody_else_set_meanwhile_stays(tmp_path: Path) -> None:
+    root, record = tmp_path / "sys", tmp_path / "before.json"
+    (root / "fs" / "inotify").mkdir(parents=True)
+    for name in machine.WANTED:
+        (root / name).write_text("128")
+    machine.prepare(record, root)
+    (root / "fs/inotify/max_user_instances").write_text("5000")
+    machine.restore(record, root)
+    assert (root / "fs/inotify/max_user_instances").read_text() == "5000"
+
+
+def test_kubeconfig_gets_another_address(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        yaml.safe_dump({"clusters": [{"name": "k", "cluster": {"server": "https://x"}}]})
+    )
+    karmada.with_server(path, "https://127.0.0.1:1")
+    (entry,) = yaml.safe_load(path.read_text())["clusters"]
+    assert entry["cluster"]["server"] == "https://127.0.0.1:1"
+
+
+def test_kwok_plays_only_what_is_marked(tmp_path: Path) -> None:
+    command = kwok.command(tmp_path, "host2", Path("module"))
+    assert f"--kubeconfig={tmp_path / 'host2.kubeconfig'}" in command
+    assert "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake" in command
+
+
+def program(directory: Path, name: str, text: str) -> None:
+    path = directory / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory that is the only one where programs are found."""
+    found = tmp_path / "bin"
+    found.mkdir()
+    monkeypatch.setenv("PATH", str(found))
+    monkeypatch.setenv("KARMADA_VC_AGENT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    (tmp_path / "kubectl").write_bytes(b"program")
+    return found
+
+
+def test_engine_is_the_first_that_runs_a_container(path: Path) -> None:
+    program(path, "docker", "echo no daemon >&2; exit 1")
+    program(path, "podman", "exit 0")
+    assert engine.find(path.parent / "kubectl").name == "podman"
+
+
+def test_docker_comes_first(path: Path) -> None:
+    program(path, "docker", "exit 0")
+    program(path, "podman", "exit 0")
+    found = engine.find(path.parent / "kubectl")
+    assert (found.name, found.pulls_nodes) == ("docker", True)
+
+
+def test_no_engine_is_told_with_the_reason_of_each(path: Path) -> None:
+    program(path, "podman", '[ "$1" = run ] && { echo no cgroups >&2; exit 126; }; exit 0')
+    with pytest.raises(ControlPlanesError) as told:
+        engine.find(path.parent / "kubectl")
+    assert "docker: not installed" in str(told.value)
+    assert "podman: `podman run --rm ...` failed (exit code 126): no cgroups" in str(told.value)
