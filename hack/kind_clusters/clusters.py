@@ -1,6 +1,7 @@
 """Kind clusters: made, loaded with images, removed."""
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from control_planes.errors import ControlPlanesError
 from kind_clusters import network, shell
 from kind_clusters.engine import Engine
 from kind_clusters.progress import say
@@ -71,13 +73,22 @@ class Kind:
         kubeconfig = ("--kubeconfig", cluster.kubeconfig)
         self._run("create", "cluster", *flags, *kubeconfig, content=config)
         if own_network:
-            network.connect(self._engine, network.addresses(self.nodes(cluster)))
+            network.connect(self._engine, self._addresses(cluster))
         self.kubectl(cluster, "wait", "nodes", "--all", "--for=condition=Ready", _timeout())
         for worker, group in zip(cluster.workers, cluster.groups, strict=True):
             self.kubectl(cluster, "label", "node", worker, f"{GROUP_LABEL}={group}")
         deployments = ("-n", "kube-system", "deployment/coredns")
         self.kubectl(cluster, "rollout", "status", *deployments, _timeout())
         say(f"{cluster.name}: ready")
+
+    def _addresses(self, cluster: Cluster) -> list[network.NodeAddress]:
+        """Return the addresses of all nodes, once each has its range of pods."""
+        deadline = time.monotonic() + READY_S
+        while len(found := network.addresses(self.nodes(cluster))) <= len(cluster.groups):
+            if time.monotonic() > deadline:
+                raise ControlPlanesError(f"{cluster.name}: not every node has a podCIDR")
+            time.sleep(1)
+        return found
 
     def load(self, cluster: Cluster, archive: Path) -> None:
         """Give all nodes of a cluster the image of an archive. Raises ControlPlanesError."""
