@@ -24,8 +24,8 @@ OBJECTS = "/apis/virtualcluster.kubeedge.io/v1alpha1/virtualclusters"
 SHOP = "shop"
 NODE_GRACE_S = 60
 """Longer than kube-controller-manager waits for a node (50 s)."""
-CUT = "iptables -w -I INPUT -i eth0 -j DROP; iptables -w -I OUTPUT -o eth0 -j DROP"
-MEND = "iptables -w -D INPUT -i eth0 -j DROP; iptables -w -D OUTPUT -o eth0 -j DROP"
+CUT = "iptables-nft -w -I INPUT -i eth0 -j DROP; iptables-nft -w -I OUTPUT -o eth0 -j DROP"
+MEND = "iptables-nft -w -D INPUT -i eth0 -j DROP; iptables-nft -w -D OUTPUT -o eth0 -j DROP"
 SETTINGS = {
     "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",
     "kind": "AgentConfig",

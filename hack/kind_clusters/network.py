@@ -8,6 +8,8 @@ from kind_clusters.engine import Engine
 
 PODS = "10.244.0.0/16"
 CONFIG = "/etc/cni/net.d/10-routes.conflist"
+IPTABLES = "iptables-nft -w"
+"""The same as kube-proxy has; what `iptables` is, the entrypoint of a node guesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def script(node: NodeAddress, others: list[NodeAddress]) -> str:
     """Return what a node runs: routes to the pods of the others, its address to elsewhere."""
     lines = [f"ip route replace {other.pods} via {other.address}" for other in others]
     rule = f"POSTROUTING -s {node.pods} ! -d {PODS} -j MASQUERADE"
-    lines.append(f"iptables -w -t nat -C {rule} 2>/dev/null || iptables -w -t nat -A {rule}")
+    lines.append(f"{IPTABLES} -t nat -C {rule} 2>/dev/null || {IPTABLES} -t nat -A {rule}")
     return "\n".join(lines)
 
 

@@ -38,4 +38,4 @@ def test_routes_lead_to_the_others_and_may_be_made_again() -> None:
     assert lines[0] == "ip route replace 10.244.2.0/24 via 10.89.0.4"
     (masquerade,) = lines[1:]
     assert f"-C POSTROUTING -s {ONE.pods} ! -d {network.PODS}" in masquerade
-    assert " || iptables -w -t nat -A " in masquerade
+    assert " || iptables-nft -w -t nat -A " in masquerade
