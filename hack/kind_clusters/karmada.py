@@ -46,18 +46,19 @@ def install(
             kind.load(hub, path)
             path.unlink()
     say(f"{hub.name}: installing Karmada {version()}")
+    data = kept / "data"  # the installer empties it first
     shell.run(
         programs["kubectl-karmada"],
         "init",
         *("--kubeconfig", hub.kubeconfig, "--port", str(hub.node_port)),
         *("--cert-external-ip", "127.0.0.1"),
-        *("--karmada-data", kept, "--karmada-pki", kept / "pki"),
+        *("--karmada-data", data, "--karmada-pki", data / "pki"),
         *("--crds", crds(kept), "--kube-image-tag", _kube_tag(engine)),
         *etcd(programs, engine),
         *("--wait-component-ready-timeout", str(SETTLED_S)),
     )
     say(f"{hub.name}: Karmada is installed")
-    return with_server(kept / "karmada-apiserver.config", f"https://127.0.0.1:{hub.node_port}")
+    return with_server(data / "karmada-apiserver.config", f"https://127.0.0.1:{hub.node_port}")
 
 
 def crds(directory: Path) -> Path:
@@ -65,6 +66,7 @@ def crds(directory: Path) -> Path:
     source = tools.module_directory(_KARMADA.name, _KARMADA.version_of)
     path = directory / "crds.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
+        archive.add(source / karmada_objects.CRDS, "crds", recursive=False)
         for name in ("bases", "patches"):
             archive.add(source / karmada_objects.CRDS / name, f"crds/{name}")
     return path

@@ -36,8 +36,11 @@ kill "$pid"
 wait "$pid" || true
 rm -rf /run/containerd /tmp/containerd.log
 """
-_RUNS = 'ENTRYPOINT ["/usr/local/bin/entrypoint","/sbin/init"]'
-_STOPS = "STOPSIGNAL SIGRTMIN+3"
+_CHANGES = (
+    'ENTRYPOINT ["/usr/local/bin/entrypoint","/sbin/init"]',
+    "CMD []",
+    "STOPSIGNAL SIGRTMIN+3",
+)
 
 
 def kubernetes_version() -> str:
@@ -107,7 +110,8 @@ def _commit(engine: Engine, base: str, kept: Path, image: str) -> None:
     )
     try:
         engine.inside(_MAKER, "/bin/bash", "-euc", _PREPARE)
-        engine.run("commit", "--change", _RUNS, "--change", _STOPS, _MAKER, image)
+        changes = (part for change in _CHANGES for part in ("--change", change))
+        engine.run("commit", *changes, _MAKER, image)
     finally:
         engine.run("rm", "--force", "--time", "0", _MAKER)
         engine.run("rmi", "--force", base)
