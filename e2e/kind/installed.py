@@ -83,11 +83,12 @@ class Installed:
         return [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
 
     def leader(self) -> str:
-        """Return the name of the agent's pod that leads."""
+        """Return the name of the agent's pod that leads; AssertionError while none does."""
         path = f"{collection('coordination.k8s.io/v1', 'Lease', AGENT)}/{AGENT}"
         holder: str = self.host.get(path)["spec"]["holderIdentity"]
-        (name,) = (pod for pod in map(_name, self.agent_pods()) if pod in holder)
-        return name
+        leading = [pod for pod in map(_name, self.agent_pods()) if pod in holder]
+        assert leading, f"{holder} leads, and is gone"
+        return leading[0]
 
     def _run(self, *arguments: str) -> str:
         return command(*arguments, environment={**os.environ, **self.environment})

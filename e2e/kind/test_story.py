@@ -22,10 +22,15 @@ BRANCHES = {"a": "branch-a", "b": "branch-b"}
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 OBJECTS = "/apis/virtualcluster.kubeedge.io/v1alpha1/virtualclusters"
 SHOP = "shop"
-NODE_GRACE_S = 60
-"""Longer than kube-controller-manager waits for a node (50 s)."""
-CUT = "iptables-nft -w -I INPUT -i eth0 -j DROP; iptables-nft -w -I OUTPUT -o eth0 -j DROP"
-MEND = "iptables-nft -w -D INPUT -i eth0 -j DROP; iptables-nft -w -D OUTPUT -o eth0 -j DROP"
+CUT = """
+nft add table inet cut
+for hook in input output forward; do
+  nft add chain inet cut $hook "{ type filter hook $hook priority -300; }"
+  nft add rule inet cut $hook iifname eth0 drop
+  nft add rule inet cut $hook oifname eth0 drop
+done
+"""
+MEND = "nft delete table inet cut"
 SETTINGS = {
     "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",
     "kind": "AgentConfig",
