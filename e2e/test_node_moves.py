@@ -76,6 +76,30 @@ def test_pods_stay_on_a_node_that_leaves_unless_they_are_to_be_evicted(lab: Lab)
         lab.host.delete(path_of(bystander), force=True)
 
 
+def test_eviction_waits_for_what_a_disruption_budget_allows(lab: Lab) -> None:
+    group, other = lab.group("a"), lab.group("b")
+    lab.serve(group.settings(onNodeLeave="Evict"), other, flags=SOON)
+    namespace = lab.namespace()
+    web, held = objects.deployment(namespace), objects.stateful_set(namespace)
+    of_web, of_held = _budget(namespace, "web"), _budget(namespace, "db")
+    lab.propagate([web, held, of_web, of_held], group)
+    eventually(_runs, lab, group, namespace, 3, group.nodes)
+    eventually(_allows, lab, group, of_web, 1)
+    eventually(_allows, lab, group, of_held, 0)
+    lab.add_node(group)
+    before = _uids(lab, group, namespace, "")
+    db = _uids(lab, group, namespace, "db-")
+    _move(lab, group.nodes[0], other)
+    event = eventually(_is_told, lab, group, "PodEvictionHeld", f"pod {namespace}/db-0 ")
+    assert "disruption budget" in event["message"]
+    assert "-v-" not in event["message"]
+    eventually(_moved_to, lab, group, namespace, "web-", group.nodes[1])
+    assert _uids(lab, group, namespace, "db-") == db, "it was evicted against its budget"
+    lab.hub.delete(path_of(of_held))
+    eventually(_moved_to, lab, group, namespace, "db-", group.nodes[1])
+    assert not before & _uids(lab, group, namespace, "")
+
+
 def test_node_that_moved_while_the_agent_was_away_is_noticed(lab: Lab) -> None:
     group, other = lab.group("a"), lab.group("b")
     agent = lab.serve(group.settings(onNodeLeave="Evict"), other, flags=SOON)
@@ -118,6 +142,12 @@ def _runs_probe(
     assert nodes == {node} if is_alone else node in nodes, nodes
 
 
+def _moved_to(lab: Lab, group: Group, namespace: str, prefix: str, node: str) -> None:
+    pods = _pods(lab, group, namespace, prefix)
+    assert pods
+    assert {pod["spec"].get("nodeName") for pod in pods} == {node}
+
+
 def _is_told(lab: Lab, group: Group, reason: str, text: str) -> Object:
     """Return an event on the Cluster of a group."""
     events = lab.hub.list(collection("v1", "Event", "default"))
@@ -134,3 +164,18 @@ def _bystander(lab: Lab, node: str) -> Object:
     spec = {"containers": [{"name": "app", "image": objects.IMAGE}], "nodeName": node}
     metadata = {"name": lab.id, "namespace": "default"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _budget(namespace: str, app: str) -> Object:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": app, "namespace": namespace},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+    }
+
+
+def _allows(lab: Lab, group: Group, budget: Object, disruptions: int) -> None:
+    status = lab.host.get(lab.host_path(budget, group))["status"]
+    assert status["observedGeneration"] >= 1
+    assert status["disruptionsAllowed"] == disruptions, status

@@ -2,8 +2,8 @@
 
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
-from e2e.lab.lab import FAST, NODES, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
+from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import condition
 
 SOON = (
@@ -68,6 +68,19 @@ def test_selector_that_matches_no_node_is_told_and_logged(lab: Lab) -> None:
     assert f"{lab.label}=mistyped" in line
     lab.add_node(group)
     lab.wait_ready(group.name)
+
+
+def test_cluster_that_is_deleted_while_its_nodes_are_away_leaves_nothing(lab: Lab) -> None:
+    group = _offline_group(lab, "a")
+    lab.serve(group.settings(readyWhenUnreachable=False), flags=SOON)
+    template = objects.config_map(lab.namespace())
+    lab.propagate([template], group)
+    lab.wait_fully_applied(template)
+    _set_ready(lab, group, "False")
+    _wait(lab, group, "Ready", "False", "NodesNotReachable")
+    lab.hub.delete(f"{CLUSTERS}/{group.name}")
+    wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
+    wait_gone(lab.host, f"/api/v1/namespaces/{group.host_namespace(lab.id)}")
 
 
 def _offline_group(lab: Lab, letter: str) -> Group:
