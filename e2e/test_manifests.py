@@ -69,7 +69,8 @@ def test_a_host_accepts_every_object(host: Api, tmp_path: Path, directory: str) 
         if "namespace" in obj["metadata"]:
             obj["metadata"]["namespace"] = "default"
     rendered.write_text(yaml.safe_dump_all(objects))
-    flags = ("--dry-run=server", "--server-side", "--validate=strict")
+    # Other stories join this host meanwhile, so some fields have owners already.
+    flags = ("--dry-run=server", "--server-side", "--force-conflicts", "--validate=strict")
     told = run("kubectl", "--kubeconfig", host.kubeconfig, "apply", *flags, "-f", rendered)
     assert len(told.splitlines()) == len(objects)
 
