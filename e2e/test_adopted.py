@@ -67,9 +67,9 @@ def test_what_a_karmada_agent_of_the_whole_host_made_is_taken_over_as_it_runs(
         claimed = lab.host.get(f"{NAMESPACES}/{namespace}")["metadata"]
         assert claimed["labels"][f"{DOMAIN}/namespace"] == namespace
         assert lab.host.find(f"{NAMESPACES}/{group.host_namespace(namespace)}") is None
-        enforced = _wait_enforced(lab, group, NOT_PLACED)
-        for kind, name in (("DaemonSet", "probe"), ("Deployment", "web"), ("StatefulSet", "db")):
-            assert f"{kind} {namespace}/{name}" in enforced
+        named = (("DaemonSet", "probe"), ("Deployment", "web"), ("StatefulSet", "db"))
+        names = (f"{kind} {namespace}/{name}" for kind, name in named)
+        _wait_enforced(lab, group, NOT_PLACED, *names)
         assert _pods(lab, namespace) == pods
 
         remove_cluster(lab.hub, whole)
@@ -110,7 +110,7 @@ def test_what_is_promoted_is_taken_over_and_there_is_no_second_copy(
     _promote(lab, kubectl_karmada, group, "deployment", "web", home)
     eventually(_is_adopted, lab, path_of(web), group)
     lab.wait_status(web, readyReplicas=2)
-    assert f"Deployment {home}/web" in _wait_enforced(lab, group, NOT_PLACED)
+    _wait_enforced(lab, group, NOT_PLACED, f"Deployment {home}/web")
     assert lab.host.find(f"{NAMESPACES}/{group.host_namespace(home)}") is None
     assert _pods(lab, home) == pods
     assert _uids(lab, [web]) == before
@@ -151,6 +151,47 @@ def test_what_an_edge_application_made_is_taken_over_once_it_is_let_go(
     lab.wait_status(web, readyReplicas=3)
     assert pods.items() <= _pods(lab, home).items()
     assert _uids(lab, [web]) == before
+
+
+def test_what_its_owner_may_still_change_or_take_along_is_told(lab: Lab) -> None:
+    group, home = lab.group("a"), f"{lab.id}-shop"
+    lab.host.create(objects.namespace(home))
+    application = _edge_application(lab, home)
+    web = objects.deployment(home, node_selector=group.selector)
+    made = copy.deepcopy(web)
+    made["metadata"]["ownerReferences"] = [_owner(application)]
+    eventually(lab.host.create, made)
+    eventually(_runs, lab, home, 2)
+    pods = _pods(lab, home)
+    lab.serve(group.settings(adoptNamespaces=[home]))
+    lab.namespace("-shop")
+    lab.propagate([web], group, conflictResolution="Overwrite")
+    eventually(_is_adopted, lab, path_of(web), group)
+    told = f"Deployment {home}/web by EdgeApplication web"
+    eventually(_is_owned, lab, group, told)
+    eventually(_is_told, lab, group, "owned by EdgeApplication web")
+
+    lab.host.delete(path_of(application), orphans=True)
+    wait_gone(lab.host, path_of(application))
+    eventually(_is_sole_owner, lab, group)
+    assert _pods(lab, home) == pods
+
+
+def _is_owned(lab: Lab, group: Group, told: str) -> None:
+    found = condition(lab.cluster(group.name), "AdoptionComplete")
+    assert (found["status"], found["reason"]) == ("False", "OwnedElsewhere"), found
+    assert told in found["message"]
+    assert "--cascade=orphan" in found["message"]
+
+
+def _is_sole_owner(lab: Lab, group: Group) -> None:
+    assert condition(lab.cluster(group.name), "AdoptionComplete")["status"] == "True"
+
+
+def _is_told(lab: Lab, group: Group, text: str) -> None:
+    events = lab.hub.list(collection("v1", "Event", f"karmada-es-{group.name}"))
+    told = [each["message"] for each in events if each["reason"] == "OwnedElsewhere"]
+    assert any(text in message for message in told), told
 
 
 def test_pods_elsewhere_are_made_anew_on_the_nodes_of_the_group(lab: Lab) -> None:
@@ -259,10 +300,13 @@ def _is_placed(lab: Lab, workload: Object, group: Group, old: dict[str, str]) ->
     assert not {pod["metadata"]["uid"] for pod in found} & set(old.values())
 
 
-def _wait_enforced(lab: Lab, group: Group, expected: tuple[str, str]) -> str:
+def _wait_enforced(lab: Lab, group: Group, expected: tuple[str, str], *names: str) -> str:
+    """Wait until PlacementEnforced is so and names all these objects; return its message."""
+
     def look() -> str:
         found = condition(lab.cluster(group.name), "PlacementEnforced")
         assert (found["status"], found["reason"]) == expected, found
+        assert all(name in found["message"] for name in names), found
         return str(found["message"])
 
     return eventually(look)

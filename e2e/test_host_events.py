@@ -1,15 +1,14 @@
 """Why something does not run is told on the hub, to those who see neither the host nor Works."""
 
 import time
-from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from e2e.lab import objects
 from e2e.lab.accounts import role_binding, service_account, subject
-from e2e.lab.api import Api, ApiError, Object, collection, path_of
+from e2e.lab.api import Api, ApiError, Object, collection
+from e2e.lab.host_events import pods, reasons, report, told, told_of, told_of_work
 from e2e.lab.lab import AGENT_LABEL, FAST, Group, Lab
 from e2e.lab.wait import eventually, within
 from e2e.lab.works import execution_namespace, works_path
@@ -21,84 +20,6 @@ CRASHES = "Back-off restarting failed container app in pod {pod}_{namespace}({ui
 BURST = 25
 """Events about one object, of one component: client-go's."""
 PROMPT_S = 30.0
-
-
-# --- what is seen -------------------------------------------------------------------------------
-
-
-def told(hub: Api, namespace: str, reason: str = "", **involved: str) -> list[Object]:
-    """Return the mirrored events in a namespace of the hub, as `kubectl describe` selects them."""
-    fields = ",".join(f"involvedObject.{key}={value}" for key, value in involved.items())
-    found = hub.list(f"{collection('v1', 'Event', namespace)}?fieldSelector={fields}")
-    mirrored = [event for event in found if event["source"].get("component") == "host-events"]
-    return [event for event in mirrored if not reason or event["reason"] == reason]
-
-
-def reasons(hub: Api, namespace: str) -> set[str]:
-    """Return the reasons told in a namespace, but what is true of every new namespace for a while.
-
-    Before its ServiceAccount is there, no pod of it can be created.
-    """
-    found = told(hub, namespace)
-    return {e["reason"] for e in found if 'serviceaccount "default" not found' not in e["message"]}
-
-
-def told_of(hub: Api, template: Object, reason: str, text: str = "") -> Object:
-    """Return the one event about a template with a reason, and in its message a text."""
-    name, namespace = template["metadata"]["name"], template["metadata"]["namespace"]
-    uid = hub.get(path_of(template))["metadata"]["uid"]
-    events = told(hub, namespace, reason, kind=template["kind"], name=name, uid=uid)
-    found = [event for event in events if text in event["message"]]
-    assert len(found) == 1, [event["message"] for event in events]
-    return found[0]
-
-
-def told_of_work(lab: Lab, group: Group, template: Object, reason: str) -> Object:
-    """Return the one event about the Work of a template with a reason."""
-    work = next(
-        work
-        for work in lab.works(group)
-        for manifest in work["spec"]["workload"]["manifests"]
-        if manifest["kind"] == template["kind"]
-        and manifest["metadata"]["name"] == template["metadata"]["name"]
-    )
-    named = {"kind": "Work", "name": work["metadata"]["name"], "uid": work["metadata"]["uid"]}
-    found = told(lab.hub, execution_namespace(group.name), reason, **named)
-    assert len(found) == 1, found
-    return found[0]
-
-
-# --- what happens -------------------------------------------------------------------------------
-
-
-def report(lab: Lab, about: Object, reason: str, message: str, **more: Any) -> Object:
-    """Write a warning on the host, as a kubelet does."""
-    metadata = about["metadata"]
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    involved = {key: metadata[key] for key in ("namespace", "name", "uid")}
-    event = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"e-{uuid4().hex}", "namespace": metadata["namespace"]},
-        "involvedObject": {"apiVersion": about["apiVersion"], "kind": about["kind"], **involved},
-        "type": "Warning",
-        "reason": reason,
-        "message": message,
-        "source": {"component": "kubelet", "host": "edge"},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
-    return lab.host.create(event | more)
-
-
-def pods(lab: Lab, group: Group, namespace: str, count: int) -> list[Object]:
-    def look() -> list[Object]:
-        found = lab.pods(group.host_namespace(namespace))
-        assert len(found) == count, len(found)
-        return [{"apiVersion": "v1", "kind": "Pod", **pod} for pod in found]
-
-    return eventually(look)
 
 
 def admin_of(lab: Lab, namespace: str) -> Api:

@@ -38,10 +38,13 @@ class Joining:
         self.agent.settings["virtualClusters"].append(group.settings())
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run_without_host("--kubeconfig", str(self.lab.host.kubeconfig), *arguments)
+
+    def run_without_host(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         self.file.write_text(yaml.safe_dump(settings_file(self.agent.settings)))
         command = [sys.executable, "-m", "karmada_vc_agent", "join", "--config", str(self.file)]
         return subprocess.run(
-            [*command, "--kubeconfig", str(self.lab.host.kubeconfig), *arguments],
+            [*command, *arguments],
             capture_output=True,
             text=True,
             check=False,
@@ -224,6 +227,39 @@ def test_a_name_of_somebody_elses_cluster_is_refused_before_anything_is_written(
     assert done.returncode == 1
     assert f'Cluster "{group.name}" on the hub belongs to another member cluster' in done.stderr
     assert lab.host.find(f"/api/v1/namespaces/{joining.agent.namespace}") is None
+
+
+def test_hub_alone_joins_again_and_keeps_the_mark_of_the_host(lab: Lab) -> None:
+    joining = Joining(lab, lab.group("a"))
+    joining.as_administrator()
+    before = _host_marks(lab)
+    assert len(before) == 3
+    assert all(before)
+    joining.add(lab.group("b"))
+    admin = ("--karmada-kubeconfig", str(lab.hub.kubeconfig), "--only", "hub")
+    folder = lab.directory / "written"
+    for more in (("--output-dir", str(folder)), ("--apply",)):
+        done = joining.run_without_host(*admin, *more)
+        assert done.returncode == 0, done.stderr
+    assert _host_marks(lab) == before
+    written = yaml.safe_load_all((folder / "hub.yaml").read_text())
+    roles = [each for each in written if each["kind"] in ("Role", "ClusterRole")]
+    assert [_host_mark(role) for role in roles] == before
+    assert joining.as_administrator()[-1] == "Joined", "the new one on the host"
+    assert _host_marks(lab) == before
+
+
+def _host_marks(lab: Lab) -> list[str]:
+    """Return the id of the host in the roles of the agent, in the order of `join`."""
+    cluster_roles = collection("rbac.authorization.k8s.io/v1", "ClusterRole")
+    leases = collection("rbac.authorization.k8s.io/v1", "Role", "karmada-cluster")
+    name = f"vc-agent:{lab.id}"
+    paths = (f"{cluster_roles}/{name}", f"{leases}/{name}", f"{cluster_roles}/{name}:works")
+    return [_host_mark(lab.hub.get(path)) for path in paths]
+
+
+def _host_mark(role: Object) -> str:
+    return str((role["metadata"].get("annotations") or {}).get(f"{DOMAIN}/host", ""))
 
 
 def test_missing_rights_are_told_as_rules_to_add(lab: Lab) -> None:

@@ -1,6 +1,10 @@
 """`karmada-vc-agent leave`: one virtual cluster goes cleanly, whoever is there to help."""
 
+import itertools
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +98,55 @@ def test_preserved_resources_stay_without_marks(lab: Lab) -> None:
     assert _policies(lab) == []
     for name in (group.host_namespace("default"), live["metadata"]["namespace"]):
         lab.host.delete(f"{NAMESPACES}/{name}")
+
+
+def test_preserved_resources_stay_though_the_hub_writes_their_works_anew(lab: Lab) -> None:
+    """Karmada writes each Work from its binding, without the mark, whenever that changes."""
+    group = lab.group("a")
+    _, template = _serve(lab, group)
+    head = {"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work"}
+    (work,) = (path_of(head | each) for each in lab.works(group) if _is_of(each, template))
+    lab.hub.patch(work, {"spec": {"preserveResourcesOnDeletion": True}})
+    lab.hub.patch(path_of(template), {"data": {"key": "other"}})
+    eventually(_is_unmarked, lab, work)
+    uid = lab.on_host(template, group)["metadata"]["uid"]
+    with _changing(lab, template):
+        done = leave(lab, group.name, "--yes", "--preserve-resources")
+    assert done.returncode == 0, done.stderr
+    assert lab.host.get(lab.host_path(template, group))["metadata"]["uid"] == uid
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
+    _wait_host_clean(lab, group)
+    for name in ("default", template["metadata"]["namespace"]):
+        lab.host.delete(f"{NAMESPACES}/{group.host_namespace(name)}")
+
+
+def _is_of(work: Object, template: Object) -> bool:
+    (manifest, *_) = work["spec"]["workload"]["manifests"]
+    return bool(manifest["kind"] == template["kind"])
+
+
+def _is_unmarked(lab: Lab, work: str) -> None:
+    assert not lab.hub.get(work)["spec"].get("preserveResourcesOnDeletion")
+
+
+@contextmanager
+def _changing(lab: Lab, template: Object) -> Iterator[None]:
+    """Change a template again and again, as users do: each time the hub writes its Work anew."""
+    ended = threading.Event()
+
+    def change() -> None:
+        for count in itertools.count():
+            if ended.wait(0.05):
+                return
+            lab.hub.patch(path_of(template), {"data": {"key": str(count)}})
+
+    thread = threading.Thread(target=change, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_a_host_that_is_away_is_cleaned_once_it_is_back(lab: Lab) -> None:

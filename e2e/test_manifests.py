@@ -84,7 +84,8 @@ def test_chart_with_values_renders_what_an_overlay_with_them_has(tmp_path: Path)
     settings = yaml.safe_load(SETTINGS.read_text()) | {"objects": {"enabled": True}}
     (tmp_path / "agent.yaml").write_text(yaml.safe_dump(settings))
     values = {"image": "r.example:5000/agent:2", "replicas": 3, "resources": resources}
-    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values | {"monitoring": True}))
+    more = {"monitoring": True, "konnectivity": True}
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values | more))
     path = "/spec/template/spec/containers/0/resources"
     replaced = [{"op": "replace", "path": path, "value": resources}]
     overlay = {
@@ -92,7 +93,10 @@ def test_chart_with_values_renders_what_an_overlay_with_them_has(tmp_path: Path)
         "kind": "Kustomization",
         "sortOptions": {"order": "fifo"},
         "resources": [os.path.relpath(MANIFESTS / "base", tmp_path)],
-        "components": [os.path.relpath(MANIFESTS / "components" / "monitoring", tmp_path)],
+        "components": [
+            os.path.relpath(MANIFESTS / "components" / name, tmp_path)
+            for name in ("monitoring", "konnectivity")
+        ],
         "images": [{"name": AGENT, "newName": "r.example:5000/agent", "newTag": "2"}],
         "replicas": [{"name": AGENT, "count": 3}],
         "patches": [
@@ -116,6 +120,7 @@ def test_chart_with_values_renders_what_an_overlay_with_them_has(tmp_path: Path)
     assert chart["ConfigMap", AGENT]["data"] == {"agent.yaml": settings}
     assert chart["Deployment", AGENT]["spec"]["replicas"] == 3
     assert ("PodMonitor", AGENT) in chart
+    assert ("Deployment", "konnectivity-agent") in chart
     assert chart == read(kustomize(tmp_path))
 
 

@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from control_planes import kubeedge
 from e2e.lab import accounts, objects
-from e2e.lab.agent import Agent
+from e2e.lab.agent import Agent, settings_file
 from e2e.lab.api import Api, ApiError, Object, path_of
 from e2e.lab.endpoints import Endpoints
+from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_found
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
 from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import condition
 
 GROUPS = "/apis/apps.kubeedge.io/v1alpha1/nodegroups"
-EVENTS = "/api/v1/namespaces/default/events"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -55,7 +56,7 @@ def grouped(lab: Lab) -> Iterator[Any]:
 
 def follow(lab: Lab, *entries: Group, flags: tuple[str, ...] = FAST, **more: Any) -> Agent:
     """Start an agent that follows the NodeGroups of this test; `shop` is Cluster `<id>-shop`."""
-    settings = {
+    settings: dict[str, Any] = {
         "enabled": True,
         "selector": {"matchExpressions": [{"key": f"{lab.id}/groups", "operator": "Exists"}]},
         "nameTemplate": f"{lab.id}-{{name}}",
@@ -144,11 +145,11 @@ def test_group_that_goes_while_nothing_runs_stays_registered(lab: Lab, grouped: 
     agent.kill()
     lab.host.delete(f"{GROUPS}/{name}")
     agent.start()
-    eventually(is_absent, lab, group, "stays registered, for nodeGroups.drain is off; remove it")
+    eventually(is_absent, lab, group, "because nodeGroups.drain is off; to remove it, run")
     has_nodes(lab, group, 1)
     (after,) = lab.pods(group.host_namespace(web["metadata"]["namespace"]))
     assert after["metadata"]["uid"] == before["metadata"]["uid"], "nothing restarts"
-    assert "Keeping a virtual cluster that is no longer found" in agent.log()
+    assert "Keeping a virtual cluster whose source is gone" in agent.log()
     grouped(name, nodes=group.nodes)
     eventually(is_found, lab, group)
 
@@ -166,7 +167,7 @@ def test_bad_groups_and_taken_names_are_told_and_cost_no_other(lab: Lab, grouped
     lab.wait_ready(good.name)
     eventually(event_about, lab, "NodeGroup", bad, "is not a valid Cluster name")
     eventually(event_about, lab, "NodeGroup", everything, "selects all nodes")
-    eventually(event_about, lab, "NodeGroup", taken, "the settings file has a virtual cluster")
+    eventually(event_about, lab, "NodeGroup", taken, "the settings file already defines a")
     status, text = endpoints.ask("/readyz?verbose")
     assert status == 200
     assert "is not a valid Cluster name" in text
@@ -223,6 +224,69 @@ def test_nodes_may_not_change_the_labels_of_node_groups(lab: Lab, grouped: Any) 
             lab.host.delete(path_of(each))
 
 
+def test_settings_are_followed_while_the_agent_runs(lab: Lab, grouped: Any) -> None:
+    of_file, group = lab.group("x" + lab.id[4:]), lab.group("y" + lab.id[4:])
+    grouped(named(lab, group), nodes=group.nodes)
+    endpoints = Endpoints.new()
+    flags = (*FAST, *endpoints.flags())
+    agent = follow(lab, of_file, flags=flags, enabled=False, settings={"region": "north"})
+    process = agent.process_id
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
+
+    change(agent, enabled=True)
+    assert lab.wait_ready(group.name)["spec"]["region"] == "north"
+    template = objects.config_map(lab.namespace(), "settings", key="1")
+    lab.propagate([template], of_file, group)
+    lab.wait_fully_applied(template)
+    change(agent, settings={"region": "south"})
+    eventually(has_region, lab, group, "south")
+
+    good = agent.settings["nodeGroups"]
+    bad = agent.settings | {"nodeGroups": good | {"nameTemplate": "{colour}"}}
+    agent.write_settings(yaml.safe_dump(settings_file(bad)))
+    eventually(keeps_settings, endpoints, "nodeGroups.nameTemplate")
+    lab.hub.patch(
+        f"/api/v1/namespaces/{lab.namespaces[0]}/configmaps/settings", {"data": {"key": "2"}}
+    )
+    lab.wait_data(template, group, key="2")
+
+    change(agent, enabled=False)
+    eventually(is_logged, agent, "no longer in the settings", group)
+    uid = lab.cluster(group.name)["metadata"]["uid"]
+    lab.wait_data(template, group, key="2")
+    change(agent, enabled=True, gracePeriod="1s", drain=True)
+    eventually(is_found, lab, group)
+    assert lab.cluster(group.name)["metadata"]["uid"] == uid, "it was never away"
+    change(agent, selector={"matchLabels": {f"{lab.id}/groups": "none-has-this"}})
+    wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
+    lab.wait_data(template, of_file, key="2")
+    assert agent.process_id == process
+    assert agent.is_running()
+    assert "Traceback" not in agent.log()
+
+
+def change(agent: Agent, **settings: Any) -> None:
+    """Change the settings of NodeGroups in the file; the agent has to notice."""
+    agent.settings["nodeGroups"] = agent.settings["nodeGroups"] | settings
+    agent.reload()
+
+
+def has_region(lab: Lab, group: Group, region: str) -> None:
+    assert lab.cluster(group.name)["spec"]["region"] == region
+
+
+def keeps_settings(endpoints: Endpoints, problem: str) -> None:
+    status, text = endpoints.ask("/readyz?verbose")
+    assert status == 200
+    assert "keeping those in use" in text
+    assert problem in text
+    assert endpoints.scrape().values("settings_reload_successful") == {(): 0.0}
+
+
+def is_logged(agent: Agent, text: str, group: Group) -> None:
+    assert any(text in line and group.name in line for line in agent.log().splitlines())
+
+
 def is_denied(kubelet: Api, path: str, patch: Object) -> None:
     """Assert that the policy denies it; policies are in effect a moment after they were written."""
     with pytest.raises(ApiError, match="nodes may not change the labels"):
@@ -235,21 +299,5 @@ def is_trusted(lab: Lab, group: Group, status: str, text: str) -> None:
     assert text in found["message"], found
 
 
-def is_absent(lab: Lab, group: Group, text: str) -> None:
-    found = condition(lab.cluster(group.name), "GroupPresent")
-    assert found["status"] == "False", found
-    assert text in found["message"], found
-
-
-def is_found(lab: Lab, group: Group) -> None:
-    found = condition(lab.cluster(group.name), "GroupPresent")
-    assert (found["status"], found["reason"]) == ("True", "Found"), found
-
-
 def is_written_down(lab: Lab, group: Group) -> None:
-    assert condition(lab.cluster(group.name), "GroupPresent")["reason"] == "WrittenDown"
-
-
-def has_no_namespaces(lab: Lab, group: Group) -> None:
-    label = f"virtualcluster.kubeedge.io/cluster={group.name}"
-    assert not lab.host.list("/api/v1/namespaces", label)
+    assert condition(lab.cluster(group.name), "GroupPresent")["reason"] == "Defined"

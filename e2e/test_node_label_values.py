@@ -8,15 +8,15 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError
+from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_found
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
 from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import condition
 
-EVENTS = "/api/v1/namespaces/default/events"
 GRACE_S = 6.0
 
 
-def discover(lab: Lab, *entries: Group, **more: Any) -> Agent:
+def discover(lab: Lab, *entries: Group | dict[str, Any], **more: Any) -> Agent:
     """Start an agent that makes a virtual cluster of each value of the test's label."""
     settings = {"nodeLabel": lab.label, "nameTemplate": f"{lab.id}-{{value}}"}
     any_name = {"anyName": True}
@@ -68,16 +68,40 @@ def test_value_that_may_not_be_drained_stays_and_says_so(lab: Lab) -> None:
     lab.wait_fully_applied(template)
     uid = lab.on_host(template, group)["metadata"]["uid"]
     relabel(lab, group, None)
-    eventually(is_absent, lab, group, "stays registered, for discover.drain is off; remove it by")
+    eventually(is_absent, lab, group, "because discover.drain is off; to remove it, run")
     assert lab.on_host(template, group)["metadata"]["uid"] == uid
-    assert "Keeping a virtual cluster that is no longer found" in agent.log()
+    assert "Keeping a virtual cluster whose source is gone" in agent.log()
     eventually(has_no_nodes, lab, group)
+
+
+def test_another_label_is_followed_while_the_agent_runs(lab: Lab) -> None:
+    agent = discover(lab)
+    first, second = lab.group("a"), Group(f"{lab.id}-z", {f"{lab.id}/other": "z"})
+    lab.clusters.add(second.name)
+    lab.add_node(second)
+    lab.wait_ready(first.name)
+    assert lab.hub.find(f"{CLUSTERS}/{second.name}") is None
+    changed = {"nodeLabel": f"{lab.id}/other", "gracePeriod": "1s", "drain": True}
+    agent.settings["discover"] |= changed
+    agent.reload()
+    lab.wait_ready(second.name)
+    wait_gone(lab.hub, f"{CLUSTERS}/{first.name}")
+    agent.settings["discover"]["limit"] = 1
+    agent.reload()
+    eventually(has_read_settings, agent, 2)
+    third = Group(f"{lab.id}-y", {f"{lab.id}/other": "y"})
+    lab.add_node(third)
+    eventually(is_told, lab, third, "discover.limit of 1 virtual clusters is reached")
+    assert agent.is_running()
+    assert "Traceback" not in agent.log()
 
 
 def test_written_down_one_wins_and_bad_values_and_too_many_are_told(lab: Lab) -> None:
     of_file = lab.group("a")
     agent = discover(lab, of_file, limit=1)
-    eventually(is_told, lab, of_file, "the settings file has a virtual cluster of this name, too")
+    eventually(
+        is_told, lab, of_file, "the settings file already defines a virtual cluster of this name"
+    )
     bad, good = Group(f"{lab.id}-bad", {lab.label: "Shop_1"}), lab.group("b")
     lab.add_node(bad)
     lab.wait_ready(good.name)
@@ -87,6 +111,22 @@ def test_written_down_one_wins_and_bad_values_and_too_many_are_told(lab: Lab) ->
     assert lab.hub.find(f"{CLUSTERS}/{more.name}") is None
     lab.wait_ready(of_file.name)
     assert "Traceback" not in agent.log()
+
+
+def test_former_name_of_another_is_taken(lab: Lab) -> None:
+    """Names on the host are made from it: two would have each other's namespaces and nodes."""
+    shop = Group(f"{lab.id}-shop", {})
+    lab.add_node(shop)
+    entry = {"name": shop.name, "nodeNames": shop.nodes, "formerNames": [f"{lab.id}-a"]}
+    discover(lab, entry)
+    group = lab.group("a")
+    eventually(
+        is_told, lab, group, "the settings file already defines a virtual cluster of this name"
+    )
+    template = objects.config_map(lab.namespace(), "settings", key="1")
+    lab.propagate([template], shop)
+    lab.wait_fully_applied(template)
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
 
 
 def test_agent_tells_of_nodes_and_groups_and_of_nothing_else(lab: Lab) -> None:
@@ -127,21 +167,9 @@ def is_told(lab: Lab, group: Group, text: str) -> None:
     assert any(text in message for message in told), told
 
 
-def is_absent(lab: Lab, group: Group, text: str) -> None:
-    found = condition(lab.cluster(group.name), "GroupPresent")
-    assert found["status"] == "False", found
-    assert text in found["message"], found
-
-
-def is_found(lab: Lab, group: Group) -> None:
-    found = condition(lab.cluster(group.name), "GroupPresent")
-    assert (found["status"], found["reason"]) == ("True", "Found"), found
+def has_read_settings(agent: Agent, times: int) -> None:
+    assert agent.log().count("Using the settings file") == times
 
 
 def has_no_nodes(lab: Lab, group: Group) -> None:
     assert not lab.cluster(group.name)["status"]["nodeSummary"].get("totalNum")
-
-
-def has_no_namespaces(lab: Lab, group: Group) -> None:
-    label = f"virtualcluster.kubeedge.io/cluster={group.name}"
-    assert not lab.host.list("/api/v1/namespaces", label)

@@ -90,7 +90,7 @@ def test_eviction_waits_for_what_a_disruption_budget_allows(lab: Lab) -> None:
     before = _uids(lab, group, namespace, "")
     db = _uids(lab, group, namespace, "db-")
     _move(lab, group.nodes[0], other)
-    event = eventually(_is_told, lab, group, "PodEvictionHeld", f"pod {namespace}/db-0 ")
+    event = eventually(_is_told, lab, group, "PodEvictionHeld", f"pod {namespace}/db-0, ")
     assert "disruption budget" in event["message"]
     assert "-v-" not in event["message"]
     eventually(_moved_to, lab, group, namespace, "web-", group.nodes[1])

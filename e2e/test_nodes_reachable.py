@@ -23,11 +23,11 @@ def test_group_without_a_ready_node_is_not_ready_where_that_is_asked_for(lab: La
         _set_ready(lab, group, "False")
     away = _wait(lab, strict, "Ready", "False", "NodesNotReachable")
     assert away["message"] == (
-        "the API server of the host is healthy, but its only node is not Ready"
+        "the API server of the host is healthy, but the only node of the group is not Ready"
     )
     for group in (strict, usual):
         _wait(lab, group, "NodesReachable", "False", "NoNodeReady")
-        eventually(_is_told, lab, group, "NoNodeReady", "its only node is not Ready")
+        eventually(_is_told, lab, group, "NoNodeReady", "the only node of the group is not Ready")
     _wait(lab, usual, "Ready", "True", "ClusterReady")
     eventually(_is_tainted, lab, strict)
 
@@ -61,9 +61,9 @@ def test_selector_that_matches_no_node_is_told_and_logged(lab: Lab) -> None:
     group = Group(f"{lab.id}-a", {lab.label: "mistyped"})
     agent = lab.new_agent(group.settings(readyWhenUnreachable=False), flags=SOON).start()
     away = _wait(lab, group, "Ready", "False", "NodesNotReachable")
-    assert away["message"].endswith("but no node of the host belongs to it")
+    assert away["message"].endswith("but no node of the host is in the group")
     _wait(lab, group, "NodesReachable", "False", "NoNodes")
-    eventually(_is_told, lab, group, "NoNodes", "no node of the host belongs to it")
+    eventually(_is_told, lab, group, "NoNodes", "no node of the host is in the group")
     [line] = [each for each in agent.log().splitlines() if "The settings select no node" in each]
     assert f"{lab.label}=mistyped" in line
     lab.add_node(group)

@@ -122,6 +122,28 @@ def test_object_appears_changes_and_goes_while_the_agent_runs(lab: Lab, applied:
     lab.wait_ready(group.name)
 
 
+def test_changed_settings_lie_under_objects_while_the_agent_runs(lab: Lab, applied: Any) -> None:
+    of_file, group, own = lab.group("a"), lab.group("b"), lab.group("c")
+    agent = lab.serve(of_file, flags=FAST, objects=ANY_NAME, clusterRegion="north")
+    applied(group)
+    applied(own, region="west")
+    for each in (group, own):
+        lab.wait_ready(each.name)
+    assert lab.cluster(group.name)["spec"]["region"] == "north"
+    agent.settings |= {"clusterRegion": "south", "clusterProvider": "acme", "clusterHost": "plant"}
+    agent.reload()
+    for each, region in ((of_file, "south"), (group, "south"), (own, "west")):
+        eventually(_is_described, lab, each, region)
+    assert agent.is_running()
+    assert "Traceback" not in agent.log()
+
+
+def _is_described(lab: Lab, group: Group, region: str) -> None:
+    cluster = lab.cluster(group.name)
+    assert (cluster["spec"]["region"], cluster["spec"]["provider"]) == (region, "acme")
+    assert cluster["metadata"]["labels"]["virtualcluster.kubeedge.io/host"] == "plant"
+
+
 def test_preserved_one_leaves_what_it_made(lab: Lab, applied: Any) -> None:
     of_file, group = lab.group("a"), lab.group("b")
     serve(lab, of_file)

@@ -18,9 +18,8 @@ from importlib import metadata
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec.structs import replace
-
 from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.found.start import add_found_sources, seed
 from karmada_vc_agent.kube.bearer_review import BearerReview
@@ -53,6 +52,7 @@ from karmada_vc_agent.telemetry.metrics import Metrics, Sample
 from karmada_vc_agent.translation.names import NamespaceTemplate
 from karmada_vc_agent.views.agent_node import check_apart_from_tenants
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.views.live_settings import LiveSettings
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 
@@ -90,9 +90,9 @@ class Agent:
         self._joined = JoinedClusters(self._file.replace_all)
         self._joined.take(config.virtual_clusters)
         self._objects = sources.add("another object") if config.objects.enabled else None
-        self._found = add_found_sources(sources, config)
-        # Whoever needs them is to ask the registry.
-        self._config = replace(config, virtual_clusters=())
+        self._found = add_found_sources(sources)
+        self._live = LiveSettings(config)
+        self._config = self._live.config
         self._hub_credentials = hub
         self._hub_certificate = HubCertificate(self._current_hub_credentials)
         self._host_credentials = host
@@ -132,12 +132,14 @@ class Agent:
 
     def _check_rights(self) -> str | None:
         """Return which right is missing; one that waits for `join` fails nobody else."""
-        lacks = self._clients.missing_rights() if self._clients is not None else None
-        if lacks or not self._joined.waiting:
+        lacks = self._service.missing_rights() if self._service is not None else None
+        if (lacks and not isinstance(lacks, Remark)) or not self._joined.waiting:
             return lacks
         names = ", ".join(self._joined.waiting)
         text = f"waiting for rights on the hub: {names}; run karmada-vc-agent join"
-        return Remark(text) if len(self._virtual_clusters) else text
+        if not len(self._virtual_clusters):
+            return text
+        return Remark(f"{text}; {lacks}" if lacks else text)
 
     def _check_server(self, server: str, client: ApiClient) -> str | None:
         """Return what is wrong with hub or host, by one of its clients."""
@@ -223,7 +225,7 @@ class Agent:
         followers.append(asyncio.create_task(watch, name="hub certificate"))
         if self._settings is not None:
             check = partial(self._check_file, clients)
-            follow = partial(self._settings.run, check, self._joined.take)
+            follow = partial(self._settings.run, check, self._use)
             follower = self._supervisor.keep("settings", follow)
             followers.append(asyncio.create_task(follower, name="settings"))
         try:
@@ -330,15 +332,16 @@ class Agent:
         ask = partial(has_rights, clients.hub)
         await self._joined.start(ask, lambda name: state.cluster(name) is not None)
         if self._objects is not None:
-            find = partial(virtual_clusters_of_objects, clients.host, self._config)
+            find = partial(virtual_clusters_of_objects, clients.host, self._live)
             found = await retry_until_done("list VirtualCluster objects on the host", find)
             self._objects.replace_all(found)
-        remember = partial(seed, self._found, clients.host, self._config, state)
+        remember = partial(seed, self._found, clients.host, self._live, state)
         await retry_until_done("list NodeGroups on the host", remember)
 
     def _process(self, clients: Clients, state: AgentState, host_uid: str) -> Process:
         return Process(
             config=self._config,
+            live=self._live,
             clients=clients,
             state=state,
             host_uid=host_uid,
@@ -367,6 +370,11 @@ class Agent:
         """Find out which of a changed file may be served. Raises ConfigError, KubeError."""
         await self._check_node(clients, vcs)
         await self._joined.look(vcs)
+
+    def _use(self, reloaded: Reloaded) -> None:
+        """Take the settings of a changed file that a running agent takes."""
+        self._joined.take(reloaded.virtual_clusters)
+        self._live.use(reloaded.config)
 
     async def _check_node(self, clients: Clients, vcs: Iterable[VirtualCluster]) -> None:
         """Refuse virtual clusters that may have the agent's node. Raises ConfigError, KubeError."""

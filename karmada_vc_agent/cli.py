@@ -24,8 +24,9 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.config.naming import camel
 from karmada_vc_agent.config.reloading import Reloaded, reload
-from karmada_vc_agent.config.settings import FLAGS, AgentConfig, camel
+from karmada_vc_agent.config.settings import FLAGS, AgentConfig
 from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.connections import limit_tls_buffers
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
@@ -75,6 +76,8 @@ _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 
 
 _OTHER_COMMANDS = {
+    "gateway": "karmada_vc_agent.commands.gateway_options",
+    "kubeconfig": "karmada_vc_agent.commands.kubeconfig_options",
     "join": "karmada_vc_agent.commands.join_options",
     "leave": "karmada_vc_agent.commands.leave_options",
 }
@@ -166,8 +169,8 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     Most settings can be set in the file (camelCase), by environment variable (KARMADA_VC_AGENT_ and
     the name) and by flag. Flags override the environment, which overrides the file.
 
-    The agent reads the file again when it changes, and on SIGHUP: virtual clusters come, change
-    and go while it runs. Other settings take effect at the next start.
+    The agent reads the file again when it changes, and on SIGHUP: virtual clusters, and what they
+    are found by, come, change and go while it runs. Other settings take effect at the next start.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
     warnings: list[str] = []
@@ -228,7 +231,7 @@ def reload_settings(running: AgentConfig, read: Callable[[], AgentConfig], path:
         problem = f"{error.problem}; restart the agent to use {', '.join(at_restart)} of the file"
         raise ConfigError(str(path), error.path, problem) from error
     config = with_default_accounts(config, config.agent_namespace)
-    return Reloaded(config.virtual_clusters, at_restart)
+    return Reloaded(config, at_restart)
 
 
 def _variables() -> dict[str, str]:

@@ -14,6 +14,7 @@ from e2e.escapes.attempt import (
 from e2e.escapes.by_work import on_node, pod
 from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
+from e2e.lab.host_events import warning
 from e2e.lab.lab import NODES
 from e2e.lab.wait import eventually
 
@@ -219,6 +220,16 @@ def _node_labels_itself(scene: Scene) -> str:
             scene.lab.host.delete(path_of(made))
 
 
+def _node_reports(scene: Scene) -> str:
+    """Act as a kubelet of the other branch: Kubernetes lets nodes write Events everywhere."""
+    kubelet = scene.lab.host.acting_as(f"system:node:{scene.theirs.nodes[0]}", "system:nodes")
+    made = scene.lab.host.create(pod(scene.home, "reported", nodeSelector=scene.mine.selector))
+    try:
+        return answer(refused_by_policy, kubelet.create, warning(made, "Failed", "no such image"))
+    finally:
+        scene.lab.host.delete(path_of(made), force=True)
+
+
 def _operator(scene: Scene) -> str:
     makers = (
         objects.deployment(scene.home, "operated") | {"kind": "ReplicaSet"},
@@ -375,6 +386,11 @@ ATTEMPTS = (
         "Host: a node labels itself into another branch",
         "refused (422) by `group-labels`",
         _node_labels_itself,
+    ),
+    Attempt(
+        "Host: a node reports on a pod of another branch",
+        "refused (422) by `node-events`",
+        _node_reports,
     ),
     Attempt(
         "Tenant: reads Secrets or pods of another branch",

@@ -60,6 +60,7 @@ def join(
     access = HubAccess(name, clusters, works_cluster_wide=works_cluster_wide)
     any_name = config.objects.any_name
     access = replace(access, objects=config.removes_clusters, any_name=any_name)
+    access = replace(access, gateway=config.gateway.enabled)
     hub_file, host_file = directory / HUB_FILE, directory / HOST_FILE
     known = hub_file.read_text() if keeps_certificate and hub_file.exists() else ""
 

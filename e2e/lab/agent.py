@@ -17,6 +17,8 @@ from karmada_vc_agent.config.loading import load_config
 ROOT = Path(__file__).resolve().parents[2]
 STOP_S = 20.0
 """A Pod is given 30 s to end. On an idle machine it takes at most 5."""
+EXIT_S = 60.0
+"""How long one may take that ends by itself."""
 LOG_TAIL = 60
 
 
@@ -88,6 +90,11 @@ class Agent:
         return self
 
     @property
+    def config(self) -> Path:
+        """The file with its settings."""
+        return self._config
+
+    @property
     def hub_kubeconfig(self) -> Path:
         """The file by which it reaches the hub with rights of its own."""
         return self._directory / access.HUB_FILE
@@ -147,7 +154,7 @@ class Agent:
         assert self._process is not None, "the agent does not run"
         started = time.monotonic()
         self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(timeout=60)
+        code = self._process.wait(timeout=EXIT_S)
         took_s = time.monotonic() - started
         self._process = None
         assert code == 0, f"exit code {code} after SIGTERM\n{self.log_tail()}"
@@ -166,10 +173,10 @@ class Agent:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def wait_exit(self, timeout_s: float = 60.0) -> int:
+    def wait_exit(self) -> int:
         """Wait until it ends by itself; return its exit code."""
         assert self._process is not None
-        code = self._process.wait(timeout=timeout_s)
+        code = self._process.wait(timeout=EXIT_S)
         self._process = None
         return code
 

@@ -31,7 +31,7 @@ class ApiError(Exception):
 class Api:
     """One API server, as the user of a kubeconfig, or with the rights of another user."""
 
-    def __init__(self, kubeconfig: Path, acts_as: str = "") -> None:
+    def __init__(self, kubeconfig: Path, acts_as: str = "", group: str = "") -> None:
         self.kubeconfig = kubeconfig
         new_client: Any = config.new_client_from_config  # ships no types
         client = new_client(config_file=str(kubeconfig))
@@ -41,10 +41,12 @@ class Api:
         self._headers = {"Accept": "application/json"} | ({"Authorization": token} if token else {})
         if acts_as:
             self._headers["Impersonate-User"] = acts_as
+        if group:
+            self._headers["Impersonate-Group"] = group
 
-    def acting_as(self, user: str) -> "Api":
+    def acting_as(self, user: str, group: str = "") -> "Api":
         """Return a client with the rights of another user, who this one may impersonate."""
-        return Api(self.kubeconfig, user)
+        return Api(self.kubeconfig, user, group)
 
     def get(self, path: str) -> Object:
         return self._request("GET", path)
@@ -99,6 +101,19 @@ class Api:
         except ApiError as error:
             if error.code != 404:
                 raise
+
+    def answer(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        """Send a request as it is, and return code and body whatever they are."""
+        response = self._pool.request(
+            method,
+            self.server + path,
+            body=body or None,
+            headers=self._headers | headers,
+            timeout=ATTEMPTS_S,
+        )
+        return response.status, response.data
 
     def _request(
         self, method: str, path: str, body: Any = None, form: str = "application/json"

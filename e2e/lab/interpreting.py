@@ -67,12 +67,12 @@ class Widgets:
         self.lab.host.delete(f"{definitions}/widgets.{self.group}")
 
 
-def wait_entry(hub: Api, work: str, look: Callable[[Object], None], ordinal: int = 0) -> Object:
-    """Wait until the entry of a manifest in a Work is as `look` wants it; return it."""
+def wait_entry(hub: Api, work: str, look: Callable[[Object], None]) -> Object:
+    """Wait until the entry of the first manifest in a Work is as `look` wants it; return it."""
 
     def see() -> Object:
         entries = hub.get(work)["status"]["manifestStatuses"]
-        entry = next(e for e in entries if e["identifier"]["ordinal"] == ordinal)
+        entry = next(e for e in entries if e["identifier"]["ordinal"] == 0)
         look(entry)
         return dict(entry)
 

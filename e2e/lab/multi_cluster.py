@@ -39,16 +39,16 @@ def service(namespace: str, name: str = "web") -> Object:
     }
 
 
-def service_export(namespace: str, name: str = "web") -> Object:
-    metadata = {"name": name, "namespace": namespace}
+def service_export(namespace: str) -> Object:
+    metadata = {"name": "web", "namespace": namespace}
     return {"apiVersion": MCS_API, "kind": "ServiceExport", "metadata": metadata}
 
 
-def service_import(namespace: str, name: str = "web") -> Object:
+def service_import(namespace: str) -> Object:
     return {
         "apiVersion": MCS_API,
         "kind": "ServiceImport",
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": "web", "namespace": namespace},
         "spec": {"type": "ClusterSetIP", "ports": [{"port": 80, "name": "http"}]},
     }
 

@@ -13,7 +13,7 @@ from typing import Self
 import pytest
 import yaml
 
-from e2e.lab.agent import LOG_TAIL, clean_environment
+from e2e.lab.agent import EXIT_S, LOG_TAIL, clean_environment
 from e2e.lab.api import Api
 from e2e.lab.lab import CLUSTERS, Lab
 from e2e.lab.wait import eventually
@@ -58,9 +58,7 @@ class RealAgent:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        self.stop()
 
     def stop(self) -> None:
         """End it; what it made stays."""
@@ -71,10 +69,10 @@ class RealAgent:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def wait_exit(self, timeout_s: float = 60.0) -> int:
+    def wait_exit(self) -> int:
         """Wait until it ends by itself; return its exit code."""
         assert self._process is not None
-        return self._process.wait(timeout=timeout_s)
+        return self._process.wait(timeout=EXIT_S)
 
     def log(self) -> str:
         return self._log.read_text(errors="replace") if self._log.exists() else ""

@@ -1,6 +1,5 @@
 """The command line of hack/control-planes."""
 
-import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import click
 from control_planes import lifecycle, nodes, tools
 from control_planes.directory import UP, Directory, Shape
 from control_planes.errors import ControlPlanesError
+from control_planes.run_command import run_command
 
 HELP = """Run a Karmada hub and Kubernetes hosts as plain processes on loopback.
 
@@ -57,6 +57,12 @@ def build() -> None:
 @MEMORY
 @PODS
 @click.option(
+    "--access",
+    is_flag=True,
+    help="Run what reaches member clusters, too: karmada-search, karmada-metrics-adapter, and "
+    "apiserver-network-proxy with an agent for each host.",
+)
+@click.option(
     "--programs",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Directory of programs to run instead of those of the cache, by the same names.",
@@ -70,16 +76,17 @@ def up(
     cpu: str,
     memory: str,
     pods: int,
+    access: bool,
     programs: Path | None,
 ) -> None:
     """Start a hub and hosts; DIR gets kubeconfigs, bin/ and logs/.
 
     Writes DIR/hub.kubeconfig, DIR/host.kubeconfig, DIR/host2.kubeconfig, ...; nodes go to the
-    first host. A DIR that is up already with the same options is left as it is (exit code 0), any
-    other one is refused.
+    first host. With --access DIR/access.json says how the hub reaches them. A DIR that is up
+    already with the same options is left as it is (exit code 0), any other one is refused.
     """
     batch = nodes.NodeBatch(count, labels, nodes.NodeSize(cpu, memory, pods))
-    lifecycle.up(Directory(directory.absolute()), Shape(hosts, batch), programs)
+    lifecycle.up(Directory(directory.absolute()), Shape(hosts, batch, access), programs)
 
 
 @cli.command("nodes")
@@ -157,18 +164,4 @@ def paths(program: str | None) -> None:
 
 
 def main() -> None:
-    """Run a command; a failure is one line, after the log lines that explain it."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        cli(prog_name="hack/control-planes", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except ControlPlanesError as error:
-        for line in error.detail.splitlines():
-            print(f"  | {line}", file=sys.stderr)
-        print(f"hack/control-planes: {error}", file=sys.stderr)
-        sys.exit(1)
-    except (click.Abort, KeyboardInterrupt):
-        print("hack/control-planes: interrupted", file=sys.stderr)
-        sys.exit(130)
+    run_command(cli, "hack/control-planes")

@@ -1,24 +1,37 @@
 """What a component is, and the command lines that hub and hosts have in common."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from control_planes.pki import ClusterPki
 
 PORT, PEER_PORT = "{port}", "{peer_port}"
+HEALTH_PORT, ADMIN_PORT = "{health_port}", "{admin_port}"
 LOOPBACK = "127.0.0.1"
 TLS_HEALTH = f"https://{LOOPBACK}:{PORT}"
 PLAIN_HEALTH = f"http://{LOOPBACK}:{PORT}"
+PLAIN_HEALTH_APART = f"http://{LOOPBACK}:{HEALTH_PORT}"
 # What all servers of one set share; any private range will do, nothing is routed.
 SERVICE_RANGE = "10.96.0.0/16"
+
+
+class Ports(NamedTuple):
+    """Ports of a component, chosen at its start."""
+
+    main: int
+    peer: int
+    health: int
+    admin: int
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
     """A program with its command line.
 
-    arguments, health: {port} and {peer_port} stand for ports that are chosen at the start.
-    ca: file with the authority of an https health URL.
+    arguments, health: {port}, {peer_port}, {health_port} and {admin_port} stand for ports that are
+    chosen at the start. ca: file with the authority of an https health URL. has_low_ports: it
+    refuses those that systems give out by themselves.
     """
 
     name: str
@@ -26,15 +39,21 @@ class Component:
     arguments: tuple[str, ...]
     health: str
     ca: str = ""
+    has_low_ports: bool = False
 
-    def with_ports(self, port: int, peer_port: int) -> "Component":
+    def with_ports(self, ports: Ports) -> "Component":
         """Return the component with real ports in place."""
 
         def fill(text: str) -> str:
-            return text.replace(PORT, str(port)).replace(PEER_PORT, str(peer_port))
+            for placeholder, port in zip(_PLACEHOLDERS, ports, strict=True):
+                text = text.replace(placeholder, str(port))
+            return text
 
         arguments = tuple(fill(argument) for argument in self.arguments)
-        return Component(self.name, self.program, arguments, fill(self.health), self.ca)
+        return replace(self, arguments=arguments, health=fill(self.health))
+
+
+_PLACEHOLDERS = (PORT, PEER_PORT, HEALTH_PORT, ADMIN_PORT)
 
 
 def etcd(data: Path) -> Component:

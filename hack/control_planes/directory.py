@@ -13,6 +13,8 @@ from control_planes.errors import ControlPlanesError
 from control_planes.nodes import NodeBatch
 
 STARTING, UP, DOWN = "starting", "up", "down"
+ACCESS_FILE = "access.json"
+"""How the hub reaches the hosts; see access.py."""
 OUR_KUBECONFIG = re.compile(r"(hub|host\d*)\.kubeconfig")
 
 
@@ -22,6 +24,7 @@ class Shape:
 
     hosts: int
     nodes: NodeBatch
+    access: bool = False
 
     def __str__(self) -> str:
         size, nodes = self.nodes.size, self.nodes
@@ -29,6 +32,7 @@ class Shape:
         return (
             f"--hosts {self.hosts} --nodes {nodes.count}{labels}"
             f" --cpu {size.cpu} --memory {size.memory} --pods {size.pods}"
+            f"{' --access' if self.access else ''}"
         )
 
 
@@ -137,6 +141,7 @@ class Directory:
         for path in self.root.glob("*.kubeconfig"):
             if OUR_KUBECONFIG.fullmatch(path.name):
                 path.unlink()
+        (self.root / ACCESS_FILE).unlink(missing_ok=True)
 
     def purge(self) -> None:
         """Remove everything of ours, and the directory itself when nothing else is in it."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from control_planes import component, karmada_objects, tools
+from control_planes import access, component, karmada_objects, tools
 from control_planes.api import ApiError, ApiServer, Object
 from control_planes.cluster import Cluster
 from control_planes.component import LOOPBACK, PLAIN_HEALTH, PORT, TLS_HEALTH, Component
@@ -97,14 +97,21 @@ def controller(pki: ClusterPki, name: str) -> Component:
     )
 
 
-async def start(cluster: Cluster, launcher: Launcher, etcd_port: int) -> None:
-    """Start the hub and return once everything that makes it Karmada answers."""
+async def start(
+    cluster: Cluster, launcher: Launcher, etcd_port: int, reached_hosts: int = 0
+) -> None:
+    """Start the hub and return once everything that makes it Karmada answers.
+
+    reached_hosts: number of hosts for what reaches member clusters (access.py); 0 = none of it.
+    """
     parts = components(cluster.pki, etcd_port)
+    reaching = access.components(cluster.pki, etcd_port) if reached_hosts else {}
     async with asyncio.TaskGroup() as group:
         source = group.create_task(
             asyncio.to_thread(tools.module_directory, "karmada", karmada_objects.MODULE)
         )
-        api = await cluster.start_api_server(launcher, parts, KARMADA)
+        clients = (*KARMADA, *(access.AGGREGATED if reaching else ()))
+        api = await cluster.start_api_server(launcher, parts, clients)
         await _apply_all(api, karmada_objects.namespaces())
     module = source.result()
     async with asyncio.TaskGroup() as group:
@@ -122,6 +129,8 @@ async def start(cluster: Cluster, launcher: Launcher, etcd_port: int) -> None:
         group.create_task(launcher.launch(parts[SCHEDULER]))
         hooks = karmada_objects.webhook_configurations(module, port, cluster.pki.ca)
         await _apply_all(api, hooks)
+    if reaching:
+        await access.start(api, cluster, launcher, reaching, module, reached_hosts)
 
 
 async def _install_crds(api: ApiServer, module: Path) -> list[Object]:

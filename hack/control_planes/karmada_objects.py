@@ -51,9 +51,11 @@ def with_conversion(module: Path, definitions: list[Object], port: int, ca: Path
     ]
 
 
-def aggregated_api(module: Path, port: int, ca: Path) -> list[Object]:
-    """Return the APIService of clusters and the Service that leads it to a port on loopback."""
-    path = module / DEPLOY / "karmada-aggregated-apiserver-apiservice.yaml"
+def aggregated_api(
+    module: Path, port: int, ca: Path, server: str = "karmada-aggregated-apiserver"
+) -> list[Object]:
+    """Return the APIServices of a server, and the Service that leads them to a port on loopback."""
+    path = module / DEPLOY / f"{server}-apiservice.yaml"
     items = _parse(path, {"{{caBundle}}": _bundle(ca)})
     for item in items:
         if item["kind"] == "APIService":

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import random
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from control_planes import health, processes
-from control_planes.component import LOOPBACK, Component
+from control_planes.component import LOOPBACK, Component, Ports
 from control_planes.directory import Directory
 from control_planes.errors import ControlPlanesError
 from control_planes.progress import StartProgress
@@ -18,6 +19,7 @@ from control_planes.progress import StartProgress
 READY_TIMEOUT_S = 120.0
 POLL_S = 0.1
 PORT_ATTEMPTS = 5
+LOW_PORTS = (10_000, 32_768)
 LAST_LINES = 15
 PORT_TAKEN = "address already in use"
 # inotify.room waits for room before a start; others may take it all the same
@@ -36,18 +38,23 @@ class Launcher:
         self._progress = progress
 
     async def launch(self, component: Component) -> int:
-        """Start a component, wait until it is healthy, and return its port.
+        """Start a component, wait until it is healthy, and return its port."""
+        return (await self.launch_ports(component)).main
+
+    async def launch_ports(self, component: Component) -> Ports:
+        """Start a component, wait until it is healthy, and return its ports.
 
         A port can be taken by others between our choice and the start; then another is tried.
         """
         self._progress.starting(component.name)
         for _ in range(PORT_ATTEMPTS):
-            port, peer_port = free_ports(2)
-            placed = component.with_ports(port, peer_port)
+            choose = low_ports if component.has_low_ports else free_ports
+            ports = Ports(*choose(len(Ports._fields)))
+            placed = component.with_ports(ports)
             process = self._start(placed)
             if await self._became_healthy(placed, process):
                 self._progress.ready(component.name)
-                return port
+                return ports
         raise self._failure(component, f"found its port taken {PORT_ATTEMPTS} times")
 
     def _start(self, component: Component) -> subprocess.Popen[bytes]:
@@ -104,6 +111,23 @@ def describe_end(code: int) -> str:
     if code < 0:
         return f"was ended by {signal.Signals(-code).name}"
     return f"ended with exit code {code}"
+
+
+def low_ports(count: int) -> list[int]:
+    """Return ports of loopback that nobody listens on, below those for outgoing connections."""
+    with ExitStack() as stack:
+        found: list[int] = []
+        while len(found) < count:
+            port = random.randrange(*LOW_PORTS)  # noqa: S311 - nothing secret
+            one = stack.enter_context(socket.socket())
+            try:
+                one.bind((LOOPBACK, port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                found.append(port)
+        return found
 
 
 def free_ports(count: int) -> list[int]:

@@ -25,7 +25,7 @@ from control_planes.errors import ControlPlanesError
 from control_planes.launch import Launcher
 from control_planes.progress import StartProgress
 
-HUB_COMPONENTS, HOST_COMPONENTS = 6, 4
+HUB_COMPONENTS, HOST_COMPONENTS, ACCESS_COMPONENTS = 6, 4, 3
 THREADS = 32  # every component may be waiting for an answer at once
 
 
@@ -46,7 +46,8 @@ def up(directory: Directory, shape: Shape, own_programs: Path | None) -> None:
     with directory.locked():
         if _is_up_already(directory, shape):
             return
-        programs = tools.build_missing() | _find_programs(own_programs)
+        modules = (*tools.MODULES, *(tools.ACCESS_MODULES if shape.access else ()))
+        programs = tools.build_missing(modules) | _find_programs(own_programs)
         needed = inotify.EACH * (1 + shape.hosts)
         with inotify.room(needed, tools.cache_root() / "inotify.lock", _say):
             _start_all(directory, shape, programs)
@@ -111,13 +112,16 @@ async def _start(directory: Directory, programs: dict[str, Path], shape: Shape) 
     loop.set_default_executor(ThreadPoolExecutor(THREADS))
     if (task := asyncio.current_task()) is not None:
         loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    progress = StartProgress(1 + HUB_COMPONENTS + HOST_COMPONENTS * shape.hosts)
+    reached = shape.hosts if shape.access else 0
+    more = ACCESS_COMPONENTS + reached if reached else 0
+    progress = StartProgress(1 + HUB_COMPONENTS + HOST_COMPONENTS * shape.hosts + more)
     progress.say(f"starting a hub and {shape.hosts} host(s) in {directory.shown}")
     launcher = Launcher(directory, programs, progress)
     try:
         etcd_port = await launcher.launch(component.etcd(directory.data))
         async with asyncio.TaskGroup() as group:
-            group.create_task(hub.start(create_cluster(hub.NAME, directory), launcher, etcd_port))
+            made = create_cluster(hub.NAME, directory)
+            group.create_task(hub.start(made, launcher, etcd_port, reached))
             for number in range(1, shape.hosts + 1):
                 cluster = create_cluster(host.host_name(number), directory)
                 started = group.create_task(host.start(cluster, launcher, etcd_port))

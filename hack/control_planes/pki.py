@@ -18,8 +18,10 @@ LIFETIME = dt.timedelta(days=365)
 SERVER_NAMES = (
     "localhost",
     "kubernetes.default.svc",
-    # the aggregator of the hub asks for this name, wherever the APIService points
+    # the aggregator of the hub asks for these names, wherever the APIServices point
     "karmada-aggregated-apiserver.karmada-system.svc",
+    "karmada-search.karmada-system.svc",
+    "karmada-metrics-adapter.karmada-system.svc",
 )
 ADMIN = ("system:admin", "system:masters")
 

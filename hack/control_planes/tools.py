@@ -81,6 +81,26 @@ MODULES = (
     # Those of its dependencies that Karmada has, too, are at Karmada's versions: compiled once.
     ToolModule("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}),
 )
+ACCESS_MODULES = (
+    ToolModule(
+        "konnectivity",
+        {
+            "proxy-server": "sigs.k8s.io/apiserver-network-proxy/cmd/server",
+            "proxy-agent": "sigs.k8s.io/apiserver-network-proxy/cmd/agent",
+        },
+    ),
+    # At the versions of `karmada`; apart, since few need them.
+    ToolModule(
+        "karmada-access",
+        {
+            "karmada-search": KARMADA_COMMANDS + "karmada-search",
+            "karmada-metrics-adapter": KARMADA_COMMANDS + "metrics-adapter",
+        },
+        version_of="github.com/karmada-io/karmada",
+        version_packages=("github.com/karmada-io/karmada/pkg/version",),
+    ),
+)
+"""What reaches virtual clusters from the hub; built only where it is asked for."""
 
 
 def cache_root() -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from generate import crd_file
+from generate import crd_file, konnectivity
 from karmada_vc_agent.access.agent_nodes import off_groups
 from karmada_vc_agent.access.agent_objects import HostInstall, base_objects, workload_objects
 from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host_roles
@@ -53,7 +53,8 @@ _VALUES_HEAD = f"""\
 # Secret karmada-kubeconfig of the release's namespace, the agent's kubeconfig for the hub, is made
 # by `karmada-vc-agent join`. Rights and policies are those for the settings below: after changing
 # them run `karmada-vc-agent join --only host`, or `hack/update-manifests` in a clone.
-# monitoring: a PodMonitor, for which the Prometheus operator must be there.
+# monitoring: a PodMonitor, for which the Prometheus operator must be there. konnectivity: the agent
+# of apiserver-network-proxy beside the gateway (docs/gateway.md).
 """
 
 Parts = dict[str, list[Object]]
@@ -69,12 +70,13 @@ def files() -> dict[Path, str]:
     made[MANIFESTS / "hub.yaml"] = _hub_text()
     monitor = manifest_text(_monitoring(AGENT), {}, f"{_MONITORING}\n{_WRITTEN_BY}")
     made[MANIFESTS / "components" / "monitoring" / "monitoring.yaml"] = monitor
+    made |= _proxy_files()
     return made | _chart_files(parts)
 
 
-def host_parts(namespace: str, image: str) -> tuple[Parts, Reasons]:
+def host_parts(namespace: str, image: str, settings: Path = SETTINGS) -> tuple[Parts, Reasons]:
     """Return the objects for the host by file, in the order to apply them."""
-    config = with_default_accounts(load_config(SETTINGS, {}), namespace)
+    config = with_default_accounts(load_config(settings, {}), namespace)
     applies = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as is not None]
     install = HostInstall(
         AGENT,
@@ -85,6 +87,7 @@ def host_parts(namespace: str, image: str) -> tuple[Parts, Reasons]:
     )
     names = tuple(vc.name for vc in config.virtual_clusters)
     rights = host_rights(install, config, names, None, Approvals())
+    install = rights.install
     parts = {
         "namespace.yaml": base_objects(install),
         "roles.yaml": host_roles(rights.access),
@@ -93,6 +96,18 @@ def host_parts(namespace: str, image: str) -> tuple[Parts, Reasons]:
         "agent-objects.yaml": workload_objects(install),
     }
     return parts, host_reasons(rights.access)
+
+
+def _proxy_files() -> dict[Path, str]:
+    """Return the manifests of apiserver-network-proxy: next to Karmada, and beside a gateway."""
+    hub = manifest_text(konnectivity.hub_objects(), {}, f"{_PROXY_OF_HUB}\n{_WRITTEN_BY}")
+    host = manifest_text(
+        konnectivity.host_objects(AGENT, AGENT), {}, f"{_PROXY_OF_HOST}\n{_WRITTEN_BY}"
+    )
+    return {
+        MANIFESTS / "konnectivity" / "konnectivity.yaml": hub,
+        MANIFESTS / "components" / "konnectivity" / "konnectivity.yaml": host,
+    }
 
 
 def _monitoring(namespace: str) -> list[Object]:
@@ -126,6 +141,15 @@ _MONITORING = (
     "For the Prometheus operator. Bind the ClusterRole to the ServiceAccount of Prometheus\n"
     "(docs/metrics.md); alerts are in manifests/samples/alerts.yaml."
 )
+_PROXY_OF_HUB = (
+    "apiserver-network-proxy next to Karmada (docs/gateway.md). Secret konnectivity-server has\n"
+    "tls.crt and tls.key, and in ca.crt the authority of its agents."
+)
+_PROXY_OF_HOST = (
+    "The agent of apiserver-network-proxy beside a gateway (docs/gateway.md). ConfigMap\n"
+    "konnectivity-agent has PROXY_SERVER_HOST and GATEWAY_HOST; Secret konnectivity-agent has\n"
+    "tls.crt and tls.key, and in ca.crt the authority of the server."
+)
 _HEADS = {
     "namespace.yaml": "The agent's namespace and account.",
     "roles.yaml": "The agent's rights on the host, each rule with its reason.",
@@ -136,8 +160,9 @@ _HEADS = {
 
 
 def _hub_text() -> str:
-    names = tuple(vc.name for vc in load_config(SETTINGS, {}).virtual_clusters)
-    access = HubAccess(AGENT, names)
+    config = load_config(SETTINGS, {})
+    names = tuple(vc.name for vc in config.virtual_clusters)
+    access = HubAccess(AGENT, names, gateway=config.gateway.enabled)
     head = (
         f"For the hub: the rights of agent {AGENT} there, for {', '.join(names)}.\nThey are "
         f"granted to user {access.user}, whom a client certificate\nnames; karmada-vc-agent join "
@@ -158,6 +183,11 @@ def _chart_files(base: Parts) -> dict[Path, str]:
     monitor = _template(manifest_text(_monitoring(_NAMESPACE), {}, _WRITTEN_BY))
     wrapped = f"{{{{- if .Values.monitoring }}}}\n{monitor}{{{{- end }}}}\n"
     made[CHART / "templates" / "monitoring.yaml"] = wrapped
+    proxy = konnectivity.host_objects(_NAMESPACE, AGENT)
+    text = _template(manifest_text(proxy, {}, _WRITTEN_BY))
+    made[CHART / "templates" / "konnectivity.yaml"] = (
+        f"{{{{- if .Values.konnectivity }}}}\n{text}{{{{- end }}}}\n"
+    )
     made[CHART / "values.yaml"] = _values_text(base["agent-objects.yaml"])
     made[CHART / "crds" / "crd.yaml"] = crd_file.text()
     return made
@@ -188,6 +218,7 @@ def _values_text(objects: Iterable[Object]) -> str:
         "replicas": deployment["spec"]["replicas"],
         "resources": container["resources"],
         "monitoring": False,
+        "konnectivity": False,
         "settings": SETTINGS.read_text(),
     }
     return _VALUES_HEAD + manifest_text([values], {}, "")

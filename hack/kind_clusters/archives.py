@@ -6,6 +6,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from kind_clusters.programs import KARMADA_COMPONENTS
 from oci_image import archive
 from oci_image.layers import Entry, layer
 from oci_image.platforms import own_platform
@@ -15,15 +16,7 @@ _ENVIRONMENT = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 _PLACES = {
     "coredns": "coredns",
     "pause": "pause",
-    **dict.fromkeys(
-        (
-            "karmada-aggregated-apiserver",
-            "karmada-controller-manager",
-            "karmada-scheduler",
-            "karmada-webhook",
-        ),
-        "bin/{}",
-    ),
+    **dict.fromkeys(KARMADA_COMPONENTS, "bin/{}"),
 }
 """Where a program lies in its image, if not in usr/local/bin."""
 

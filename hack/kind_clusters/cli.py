@@ -1,12 +1,11 @@
 """The command line of hack/kind-up and hack/kind-down."""
 
-import signal
 import sys
 from pathlib import Path
 
 import click
 
-from control_planes.errors import ControlPlanesError
+from control_planes.run_command import run_command
 from kind_clusters import lifecycle
 from kind_clusters.directory import Directory
 
@@ -23,6 +22,7 @@ Examples:
   hack/kind-up .kind
   KUBECONFIG=.kind/host.kubeconfig .kind/bin/kubectl get pods -A -o wide
   hack/kind-up --can-run                         # says why not, exit code 1
+  hack/kind-up --can-run --install               # the same, once apt has installed what it can
   hack/kind-down .kind
 """
 DOWN = """Remove the kind clusters that hack/kind-up made, and what it put into DIR.
@@ -42,16 +42,19 @@ def cli() -> None:
 
 @cli.command(help=UP, context_settings=CONTEXT)
 @click.argument("directory", metavar="DIR", required=False, type=click.Path(path_type=Path))
-@click.option("--second-host", is_flag=True, help="Make host2, too: one node, host2.kubeconfig.")
+@click.option("--second-host", is_flag=True, help="Make host2, too: no nodes, host2.kubeconfig.")
 @click.option("--can-run", is_flag=True, help="Only try whether an engine runs a container here.")
-def up(directory: Path | None, *, second_host: bool, can_run: bool) -> None:
-    if can_run:
-        if problem := lifecycle.why_not():
-            raise ControlPlanesError(problem)
-        return
-    if directory is None:
+@click.option(
+    "--install",
+    is_flag=True,
+    help="Where no engine does, install podman and what it needs: on Debian, as root.",
+)
+def up(directory: Path | None, *, second_host: bool, can_run: bool, install: bool) -> None:
+    if directory is None and not can_run:
         raise click.UsageError("Missing argument 'DIR'.")
-    lifecycle.up(Directory(directory.absolute()), second_host=second_host)
+    engine = lifecycle.find_engine(install=install)
+    if directory is not None and not can_run:
+        lifecycle.up(Directory(directory.absolute()), engine, second_host=second_host)
 
 
 @cli.command(help=DOWN, context_settings=CONTEXT)
@@ -61,20 +64,5 @@ def down(directory: Path) -> None:
 
 
 def main() -> None:
-    """Run a command; a failure is one line, after the log lines that explain it."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    name = f"hack/kind-{sys.argv[1]}"
-    command = cli.commands[sys.argv[1]]
-    try:
-        command.main(sys.argv[2:], prog_name=name, standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except ControlPlanesError as error:
-        for line in error.detail.splitlines():
-            print(f"  | {line}", file=sys.stderr)
-        print(f"{name}: {error}", file=sys.stderr)
-        sys.exit(1)
-    except (click.Abort, KeyboardInterrupt):
-        print(f"{name}: interrupted", file=sys.stderr)
-        sys.exit(130)
+    name, *arguments = sys.argv[1:]
+    run_command(cli.commands[name], f"hack/kind-{name}", arguments)

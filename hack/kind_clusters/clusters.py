@@ -94,6 +94,20 @@ class Kind:
         """Give all nodes of a cluster the image of an archive. Raises ControlPlanesError."""
         self._run("load", "image-archive", archive, "--name", cluster.name)
 
+    def retire_node(self, cluster: Cluster) -> None:
+        """Take the one node of a cluster away; its control plane goes on without a kubelet.
+
+        Raises ControlPlanesError.
+        """
+        node = cluster.control_plane
+        workloads = ("delete", "deployments,daemonsets", "-A", "--all")
+        self.kubectl(cluster, *workloads, "--cascade=foreground")
+        self._engine.inside(node, "systemctl", "disable", "--quiet", "--now", "kubelet")
+        self.kubectl(cluster, "delete", "node", node)
+        own = ("--field-selector", f"spec.nodeName={node}")
+        self.kubectl(cluster, "delete", "pods", "-A", *own, "--force", "--grace-period=0")
+        say(f"{cluster.name}: has no node any more")
+
     def delete(self, name: str) -> None:
         """Remove a cluster, or what is left of one. Raises ControlPlanesError."""
         self._run("delete", "cluster", "--name", name)

@@ -100,7 +100,8 @@ class Directory:
         """Remove everything of ours, and the directory itself when nothing else is in it."""
         for path in (self.bin, self.karmada):
             shutil.rmtree(path, ignore_errors=True)
-        for path in (self.hub, self.hub_pods, self.host, self.host2, self._state):
+        files = (self.hub, self.hub_pods, self.host, self.host2, self._state)
+        for path in (*files, *self.root.glob("kwok-*.log")):
             path.unlink(missing_ok=True)
         if self.root.exists() and not any(self.root.iterdir()):
             self.root.rmdir()

@@ -4,7 +4,7 @@ import io
 import os
 import shutil
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,21 +54,22 @@ def candidates() -> list[Engine]:
     ]
 
 
-def find(program: Path) -> Engine:
-    """Return the first engine that runs a container. program: a static kubectl to run in it.
+def find(program: Path, check: Callable[[Engine], None]) -> Engine:
+    """Return the first engine that runs a container and passes the check.
 
-    Raises ControlPlanesError with what is the matter with each.
+    program: a static kubectl to run in it. check: raises ControlPlanesError if the engine has no
+    image of nodes and cannot get one. Raises ControlPlanesError with what is the matter with each.
     """
     problems = []
     for engine in candidates():
-        problem = _problem(engine, program)
+        problem = _problem(engine, program, check)
         if not problem:
             return engine
         problems.append(f"{engine.name}: {problem}")
     raise ControlPlanesError("no container engine that works here: " + "; ".join(problems))
 
 
-def _problem(engine: Engine, program: Path) -> str:
+def _problem(engine: Engine, program: Path, check: Callable[[Engine], None]) -> str:
     """Return why an engine cannot be used; empty if it runs a container."""
     if shutil.which(engine.name) is None:
         return "not installed"
@@ -78,9 +79,10 @@ def _problem(engine: Engine, program: Path) -> str:
         engine.run("info")
         engine.run("import", "-", PROBE, content=_probe(program))
         try:
-            engine.run("run", "--rm", PROBE, "/kubectl", "version", "--client")
+            engine.run("run", "--rm", "--privileged", PROBE, "/kubectl", "version", "--client")
         finally:
             engine.run("rmi", "--force", PROBE)
+        check(engine)
     except ControlPlanesError as error:
         last = error.detail.strip().splitlines()[-1:] or [""]
         return f"{error}: {last[0]}" if last[0] else str(error)

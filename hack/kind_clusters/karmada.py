@@ -10,14 +10,9 @@ from control_planes import karmada_objects, tools
 from kind_clusters import archives, node_image, shell
 from kind_clusters.clusters import Cluster, Kind
 from kind_clusters.engine import Engine
+from kind_clusters.programs import KARMADA_COMPONENTS
 from kind_clusters.progress import say
 
-COMPONENTS = (
-    "karmada-aggregated-apiserver",
-    "karmada-controller-manager",
-    "karmada-scheduler",
-    "karmada-webhook",
-)
 SETTLED_S = 600
 _KARMADA = next(module for module in tools.MODULES if module.name == "karmada")
 
@@ -41,7 +36,7 @@ def install(
     kept.mkdir(mode=0o700, exist_ok=True)
     if not engine.pulls_nodes:
         say(f"{hub.name}: loading Karmada's images")
-        for component in COMPONENTS:
+        for component in KARMADA_COMPONENTS:
             path = archives.write(image(component), programs[component], kept)
             kind.load(hub, path)
             path.unlink()
@@ -85,9 +80,8 @@ def etcd(programs: Mapping[str, Path], engine: Engine) -> tuple[str, ...]:
     """Return which etcd to run: where nothing is pulled, the one of the nodes."""
     if engine.pulls_nodes:
         return ()
-    kubeadm = (programs["kubeadm"], "config", "images", "list")
-    asked = shell.run(*kubeadm, "--kubernetes-version", node_image.kubernetes_version())
-    (found,) = (each for each in asked.split() if archives.program_of(each) == "etcd")
+    images = node_image.control_plane_images(programs["kubeadm"])
+    (found,) = (each for each in images if archives.program_of(each) == "etcd")
     return ("--etcd-image", found)
 
 

@@ -49,17 +49,28 @@ def kubernetes_version() -> str:
     return tools.required_version(go_mod, programs.NODE.version_of)
 
 
+def control_plane_images(kubeadm: Path) -> list[str]:
+    """Return the images that kubeadm starts a control plane from."""
+    version = ("--kubernetes-version", kubernetes_version())
+    return shell.run(kubeadm, "config", "images", "list", *version).split()
+
+
 def ensure(engine: Engine, built: Mapping[str, Path]) -> str:
     """Return the name of a node image that the engine has. built: programs by name."""
     if engine.pulls_nodes:
-        if not engine.has_image(PULLED):
-            say(f"pulling {PULLED.partition('@')[0]}")
-            engine.run("pull", PULLED)
+        pull(engine)
         return PULLED
     image = f"{REPOSITORY}:{_key()}"
     if not engine.has_image(image):
         _build(engine, built, image)
     return image
+
+
+def pull(engine: Engine) -> None:
+    """Pull kind's own image unless it is there. Raises ControlPlanesError."""
+    if not engine.has_image(PULLED):
+        say(f"pulling {PULLED.partition('@')[0]}")
+        engine.run("pull", PULLED)
 
 
 def _key() -> str:
@@ -93,9 +104,7 @@ def _build(engine: Engine, built: Mapping[str, Path], image: str) -> None:
 
 
 def _write_archives(built: Mapping[str, Path], sandbox: str, directory: Path) -> None:
-    version = kubernetes_version()
-    asked = shell.run(built["kubeadm"], "config", "images", "list", "--kubernetes-version", version)
-    for image in {*asked.split(), sandbox}:
+    for image in {*control_plane_images(built["kubeadm"]), sandbox}:
         program = archives.program_of(image)
         is_proxy = program == "kube-proxy"
         below = archives.below_proxy(root_files.of_proxy()) if is_proxy else ()

@@ -16,5 +16,12 @@ PULLING = (*MODULES, KIND)
 """What is built where node images are pulled."""
 BUILDING = (*PULLING, NODE, PAUSE)
 """What is built where the node image is built, too."""
+KARMADA_COMPONENTS = (
+    "karmada-aggregated-apiserver",
+    "karmada-controller-manager",
+    "karmada-scheduler",
+    "karmada-webhook",
+)
+"""What runs on the hub in an image of its own."""
 PROBE = "kubectl"
 """A static program; an engine that runs it in a container works."""

@@ -8,4 +8,5 @@ _BEGAN = time.monotonic()
 
 def say(text: str) -> None:
     """Print a line with the seconds since the command began."""
-    print(f"[{time.monotonic() - _BEGAN:4.0f} s] {text}", file=sys.stderr, flush=True)
+    line = f"[{time.monotonic() - _BEGAN:4.0f} s] {text}\n"  # one write: threads say things, too
+    print(line, end="", file=sys.stderr, flush=True)

@@ -150,6 +150,11 @@ def _summary(verb: str = "", instead: str = "") -> Callable[[GroupKind, Any], It
     return tell
 
 
+def _defaults(_kind: GroupKind, names: tuple[str, ...]) -> Iterable[str]:
+    listed = ", ".join(f"`{name}`" for name in names)
+    yield f"Settings create {listed} in each claimed namespace (rewriting-rules 6)"
+
+
 def _says(text: str) -> Callable[[GroupKind, Any], Iterable[str]]:
     """Make what every row of a table says; {row} is what stands in it."""
     return lambda _kind, row: (text.format(row=row),)
@@ -315,7 +320,7 @@ TABLES: tuple[Table, ...] = (
     Table(
         Aspect.WRITTEN,
         namespace_defaults.DEFAULT_KINDS,
-        _says("Settings create `{row}` in each claimed namespace (rewriting-rules 6)"),
+        _defaults,
     ),
     Table(
         Aspect.WRITTEN,

@@ -5,6 +5,13 @@ import hashlib
 from dataclasses import dataclass, field
 
 from karmada_vc_agent.access.agent_nodes import OffGroups
+from karmada_vc_agent.access.gateway_objects import (
+    CERTIFICATES,
+    GatewayInstall,
+    certificates_name,
+    gateway_base_objects,
+    gateway_workload,
+)
 from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
@@ -28,7 +35,8 @@ class HostInstall:
     settings: content of the settings file; empty = the user creates the ConfigMap. kubeconfig: the
     agent's, for the hub; empty = the user creates the Secret. accounts: (namespace, name) of
     further accounts to create. off_groups: requirements that keep the agent's Pods off the nodes of
-    virtual clusters. is_elsewhere: the agent runs outside the host.
+    virtual clusters. is_elsewhere: the agent runs outside the host. gateway_port: of its gateway, 0
+    = off.
     """
 
     agent: str
@@ -39,6 +47,7 @@ class HostInstall:
     accounts: tuple[tuple[str, str], ...] = ()
     off_groups: OffGroups = field(default_factory=OffGroups)
     is_elsewhere: bool = False
+    gateway_port: int = 0
 
 
 def base_objects(install: HostInstall) -> list[Object]:
@@ -51,6 +60,7 @@ def base_objects(install: HostInstall) -> list[Object]:
         *(_namespace(name, {}) for name in others),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(install)},
         *(_account(namespace, name) for namespace, name in install.accounts),
+        *(gateway_base_objects(install.agent, install.namespace) if install.gateway_port else ()),
     ]
 
 
@@ -84,6 +94,17 @@ def workload_objects(install: HostInstall) -> list[Object]:
             _service(install),
             _deployment(install),
         ]
+        if install.gateway_port:
+            made += gateway_workload(
+                GatewayInstall(
+                    install.agent,
+                    install.namespace,
+                    install.image,
+                    SETTINGS_KEY,
+                    install.gateway_port,
+                    install.off_groups,
+                )
+            )
     return made
 
 
@@ -107,7 +128,7 @@ def _network_policy(install: HostInstall) -> Object:
         "kind": "NetworkPolicy",
         "metadata": _metadata(install),
         "spec": {
-            "podSelector": {},
+            "podSelector": {"matchLabels": _labels(install)} if install.gateway_port else {},
             "policyTypes": ["Ingress"],
             "ingress": [
                 {
@@ -146,6 +167,20 @@ def _labels(install: HostInstall) -> dict[str, str]:
 
 def _metadata(install: HostInstall) -> Object:
     return {"name": install.agent, "namespace": install.namespace}
+
+
+_AUTHORITIES_MOUNT: Object = {
+    "name": "authorities",
+    "mountPath": CERTIFICATES,
+    "readOnly": True,
+}
+
+
+def _authorities(install: HostInstall) -> Object:
+    """Return the volume with the authorities of the gateway, without its key."""
+    items = [{"key": "ca.crt", "path": "ca.crt"}]
+    secret = {"secretName": certificates_name(install.agent), "items": items, "optional": True}
+    return {"name": "authorities", "secret": secret}
 
 
 def _deployment(install: HostInstall) -> Object:
@@ -225,6 +260,7 @@ def _pod_spec(install: HostInstall) -> Object:
                     {"name": "settings", "mountPath": "/etc/karmada-vc-agent", "readOnly": True},
                     {"name": "hub", "mountPath": "/etc/kubeconfig", "readOnly": True},
                     {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside the container
+                    *([_AUTHORITIES_MOUNT] if install.gateway_port else ()),
                 ],
             }
         ],
@@ -232,5 +268,6 @@ def _pod_spec(install: HostInstall) -> Object:
             {"name": "settings", "configMap": {"name": install.agent}},
             {"name": "hub", "secret": {"secretName": HUB_SECRET}},
             {"name": "tmp", "emptyDir": {"medium": "Memory"}},
+            *([_authorities(install)] if install.gateway_port else ()),
         ],
     }

@@ -13,11 +13,25 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from karmada_vc_agent.access.gateway_roles import (
+    GatewayAccess,
+    gateway_bindings,
+    gateway_reasons,
+    gateway_roles,
+)
+from karmada_vc_agent.access.gateway_secret import secret_name
 from karmada_vc_agent.access.hub_objects import Reasons
 from karmada_vc_agent.access.known_kinds import NAMESPACED
 from karmada_vc_agent.model.domain import AGENT_LABEL, DOMAIN
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, Rule, account_role, namespace_role
+from karmada_vc_agent.model.rbac_rule import (
+    CLUSTER_READER,
+    NAMESPACE_ADMIN,
+    Rule,
+    account_role,
+    gateway_accounts_role,
+    namespace_role,
+)
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 
 Kind = tuple[str, str]
@@ -100,6 +114,7 @@ class HostAccess:
     kubeconfig_namespace: str = ""
     objects: bool = False
     finds: bool = False
+    gateway: GatewayAccess | None = None
 
     @property
     def role(self) -> str:
@@ -126,6 +141,7 @@ def host_roles(access: HostAccess) -> list[Object]:
             _role(access, "Role", access.role, rules, namespace)
             for namespace, rules in _local(access).items()
         ),
+        *(gateway_roles(access.gateway) if access.gateway else ()),
     ]
 
 
@@ -134,6 +150,7 @@ def host_bindings(access: HostAccess) -> list[Object]:
     return [
         _binding(access, "ClusterRoleBinding", "ClusterRole", ""),
         *(_binding(access, "RoleBinding", "Role", namespace) for namespace in _local(access)),
+        *(gateway_bindings(access.gateway) if access.gateway else ()),
     ]
 
 
@@ -145,7 +162,8 @@ def host_reasons(access: HostAccess) -> Reasons:
         **{f"ClusterRole {name}": rules for name, rules in _of_accounts(access).items()},
         **{f"Role {space}/{access.role}": rules for space, rules in _local(access).items()},
     }
-    return {role: [why for _, why in rules] for role, rules in reasons.items()}
+    of_gateway = gateway_reasons(access.gateway) if access.gateway else {}
+    return {role: [why for _, why in rules] for role, rules in reasons.items()} | of_gateway
 
 
 def everywhere(access: HostAccess) -> list[Reasoned]:
@@ -153,6 +171,8 @@ def everywhere(access: HostAccess) -> list[Reasoned]:
     bound = (namespace_role(access.agent), *_BUILT_IN_ROLES, *access.bound_roles)
     if access.follows_kinds:
         bound += (NAMESPACE_ADMIN,)
+    if access.gateway:
+        bound += (NAMESPACE_ADMIN, CLUSTER_READER, gateway_accounts_role(access.agent))
     readable = [kind for kind in access.namespaced if kind not in _NOT_FOLLOWED]
     rules: list[tuple[Rule, str]] = [
         (
@@ -286,6 +306,13 @@ def _local(access: HostAccess) -> dict[str, list[Reasoned]]:
             "renew its credential for the hub",
         )
     )
+    if access.gateway:
+        rules[access.namespace].append(
+            (
+                Rule(("",), ("secrets",), ("get", "patch"), (secret_name(access.agent),)),
+                "tell its gateway the sums of valid tokens",
+            )
+        )
     if access.finds:
         why = "say on a NodeGroup or Node why it makes no virtual cluster (agent-confines: only so)"
         rules[_EVENTS].append((Rule(("",), ("events",), ("create", "patch")), why))

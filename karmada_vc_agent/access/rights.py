@@ -20,6 +20,7 @@ class Where(Enum):
     WORKS = "in each execution namespace"
     ALL_WORKS = "cluster-wide, with --works-cluster-wide"
     OBJECTS = "cluster-wide, with objects"
+    TOKENS = "in namespace karmada-cluster, with gateway"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class Right:
     """One right.
 
     named: only for objects named after the virtual clusters. names: only for these objects.
-    controllers: granted if one of these is enabled; empty = always.
+    suffixes: what follows the virtual cluster in these names. controllers: granted if one of these
+    is enabled; empty = always.
     """
 
     where: Where
@@ -38,10 +40,12 @@ class Right:
     named: bool = False
     controllers: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ("",)
 
     def rule(self, clusters: Sequence[str]) -> Rule:
         """Return the RBAC rule for an agent of these virtual clusters."""
-        names = tuple(clusters) if self.named else self.names
+        own = tuple(name + suffix for name in clusters for suffix in self.suffixes)
+        names = own if self.named else self.names
         return Rule((self.group,), self.resources, self.verbs, names)
 
 
@@ -165,6 +169,22 @@ RIGHTS = (
         ("delete",),
         "remove the Cluster of an object that is deleted, or of what is found no more",
         named=True,
+    ),
+    Right(
+        Where.TOKENS,
+        "",
+        ("secrets",),
+        ("create",),
+        "create the Secrets with the tokens of a virtual cluster",
+    ),
+    Right(
+        Where.TOKENS,
+        "",
+        ("secrets",),
+        ("get", "patch", "delete"),
+        "replace the tokens of a virtual cluster, and remove them",
+        named=True,
+        suffixes=("", "-impersonator"),
     ),
 )
 

@@ -2,15 +2,21 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import InvalidError
+from karmada_vc_agent.kube.errors import InvalidError, UnreadableError
+from karmada_vc_agent.model.core import Pod
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, key_of, labels_of
 from karmada_vc_agent.translation import adopted_pods
-from karmada_vc_agent.views.kept_placements import KeptPlacements
+from karmada_vc_agent.views.noted_objects import NotedObjects
 
 _DRY_RUN = {"dryRun": "All"}
+PODS_OF_PAGE, PAGES_AT_MOST = 20, 200
+"""A tenant may have thousands of pods of a megabyte: never all of it is in memory."""
 
 
 class Adoptions:
@@ -20,11 +26,12 @@ class Adoptions:
     """
 
     def __init__(
-        self, host: ApiClient, kept: KeptPlacements, owns_node: Callable[[str, str], bool]
+        self, host: ApiClient, kept: NotedObjects, owns_node: Callable[[str, str], bool]
     ) -> None:
         self._host = host
         self._kept = kept
         self._owns_node = owns_node
+        self._codec = StructCodec(Pod)
 
     async def settle(
         self, resource: Resource, wanted: Object, live: Object, as_user: str
@@ -59,9 +66,11 @@ class Adoptions:
         if kept is None:
             return None
         key, cluster = key_of(wanted), labels_of(wanted).get(CLUSTER_LABEL, "")
-        found = await self._host.get(f"/api/v1/namespaces/{key.namespace}/pods")
-        pods = adopted_pods.pods_of(live, found.get("items") or ())
+        found = await self._pods_in(key.namespace)
         owns = self._owns_node
+        if found is None:
+            return None
+        pods = adopted_pods.pods_of(live, found)
         if not adopted_pods.run_in_place(live, wanted, pods, lambda node: owns(cluster, node)):
             return None
         # Only the host knows whether a manifest says the same as what it has, defaults included.
@@ -73,3 +82,18 @@ class Adoptions:
         if not adopted_pods.same_pods(answer, live):
             return None
         return live if adopted_pods.says_the_same(answer, live) else kept
+
+    async def _pods_in(self, namespace: str) -> list[Object] | None:
+        """Return what counts of the pods of a namespace, None where there are too many."""
+        query, found = {"limit": str(PODS_OF_PAGE)}, list[Object]()
+        for _ in range(PAGES_AT_MOST):
+            content = await self._host.read_page(f"/api/v1/namespaces/{namespace}/pods", query)
+            try:
+                page = self._codec.page(content)
+            except ValueError as error:
+                raise UnreadableError(f"cannot read the pods of {namespace}: {error}") from error
+            found += (msgspec.to_builtins(pod) for pod in page.items)
+            if not page.continue_token:
+                return found
+            query["continue"] = page.continue_token
+        return None

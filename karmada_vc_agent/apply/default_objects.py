@@ -1,6 +1,7 @@
 """Writes the default objects of claimed namespaces, and deletes those no longer wanted."""
 
 import logging
+from collections.abc import Container
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
@@ -52,21 +53,33 @@ class DefaultObjects:
     ) -> None:
         """Create or correct the default objects of a namespace. Raises KubeError."""
         wanted = namespace_defaults(
-            vc, virtual, host, self._settings.infrastructure, self._settings.pod_cidrs
+            vc,
+            virtual,
+            host,
+            self._settings.infrastructure,
+            self._settings.pod_cidrs,
+            self._settings.gateway,
         )
         for obj in wanted:
             await self._put_right(vc, obj)
         if vc.quota:
             await self._make_quota(vc, virtual, host)
-        kinds = {gvk_of(obj) for obj in wanted} | ({QUOTAS.gvk} if vc.quota else set())
-        for gvk, name in DEFAULT_KINDS.items():
-            if gvk not in kinds:
-                await self._remove(RESOURCES[gvk], host, name)
+        kept = {(gvk_of(obj), obj["metadata"]["name"]) for obj in wanted}
+        if vc.quota:
+            kept.add((QUOTAS.gvk, QUOTA_NAME))
+        await self._remove_all(host, kept)
 
     async def clear(self, host: HostNamespace) -> None:
         """Delete all default objects of a released namespace that stays. Raises KubeError."""
-        for gvk, name in DEFAULT_KINDS.items():
-            await self._remove(RESOURCES[gvk], host, name)
+        await self._remove_all(host, ())
+
+    async def _remove_all(
+        self, host: HostNamespace, kept: Container[tuple[GroupVersionKind, str]]
+    ) -> None:
+        for gvk, names in DEFAULT_KINDS.items():
+            for name in names:
+                if (gvk, name) not in kept:
+                    await self._remove(RESOURCES[gvk], host, name)
 
     async def _put_right(self, vc: VirtualCluster, desired: Object) -> None:
         resource = RESOURCES[gvk_of(desired)]

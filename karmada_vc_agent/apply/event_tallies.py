@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from cachetools import LRUCache
 
 from karmada_vc_agent.kube.events import Series
-from karmada_vc_agent.model.host_event import HostEvent
+from karmada_vc_agent.model.host_event import COUNT_AT_MOST, HostEvent
 
 WAITING_OF_ONE = 500
 SERIES_OF_ONE = 500
@@ -52,7 +52,7 @@ class Tally:
     def series(self) -> Series:
         """Return what is to be told now."""
         count = self.earlier + sum(self.counts.values())
-        return Series(self.name, count, self.first, self.last)
+        return Series(self.name, min(count, COUNT_AT_MOST), self.first, self.last)
 
     def wait_s(self, now_s: float) -> float:
         """Return for how long a new count is not told yet."""

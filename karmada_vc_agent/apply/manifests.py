@@ -22,9 +22,12 @@ from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, UnreadableError, UnwritableError
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import Object, gvk_of
+from karmada_vc_agent.model.objects import Object, gvk_of, key_of
 from karmada_vc_agent.planning.apply_plan import Foreign
+from karmada_vc_agent.status.adoption_complete import owners_of
+from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
 from karmada_vc_agent.translation.refusal import RefusedError
+from karmada_vc_agent.views.noted_objects import NotedObjects
 
 _FAILURES = (ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError)
 """Errors that concern one manifest; no response at all is an outage and no failure."""
@@ -34,6 +37,7 @@ class Manifests:
     """Applies and removes single manifests.
 
     lost_node: returns the name of a node that the virtual cluster selects but an older one owns.
+    owned: told of adopted objects that something else owns.
     """
 
     def __init__(
@@ -45,12 +49,14 @@ class Manifests:
         context_for: ContextFor,
         lost_node: Callable[[str], str | None],
         shared_names: SharedNames,
+        owned: NotedObjects | None = None,
     ) -> None:
         strategies = Strategies(host_objects, shared_objects, namespaces, shared_names, lost_node)
         self._translator = Translator(find_resource, context_for, strategies.of)
         self.context_for = context_for
         self._shared_names = shared_names
         self._depending_on_claims: set[str] = set()
+        self._owned = owned or NotedObjects()
 
     def depending_on_claims(self, cluster: str) -> list[str]:
         """Return the Works of a virtual cluster to sync again when its claims change."""
@@ -64,6 +70,7 @@ class Manifests:
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget the Works of a Cluster that is gone."""
+        self._owned.forget_cluster(cluster)
         self._depending_on_claims.difference_update(self.depending_on_claims(cluster))
 
     async def apply(self, item: WorkManifest) -> Applied | Failure | None:
@@ -98,9 +105,19 @@ class Manifests:
             # Not needed yet; it is once its namespace is claimed for something else.
             self._depending_on_claims.add(target.work)
             return None
-        if not target.notices:
-            return applied
-        return replace(applied, notices=(*target.notices, *applied.notices))
+        notices = (*target.notices, *self._told_of_owners(target, applied.live))
+        return replace(applied, notices=(*notices, *applied.notices)) if notices else applied
+
+    def _told_of_owners(self, target: Target, live: Object) -> tuple[Notice, ...]:
+        """Note whether something else owns an object, which it had before it was adopted."""
+        cluster, key = target.vc.name, key_of(live)
+        owners = owners_of(live)
+        if not owners:
+            self._owned.settled(cluster, key)
+            return ()
+        namespace, name = (target.manifest["metadata"].get(k) or "" for k in ("namespace", "name"))
+        self._owned.note(cluster, key, f"{key.gvk.kind} {namespace}/{name} by {owners}")
+        return (owned_elsewhere(owners),)
 
     async def cached(self, item: WorkManifest) -> Object | None:
         """Return the live object if an informer has it and it belongs to this Work.
@@ -120,6 +137,8 @@ class Manifests:
         target = await self._translator.locate(item)
         if target is None:
             return
+        for each in target.objects:
+            self._owned.settled(target.vc.name, each.host_key)
         try:
             await target.strategy.remove(target, preserve=preserve)
         except InterpretationError as error:

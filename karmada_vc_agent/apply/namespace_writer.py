@@ -36,10 +36,10 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.context import TranslationSettings
-from karmada_vc_agent.translation.namespace_defaults import pod_security_changes
+from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent, pod_security_changes
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.translate import claimed_namespace
-from karmada_vc_agent.views.claims import Claims, claim_of, is_made_by_agent, unclaim
+from karmada_vc_agent.views.claims import Claims, claim_of, unclaim
 from karmada_vc_agent.views.virtual_clusters import former_names
 
 _log = logging.getLogger(__name__)

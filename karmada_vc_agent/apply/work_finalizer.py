@@ -23,6 +23,7 @@ from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
+from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
 from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -78,7 +79,8 @@ class WorkFinalizer:
         (self._preserved.add if is_on else self._preserved.discard)(cluster)
 
     def _preserves(self, vc: VirtualCluster, work: Object) -> bool:
-        return vc.name in self._preserved or is_preserved(work)
+        is_all_kept = vc.name in self._preserved or self._clusters.preserves(vc.name)
+        return is_all_kept or is_preserved(work)
 
     def is_due(self, cluster: str, work: Object) -> bool:
         """Whether a Work is being deleted, by itself or with its Cluster."""
@@ -128,7 +130,8 @@ class WorkFinalizer:
             self._cleaned[key] = metadata["uid"]
             return
         if not self._is_cleaned(work):
-            self._wait_for_second_look()
+            if doubt := doubt_of(self._hub.history, self._host.history):
+                raise NotReadyError(doubt)
             if await self._clean(vc, work):
                 self._cleaned[key] = metadata["uid"]
         if not is_held or self._taken.pop(key, None) is not None:
@@ -153,18 +156,11 @@ class WorkFinalizer:
         if store is None:
             return
         if work["metadata"].get("deletionTimestamp") and not work["metadata"].get("finalizers"):
-            # Its host objects are gone, too. Their watch events must not finalise it again.
-            # it finalised once more.
+            # Its host objects are gone, too: their watch events must not finalise it again.
             store.remove(work)
         else:
             work["metadata"].pop("managedFields", None)
             store.observe(work)
-
-    def _wait_for_second_look(self) -> None:
-        """Raise NotReadyError while hub or host may have gone back in time."""
-        for client in (self._hub, self._host):
-            if client.history.is_in_doubt:
-                raise NotReadyError(f"{client.name} went back in time and is looked at again")
 
     async def _clean(self, vc: VirtualCluster, work: Object) -> bool:
         """Remove what a Work created; return False if it was abandoned and still exists."""

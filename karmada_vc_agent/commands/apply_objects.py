@@ -51,8 +51,12 @@ _RESOURCES_BY_KIND = {
 }
 """The kinds that `join` writes; every supported API server serves all of them."""
 MANAGER = "karmada-vc-agent-join"
-_AGENT = '.spec.template.spec.containers[name="agent"]'
-_REPLICAS, IMAGE_FIELD, _RESOURCES = ".spec.replicas", f"{_AGENT}.image", f"{_AGENT}.resources."
+_CONTAINERS = tuple(
+    f'.spec.template.spec.containers[name="{name}"]' for name in ("agent", "gateway")
+)
+_REPLICAS = ".spec.replicas"
+IMAGE_FIELDS = tuple(f"{container}.image" for container in _CONTAINERS)
+_RESOURCES = tuple(f"{container}.resources." for container in _CONTAINERS)
 _CONFLICT_WITH_US = f'"{MANAGER}"'
 
 
@@ -145,7 +149,7 @@ def _tuned(conflict: ConflictError, forced: Collection[str]) -> frozenset[str]:
         for field, message in conflict.causes
         if field not in forced
         and _CONFLICT_WITH_US not in message
-        and (field in (_REPLICAS, IMAGE_FIELD) or field.startswith(_RESOURCES))
+        and (field in (_REPLICAS, *IMAGE_FIELDS) or field.startswith(_RESOURCES))
     )
 
 

@@ -5,8 +5,9 @@ from karmada_vc_agent.found.node_groups import groups_of_host
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.objects.object_names import PATH, is_for
-from karmada_vc_agent.objects.reading import read_definition
+from karmada_vc_agent.objects.reading import Reader
 from karmada_vc_agent.translation.admission_guards import group_labels
+from karmada_vc_agent.views.live_settings import LiveSettings
 
 
 async def group_keys(host: ApiClient, config: AgentConfig) -> frozenset[str]:
@@ -26,5 +27,6 @@ async def _keys_of_objects(host: ApiClient, config: AgentConfig) -> set[str]:
     except NotFoundError:
         return set()
     ours = (item for item in items if is_for(config.agent_name, item["metadata"]))
-    read = (read_definition(item, config).virtual_cluster for item in ours)
+    reader = Reader(LiveSettings(config))
+    read = (reader.read(item).virtual_cluster for item in ours)
     return {key for vc in read if vc is not None for key in group_labels(vc)}

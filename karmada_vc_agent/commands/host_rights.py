@@ -7,13 +7,18 @@ stronger than its policies allow. Every step can be repeated.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
+from karmada_vc_agent.access.gateway_roles import GatewayAccess
 from karmada_vc_agent.access.host_roles import HostAccess, Kind, host_bindings, host_roles
 from karmada_vc_agent.access.known_kinds import NAMESPACED
 from karmada_vc_agent.commands.apply_objects import apply_all, find
 from karmada_vc_agent.commands.changes import Changes, differences
+from karmada_vc_agent.commands.gateway_removal import remove_gateway
 from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.commands.policy_removal import remove_policies
+from karmada_vc_agent.config.default_accounts import default_account
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
@@ -24,7 +29,7 @@ from karmada_vc_agent.model.domain import AGENT_LABEL, ALLOW_ADOPTION_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, key_of, labels_of
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
-from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE
+from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.objects.crd import definition
 from karmada_vc_agent.translation.admission_guards import group_labels, renames_of
@@ -36,6 +41,7 @@ from karmada_vc_agent.translation.admission_objects import (
     owner_of,
 )
 from karmada_vc_agent.translation.admission_strict import allowances, cluster_of, holds
+from karmada_vc_agent.translation.identities import admin_groups
 from karmada_vc_agent.translation.kind_policy import (
     CLUSTER_SCOPED,
     Policy,
@@ -104,10 +110,19 @@ def host_rights(
     """
     versions = {VALIDATING: "v1"} if served is None else served_versions(served)
     with_policies = config.install_policies and VALIDATING in versions
+    owner = _owner(install, config, clusters, approvals, known, group_keys)
+    by_name = _by_name(install, config, owner.clusters)
+    accounts = [(vc.apply_as.namespace, vc.apply_as.name) for vc in by_name if vc.apply_as]
+    install = replace(install, accounts=tuple(dict.fromkeys((*install.accounts, *accounts))))
+    everybody = structs.replace(config, virtual_clusters=(*config.virtual_clusters, *by_name))
+    access = _access(install, everybody, served, approvals, is_confined=with_policies)
+    if config.gateway.enabled:
+        access = replace(access, gateway=_gateway(access, owner))
+        install = replace(install, gateway_port=config.gateway.port)
     return HostRights(
         install=install,
-        access=_access(install, config, served, approvals, is_confined=with_policies),
-        owner=_owner(install, config, clusters, approvals, known, group_keys),
+        access=access,
+        owner=_holding(owner, by_name, config),
         versions=versions,
         with_policies=with_policies,
         adoptions={name: vc.name for vc in config.virtual_clusters for name in vc.adopt_namespaces},
@@ -138,6 +153,9 @@ async def grant_on_host(
         for removed in await remove_policies(host, served, rights.install.agent):
             told.tell(f"host: remove {removed}")
     await apply_all(host, host_bindings(rights.access), told)
+    if rights.access.gateway is None:
+        install = rights.install
+        await remove_gateway(host, install.agent, install.namespace, told.tell, is_dry=told.is_dry)
 
 
 async def _roles(host: ApiClient, rights: HostRights) -> list[Object]:
@@ -230,6 +248,18 @@ def _access(
     )
 
 
+def _gateway(access: HostAccess, owner: PolicyOwner) -> GatewayAccess:
+    """Return the input of the gateway's roles: its callers are those of all virtual clusters."""
+    return GatewayAccess(
+        access.agent,
+        access.namespace,
+        access.namespaced,
+        access.shared,
+        access.api_groups,
+        tuple(group for name in owner.clusters for group in admin_groups(name)),
+    )
+
+
 def _shared(config: AgentConfig, served: ServedApis | None) -> tuple[Kind, ...]:
     """Return the cluster-scoped kinds that Works may contain, without ClusterRole."""
     configured = configured_kinds(config.cluster_scoped_kinds)
@@ -289,6 +319,31 @@ def _owner(
         held=tuple(sorted({*held, *owner.held})),
         allowed=tuple(sorted({*allowed, *owner.allowed})),
     )
+
+
+def _by_name(
+    install: HostInstall, config: AgentConfig, clusters: Sequence[str]
+) -> tuple[VirtualCluster, ...]:
+    """Return tenants that only a name is known of: an object or a NodeGroup describes them.
+
+    Each has an account of its own, as those of the settings have; none with a profile without.
+    """
+    if config.tenancy != STRICT:
+        return ()
+    listed = {vc.name for vc in config.virtual_clusters} | set(_also(config))
+    return tuple(
+        VirtualCluster(name, apply_as=default_account(config, install.namespace, name))
+        for name in clusters
+        if name not in listed
+    )
+
+
+def _holding(
+    owner: PolicyOwner, by_name: Sequence[VirtualCluster], config: AgentConfig
+) -> PolicyOwner:
+    """Hold these to all rules of the profile: their exceptions, if any, are not known here."""
+    held = {one for vc in by_name for one in holds(vc, config.tenancy)}
+    return replace(owner, held=tuple(sorted({*owner.held, *held})))
 
 
 def _also(config: AgentConfig) -> Iterator[str]:

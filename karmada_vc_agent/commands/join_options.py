@@ -64,7 +64,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
     "names",
     multiple=True,
     metavar="CLUSTER",
-    help="Name of a virtual cluster to join that is not in the settings file, as that of a "
+    help="Name of a virtual cluster to join that is not in the settings file, such as a "
     "VirtualCluster object. Without a file you create the ConfigMap with the settings yourself.",
 )
 @shared_options.agent_name
@@ -190,6 +190,7 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         options["works_cluster_wide"] or bool(config and config.works_cluster_wide),
         objects=bool(config and config.removes_clusters),
         any_name=bool(config and config.objects.any_name),
+        gateway=bool(config and config.gateway.enabled),
     )
     return JoinPlan(
         access=access,

@@ -5,9 +5,11 @@ Every step can be repeated: it tells and applies only the difference. Rights are
 """
 
 import base64
+from contextlib import suppress
 from dataclasses import replace
 
 from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
+from karmada_vc_agent.access.gateway_secret import KINDS, hub_secret_name
 from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
 from karmada_vc_agent.commands.agent_certificate import (
@@ -15,11 +17,14 @@ from karmada_vc_agent.commands.agent_certificate import (
     kubeconfig_text,
     request_certificate,
 )
-from karmada_vc_agent.commands.apply_objects import IMAGE_FIELD, apply_all, find
+from karmada_vc_agent.commands.apply_objects import IMAGE_FIELDS, apply_all, find
 from karmada_vc_agent.commands.changes import Changes
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
+from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
 
 
 async def host_uid(host: ApiClient) -> str:
@@ -32,9 +37,47 @@ async def grant(hub: ApiClient, access: HubAccess, changes: Changes | None = Non
 
     Virtual clusters that its roles already name keep their rights.
     """
+    role = await find(hub, f"{CLUSTER_ROLES_PATH}/{access.role}") or {}
+    names = dict.fromkeys((*named_clusters(role), *access.clusters))
+    wanted = replace(_with_host_of(role, access), clusters=tuple(names))
+    await apply_all(hub, hub_objects(wanted), changes)
+    if not access.gateway:
+        await _withdraw_access(hub, access, tuple(names), changes or Changes())
+
+
+async def with_known_host(hub: ApiClient, access: HubAccess) -> HubAccess:
+    """Return it with the host that its roles on the hub name, if it has none. Raises KubeError."""
     role = await find(hub, f"{CLUSTER_ROLES_PATH}/{access.role}")
-    names = dict.fromkeys((*named_clusters(role or {}), *access.clusters))
-    await apply_all(hub, hub_objects(replace(access, clusters=tuple(names))), changes)
+    return _with_host_of(role or {}, access)
+
+
+def _with_host_of(role: Object, access: HubAccess) -> HubAccess:
+    """Without the host at hand, its mark on the roles stays: `join` and `leave` go by it."""
+    known = annotations_of(role).get(HOST_ANNOTATION, "")
+    return replace(access, host_id=access.host_id or known)
+
+
+async def _withdraw_access(
+    hub: ApiClient, access: HubAccess, clusters: tuple[str, ...], changes: Changes
+) -> None:
+    """Delete what the gateway needs on the hub, which the agent has no right to any more."""
+    auth_role = f"{CLUSTER_ROLES_PATH}/{access.auth_role}"
+    if await find(hub, auth_role) is None:
+        return
+    secrets = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets"
+    paths = [f"{secrets}/{hub_secret_name(name, kind)}" for name in clusters for kind in KINDS]
+    for path in paths:
+        live = await find(hub, path)
+        if labels_of(live or {}).get(AGENT_LABEL) == access.agent:
+            await _delete(hub, path, changes)
+    await _delete(hub, auth_role, changes)
+
+
+async def _delete(hub: ApiClient, path: str, changes: Changes) -> None:
+    changes.tell(f"hub: remove {'/'.join(path.split('/')[-2:])}")
+    if not changes.is_dry:
+        with suppress(NotFoundError):
+            await hub.delete(path)
 
 
 async def credential(
@@ -73,5 +116,5 @@ async def install(
     sets_image: whether an image that somebody else set is replaced. Its rights come first: see
     host_rights.py. Raises KubeError.
     """
-    forced = (IMAGE_FIELD,) if sets_image else ()
+    forced = IMAGE_FIELDS if sets_image else ()
     await apply_all(host, workload_objects(wanted), changes, forced)

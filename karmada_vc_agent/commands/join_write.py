@@ -1,5 +1,6 @@
 """What `join` prints or writes to files instead of applying it."""
 
+from dataclasses import replace
 from itertools import chain
 
 import click
@@ -28,6 +29,7 @@ async def write(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: st
         await check_karmada(hub.client)
         await check_apart(hub.client, uid)
         await join_preflight.check_names(hub.client, plan.access, plan.namespace, uid)
+        plan = replace(plan, access=await join_steps.with_known_host(hub.client, plan.access))
     kubeconfig = await _kubeconfig(plan, hub, host) if hub is not None else ""
     texts = {f"{side}.yaml": await _text(plan, side, kubeconfig, host) for side in plan.sides}
     folder = plan.output.directory

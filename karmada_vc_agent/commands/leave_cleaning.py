@@ -28,7 +28,8 @@ from karmada_vc_agent.planning.orphaned import (
     work_of,
 )
 from karmada_vc_agent.planning.share_plan import owners_of
-from karmada_vc_agent.views.claims import claim_of, is_made_by_agent, unclaim
+from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
+from karmada_vc_agent.views.claims import claim_of, unclaim
 from karmada_vc_agent.views.labelled_objects import labelled_objects, objects_in
 
 NAMESPACES_PATH = "/api/v1/namespaces"

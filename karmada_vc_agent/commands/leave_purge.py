@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.commands.apply_objects import find
+from karmada_vc_agent.commands.gateway_removal import remove_gateway
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH, PreflightError
 from karmada_vc_agent.commands.leave_checks import claimants
 from karmada_vc_agent.commands.leave_cleaning import NAMESPACES_PATH, claimed_clusters
@@ -25,7 +26,12 @@ from karmada_vc_agent.commands.policy_removal import remove_policies
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import ApiError
-from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION, MEMBERSHIP_LABEL
+from karmada_vc_agent.model.domain import (
+    AGENT_LABEL,
+    ALLOW_ADOPTION_ANNOTATION,
+    HOST_ANNOTATION,
+    MEMBERSHIP_LABEL,
+)
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, maps_at
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
 from karmada_vc_agent.model.well_known import RBAC_API
@@ -133,6 +139,7 @@ async def _purge_host(agent: InstalledAgent, host: ApiClient, say: Say) -> None:
     Its Pods go first, and its rights before the policies that confine them.
     """
     await delete_found(host, f"{_in_namespace(agent, 'apps/v1', 'deployments')}/{agent.name}", say)
+    await remove_gateway(host, agent.name, agent.namespace, say)
     await _delete_labelled(host, agent, _BINDINGS, say)
     served = await Discovery(host).refresh()
     for policy in await remove_policies(host, served, agent.name):
@@ -141,6 +148,7 @@ async def _purge_host(agent: InstalledAgent, host: ApiClient, say: Say) -> None:
     await _delete_labelled(host, agent, _ROLES, say)
     await _delete_common_role(host, say)
     await _unlabel_nodes(host, agent, say)
+    await _unmark_namespaces(host, agent, say)
     await _delete_objects(host, agent, say)
     await _delete_namespace(host, agent, say)
 
@@ -207,7 +215,8 @@ async def _unlabel_nodes(host: ApiClient, agent: InstalledAgent, say: Say) -> No
     """Remove the label by which the agent marked the nodes of its virtual clusters."""
     state = await known_state(host, agent.namespace, agent.name)
     cleaned = 0
-    for name in state.clusters() if state is not None else ():
+    names = dict.fromkeys((*state.clusters(), *state.labels())) if state is not None else {}
+    for name in names:
         if await claimants(host, name):
             continue  # another agent's by now
         found = await host.get("/api/v1/nodes", {"labelSelector": f"{MEMBERSHIP_LABEL}={name}"})
@@ -218,6 +227,20 @@ async def _unlabel_nodes(host: ApiClient, agent: InstalledAgent, say: Say) -> No
     if cleaned:
         nodes = "1 node" if cleaned == 1 else f"{cleaned} nodes"
         say(f"host: removed label {MEMBERSHIP_LABEL} from {nodes}")
+
+
+async def _unmark_namespaces(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
+    """Remove the marks that let virtual clusters of the agent adopt namespaces."""
+    state = await known_state(host, agent.namespace, agent.name)
+    names = {*state.clusters(), *state.labels()} if state is not None else set()
+    for namespace in (await host.get(NAMESPACES_PATH)).get("items") or ():
+        marked = annotations_of(namespace).get(ALLOW_ADOPTION_ANNOTATION, "")
+        if marked not in names or await claimants(host, marked):
+            continue
+        name = namespace["metadata"]["name"]
+        patch = {"metadata": {"annotations": {ALLOW_ADOPTION_ANNOTATION: None}}}
+        await host.merge_patch(f"{NAMESPACES_PATH}/{name}", patch)
+        say(f"host: removed annotation {ALLOW_ADOPTION_ANNOTATION} from namespace {name}")
 
 
 async def _delete_objects(host: ApiClient, agent: InstalledAgent, say: Say) -> None:

@@ -14,9 +14,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from karmada_vc_agent.access.gateway_secret import KINDS, hub_secret_name
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.commands.gateway_removal import revoke
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.commands.leave_cleaning import HostCleaner
 from karmada_vc_agent.commands.waiting import waiting
@@ -25,7 +27,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
+from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION, PRESERVE_ANNOTATION
 from karmada_vc_agent.model.karmada import (
     EXECUTION_FINALIZER,
     LEASE_NAMESPACE,
@@ -194,7 +196,13 @@ async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
 
 
 async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
-    """Mark every Work so that the agent keeps its host objects."""
+    """Have the agent keep the host objects of all Works.
+
+    The mark on a Work does not last: the hub writes the Work anew from its binding. The one on the
+    Cluster, which goes with it, does.
+    """
+    mark = {"metadata": {"annotations": {PRESERVE_ANNOTATION: "true"}}}
+    await hub.merge_patch(f"{CLUSTERS_PATH}/{cluster}", mark)
     works = await works_of(hub, cluster)
     for work in works:
         path = work_path(work["metadata"]["namespace"], work["metadata"]["name"])
@@ -252,7 +260,11 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
     access = HubAccess(leaving.agent, (leaving.cluster,))
     local = f"{_RBAC_PATH}/namespaces/{LEASE_NAMESPACE}"
     remaining: list[str] = []
-    for path in (f"{CLUSTER_ROLES_PATH}/{access.role}", f"{local}/roles/{access.role}"):
+    for path in (
+        f"{CLUSTER_ROLES_PATH}/{access.role}",
+        f"{local}/roles/{access.role}",
+        f"{CLUSTER_ROLES_PATH}/{access.auth_role}",
+    ):
         role = await find(hub, path)
         if role is None or leaving.cluster not in named_clusters(role):
             continue
@@ -268,7 +280,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
     namespace = execution_namespace(leaving.cluster)
     bindings = f"{_RBAC_PATH}/namespaces/{namespace}/rolebindings"
     await delete_found(hub, f"{bindings}/{access.works_role}", say)
-    for secret in (leaving.cluster, f"{leaving.cluster}-impersonator"):
+    for secret in (hub_secret_name(leaving.cluster, kind) for kind in KINDS):
         path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
         live = await find(hub, path)
         if labels_of(live or {}).get(SYSTEM_LABEL) == "true":
@@ -285,6 +297,7 @@ async def remove_all_rights(hub: ApiClient, access: HubAccess, say: Say) -> None
         f"{_RBAC_PATH}/clusterrolebindings/{access.role}",
         f"{_RBAC_PATH}/clusterroles/{access.role}",
         f"{_RBAC_PATH}/clusterroles/{access.works_role}",
+        f"{_RBAC_PATH}/clusterroles/{access.auth_role}",
         f"{local}/rolebindings/{access.role}",
         f"{local}/roles/{access.role}",
     ):
@@ -297,11 +310,13 @@ def _without(rules: list[Object], cluster: str) -> list[Object]:
     An empty resourceNames would mean every name.
     """
     kept = []
+    own = {hub_secret_name(cluster, kind) for kind in KINDS}
     for rule in rules:
         names = rule.get("resourceNames")
-        if names is None or cluster not in names:
+        gone = own if "secrets" in (rule.get("resources") or ()) else {cluster}
+        if names is None or gone.isdisjoint(names):
             kept.append(rule)
-        elif rest := [name for name in names if name != cluster]:
+        elif rest := [name for name in names if name not in gone]:
             kept.append({**rule, "resourceNames": rest})
     return kept
 
@@ -320,6 +335,7 @@ async def delete_found(client: ApiClient, path: str, say: Say) -> None:
 
 async def clean_host(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Delete or release everything that remains on the host."""
+    await revoke(host, leaving.agent, leaving.namespace, leaving.cluster, say)
     cleaner = HostCleaner(host, leaving.agent, leaving.cluster, say, leaving.claims_user)
     await cleaner.clean(preserve=leaving.preserve)
 

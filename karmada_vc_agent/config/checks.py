@@ -6,7 +6,8 @@ import msgspec
 
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import settings_of
-from karmada_vc_agent.config.settings import AgentConfig, camel
+from karmada_vc_agent.config.naming import camel
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.addresses import listen_problem
 from karmada_vc_agent.model.durations import format_duration
 from karmada_vc_agent.model.kind_patterns import parse_kind
@@ -45,9 +46,10 @@ def check(config: AgentConfig, source: str) -> None:
     if not config.virtual_clusters and not config.has_other_sources:
         raise ConfigError(source, "virtualClusters", "is empty; name at least one virtual cluster")
     if config.objects.any_name and config.tenancy == STRICT:
-        problem = f"is true, must be false with tenancy {STRICT}: give names by join --name"
+        problem = f"is true, must be false with tenancy {STRICT}; use join --name instead"
         raise ConfigError(source, "objects.anyName", problem, other_path="tenancy")
     _check_ranges(config, source)
+    _check_gateway(config, source)
     _check_order(config, source)
     for name in _DNS_LABELS:
         label = getattr(config, name)
@@ -62,6 +64,32 @@ def check(config: AgentConfig, source: str) -> None:
     _check_addresses(config, source)
     _check_disjoint(config.virtual_clusters, source)
     _check_switches(config, source)
+
+
+def _check_gateway(config: AgentConfig, source: str) -> None:
+    if (problem := config.gateway.problem()) is not None:
+        name, told = problem
+        raise ConfigError(source, f"gateway.{name}", told)
+    if not config.gateway.enabled:
+        return
+    path = "gateway.enabled"
+    if config.objects.any_name:
+        told = (
+            "is true, must be false with objects.anyName: the agent would need the Secrets of all "
+            "Clusters of the hub; give names by join --name"
+        )
+        raise ConfigError(source, path, told, other_path="objects.anyName")
+    if not config.install_policies:
+        told = "is true, must be false without installPolicies: they confine what the gateway may"
+        raise ConfigError(source, path, told, other_path="installPolicies")
+
+
+def check_alone(config: AgentConfig, source: str) -> None:
+    """Check the only virtual cluster of settings that are right otherwise. Raises ConfigError."""
+    (vc,) = config.virtual_clusters
+    _check_ranges(vc, source, "virtualClusters[0].")
+    _check_virtual_clusters(config, source)
+    _check_taken_over(config, source)
 
 
 def _check_ranges(struct: msgspec.Struct, source: str, path: str = "") -> None:
@@ -107,9 +135,13 @@ def _check_virtual_clusters(config: AgentConfig, source: str) -> None:
             problem = f'"{vc.name}" is used by virtualClusters[{seen[vc.name]}]'
             raise ConfigError(source, f"{path}.name", problem)
         seen[vc.name] = index
-        if vc.service_names == SERVICE_NAMES_FIRST and not config.cluster_dns:
-            problem = f"{SERVICE_NAMES_FIRST} needs clusterDNS to be set"
-            raise ConfigError(source, f"{path}.serviceNames", problem)
+        _check_service_names(vc, config, source, path)
+
+
+def _check_service_names(vc: VirtualCluster, config: AgentConfig, source: str, path: str) -> None:
+    if vc.service_names == SERVICE_NAMES_FIRST and not config.cluster_dns:
+        problem = f"{SERVICE_NAMES_FIRST} needs clusterDNS to be set"
+        raise ConfigError(source, f"{path}.serviceNames", problem)
 
 
 def _check_taken_over(config: AgentConfig, source: str) -> None:
@@ -152,11 +184,9 @@ def _check_found(config: AgentConfig, source: str) -> None:
                 raise ConfigError(source, f"{path}.settings.{where}", told)
         for name in ("former_names", "adopt_namespaces"):
             if getattr(sample, name):
-                problem = "is of a single virtual cluster; write that one down by itself"
+                problem = "is for a single virtual cluster; define that one in virtualClusters"
                 raise ConfigError(source, f"{path}.settings.{camel(name)}", problem)
-        if sample.service_names == SERVICE_NAMES_FIRST and not config.cluster_dns:
-            problem = f"{SERVICE_NAMES_FIRST} needs clusterDNS to be set"
-            raise ConfigError(source, f"{path}.settings.serviceNames", problem)
+        _check_service_names(sample, config, source, f"{path}.settings")
 
 
 def _check_switches(config: AgentConfig, source: str) -> None:

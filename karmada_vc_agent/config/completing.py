@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.checks import check_alone
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.loading import described
 from karmada_vc_agent.config.settings import AgentConfig
@@ -10,8 +10,11 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 
 def completed(vc: VirtualCluster, config: AgentConfig) -> VirtualCluster:
-    """Return it with what the agent's settings lay under it. Raises ConfigError."""
+    """Return it with what the agent's settings lay under it. Raises ConfigError.
+
+    config: settings that were checked; they are not checked again for each virtual cluster.
+    """
     alone = described(replace(config, virtual_clusters=(vc,)))
-    check(alone, vc.name)
+    check_alone(alone, vc.name)
     (made,) = with_default_accounts(alone, config.agent_namespace).virtual_clusters
     return made

@@ -16,14 +16,15 @@ def with_default_accounts(config: AgentConfig, namespace: str) -> AgentConfig:
     """
     if config.tenancy != STRICT:
         return config
-    role = account_role(config.agent_name)
-    # With a dot: names of agents have none, and the agent's own account is there, too.
-    accounts = (
-        DefaultAccount(namespace, f"{vc.name}.{config.agent_name}", role)
+    changed = (
+        replace(vc, apply_as=vc.apply_as or default_account(config, namespace, vc.name))
         for vc in config.virtual_clusters
     )
-    changed = (
-        replace(vc, apply_as=vc.apply_as or account)
-        for vc, account in zip(config.virtual_clusters, accounts, strict=True)
-    )
     return replace(config, virtual_clusters=tuple(changed))
+
+
+def default_account(config: AgentConfig, namespace: str, cluster: str) -> DefaultAccount:
+    """Return the account of a virtual cluster by its name."""
+    # With a dot: names of agents have none, and the agent's own account is there, too.
+    name = f"{cluster}.{config.agent_name}"
+    return DefaultAccount(namespace, name, account_role(config.agent_name))

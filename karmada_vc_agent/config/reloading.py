@@ -1,31 +1,35 @@
-"""What of changed settings a running agent takes: the virtual clusters; the rest at a restart."""
+"""What of changed settings a running agent takes: virtual clusters, and what makes them."""
 
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from karmada_vc_agent.config.settings import SETTINGS, AgentConfig, camel
+from karmada_vc_agent.config.naming import camel
+from karmada_vc_agent.config.settings import SETTINGS, AgentConfig
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
-_IN_VIRTUAL_CLUSTERS = frozenset(
-    (
-        *("virtual_clusters", "bounds"),
-        *("cluster_provider", "cluster_region", "cluster_zones", "cluster_host"),
-    )
+_TAKEN = (
+    *("virtual_clusters", "node_groups", "discover", "bounds"),
+    *("cluster_provider", "cluster_region", "cluster_zones", "cluster_host"),
 )
-"""They are, or are laid under, those of the virtual clusters, which are taken at once."""
+"""They are virtual clusters, find them, or are laid under them, and are taken at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """virtual_clusters: those to serve from now on. at_restart: other settings that changed."""
+    """config: the settings in use from now on. at_restart: other settings that changed."""
 
-    virtual_clusters: tuple[VirtualCluster, ...]
+    config: AgentConfig
     at_restart: tuple[str, ...] = ()
+
+    @property
+    def virtual_clusters(self) -> tuple[VirtualCluster, ...]:
+        """Return those of the file."""
+        return self.config.virtual_clusters
 
 
 def reload(running: AgentConfig, read: AgentConfig) -> tuple[AgentConfig, tuple[str, ...]]:
-    """Return the settings in use with the virtual clusters just read.
+    """Return the settings in use with what is taken at once of those just read.
 
     And the names of the other settings that differ, as the file has them. The result is to be
     checked as a whole: what a virtual cluster needs of the agent's settings, it needs of these.
@@ -33,7 +37,7 @@ def reload(running: AgentConfig, read: AgentConfig) -> tuple[AgentConfig, tuple[
     at_restart = tuple(
         camel(setting.name)
         for setting in SETTINGS
-        if setting.name not in _IN_VIRTUAL_CLUSTERS
+        if setting.name not in _TAKEN
         and getattr(running, setting.name) != getattr(read, setting.name)
     )
-    return replace(running, virtual_clusters=read.virtual_clusters), at_restart
+    return replace(running, **{name: getattr(read, name) for name in _TAKEN}), at_restart

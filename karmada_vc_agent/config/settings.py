@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from karmada_vc_agent.config.declared import settings_of
+from karmada_vc_agent.config.gateway_settings import GatewaySettings
+from karmada_vc_agent.config.naming import camel
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.name_template import GROUP_NAME, LABEL_VALUE
@@ -20,19 +22,11 @@ from karmada_vc_agent.model.setting import Help, Range, Unit
 from karmada_vc_agent.model.tenancy import SHARED, Tenancy
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualClusterSettings
 
-_INITIALISMS = {"api": "API", "qps": "QPS", "cidrs": "CIDRs", "dns": "DNS"}
-
 _Positive = Annotated[Duration, Range(is_open=True)]
 _Fraction = Annotated[float, Range(below=1, is_open=True), Unit("fraction")]
 _Rate = Annotated[float, Range(zero="no limit"), Unit("per second")]
 _Burst = Annotated[int, Range()]
 _Count = Annotated[int, Range(1)]
-
-
-def camel(name: str) -> str:
-    """Return the name of a setting in the file: `kube_api_qps` -> `kubeAPIQPS`."""
-    first, *rest = name.split("_")
-    return first + "".join(_INITIALISMS.get(word, word.capitalize()) for word in rest)
 
 
 class KindPaths(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -77,7 +71,9 @@ class FoundSettings(
     grace_period: Annotated[
         Duration,
         Range(),
-        Help("How long a virtual cluster stays as it is once what it was found by is gone."),
+        Help(
+            "How long a virtual cluster stays unchanged once its NodeGroup or label value is gone."
+        ),
     ] = Duration(600)
     drain: Annotated[
         bool,
@@ -406,6 +402,9 @@ class AgentConfig(
     discover: Annotated[DiscoverSettings, Help("Virtual clusters from a label of nodes.")] = (
         DiscoverSettings()
     )
+    gateway: Annotated[
+        GatewaySettings, Help("How the hub reaches virtual clusters; off by default.")
+    ] = GatewaySettings()
     virtual_clusters: Annotated[
         tuple[VirtualCluster, ...],
         Help("The virtual clusters; at least one, unless there is another source of them."),

@@ -278,6 +278,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
             Enqueues(parts.works.kept.changed.subscribe, itself),
             Enqueues(common.signals.lead_regained.subscribe, parts.names),
             Enqueues(common.origins.changed.subscribe, itself),
+            Enqueues(parts.works.owned.changed.subscribe, itself),
         ),
         resync_keys=same,
     )
@@ -312,6 +313,8 @@ def _host_view(parts: Parts) -> HostView:
         more=(
             QuotaCondition(common.divisions, stores.claims).condition,
             common.agent_node.condition,
+            parts.missing_rights.condition,
+            parts.adoption,
             NamedNodes(stores.nodes).condition,
             trust,
             presence,

@@ -13,6 +13,7 @@ from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError
 from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.domain import SHARED_LABEL
 from karmada_vc_agent.model.well_known import NAME_FIELD
@@ -85,9 +86,8 @@ class DeparturesController:
         """
         if self._clusters.store.get("", name) is not None:
             return True
-        for client in (self._hub, self._host):
-            if client.history.is_in_doubt:
-                raise NotReadyError(f"{client.name} went back in time and is being listed again")
+        if doubt := doubt_of(self._hub.history, self._host.history):
+            raise NotReadyError(doubt)
         # By a list: `leave` takes the right to get a Cluster by its name along.
         found = await self._hub.get(CLUSTERS_PATH, {"fieldSelector": f"{NAME_FIELD}={name}"})
         return any(cluster["metadata"]["name"] == name for cluster in found.get("items") or ())

@@ -192,14 +192,10 @@ def setup(parts: Parts) -> ControllerSpec[PodKey]:
         parts.escaped,
     )
 
-    def cluster_of(pod: PodKey) -> str:
-        claim = stores.claims.on(pod[0])
-        return claim.cluster if claim is not None else ""
-
     disputed = works.registered.disputed.subscribe
     return ControllerSpec(
         "escape-detector",
-        common.queues.by_cluster(cluster_of),
+        common.queues.by_cluster(lambda pod: stores.claims.cluster_on(pod[0])),
         detector.reconcile,
         FEW_WORKERS,
         initial_keys=detector.all_keys,

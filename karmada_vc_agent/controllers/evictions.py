@@ -111,15 +111,18 @@ class Evictions:
         except TooManyRequestsError as error:
             if not left.is_held:
                 left.is_held = True
-                self._events.eviction_held(cluster, f"{self._told(key, vc)}: {error}")
+                whose = f'whose node left virtual cluster "{vc.name}"'
+                text = f"cannot evict pod {self._named(key)}, {whose}: {error}"
+                self._events.eviction_held(cluster, text)
             raise
-        self._events.evicted(cluster, f"{self._told(key, vc)}: it is evicted")
+        text = f'evicted pod {self._named(key)}: its node left virtual cluster "{vc.name}"'
+        self._events.evicted(cluster, text)
 
-    def _told(self, key: PodKey, vc: VirtualCluster) -> str:
-        """Return what happened, in the hub's names; that of the node is the host's own."""
+    def _named(self, key: PodKey) -> str:
+        """Return the name of a pod on the hub; that of its node is the host's own."""
         claim = self._claims.on(key[0])
         namespace = claim.namespace if claim is not None else key[0]
-        return f'the node of pod {namespace}/{key[1]} left virtual cluster "{vc.name}"'
+        return f"{namespace}/{key[1]}"
 
 
 def _is_evictable(pod: Object, left: _Left) -> bool:
@@ -147,13 +150,11 @@ def setup(parts: Parts) -> ControllerSpec[PodKey]:
         common.clock.monotonic,
     )
 
-    def cluster_of(pod: PodKey) -> str:
-        claim = stores.claims.on(pod[0])
-        return claim.cluster if claim is not None else ""
-
     return ControllerSpec(
         "evictions",
-        common.queues.by_cluster(cluster_of, base_delay_s=FIRST_RETRY_S),
+        common.queues.by_cluster(
+            lambda pod: stores.claims.cluster_on(pod[0]), base_delay_s=FIRST_RETRY_S
+        ),
         controller.reconcile,
         FEW_WORKERS,
         initial_keys=stores.left_pods.all_keys,

@@ -9,7 +9,7 @@ nothing: it has a budget, and a bound for what waits.
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -109,6 +109,21 @@ class Known:
     context: Callable[[VirtualCluster, str], TranslationContext]
 
 
+@dataclass(slots=True)
+class _Share:
+    """What is kept of one virtual cluster: its budgets, its counts, and who waits for its quota.
+
+    stalled: names of the Events that said that it stalls.
+    """
+
+    taken: TokenBucket
+    looks: TokenBucket
+    tells: TokenBucket
+    tallies: Tallies = field(default_factory=Tallies)
+    over_quota: LRUCache[ObjectKey, Origin] = field(default_factory=lambda: LRUCache(QUOTAS_OF_ONE))
+    stalled: set[str] = field(default_factory=set)
+
+
 class HostEvents:
     """Its keys are events that wait; how often what was told is remembered for a while."""
 
@@ -116,26 +131,16 @@ class HostEvents:
         self._known = known
         self._events = events
         self._clock = clock
-        self._tallies: dict[str, Tallies] = defaultdict(Tallies)
-        self._taken: dict[str, TokenBucket] = defaultdict(self._bucket(TAKEN_QPS, TAKEN_BURST))
-        self._looks: dict[str, TokenBucket] = defaultdict(self._bucket(LOOKS_QPS, LOOKS_BURST))
-        self._tells: dict[str, TokenBucket] = defaultdict(self._bucket(LOOKS_QPS, LOOKS_BURST))
-        self._over_quota: dict[str, LRUCache[ObjectKey, Origin]] = defaultdict(
-            lambda: LRUCache(QUOTAS_OF_ONE)
-        )
-        self._stalled: dict[str, set[str]] = defaultdict(set)
+        self._shares: defaultdict[str, _Share] = defaultdict(self._new_share)
 
-    def _bucket(self, qps: float, burst: int) -> Callable[[], TokenBucket]:
-        return lambda: TokenBucket(qps, burst, self._clock.monotonic)
+    def _new_share(self) -> _Share:
+        clock = self._clock.monotonic
+        looks, tells = (TokenBucket(LOOKS_QPS, LOOKS_BURST, clock) for _ in range(2))
+        return _Share(TokenBucket(TAKEN_QPS, TAKEN_BURST, clock), looks, tells)
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget a virtual cluster that is not served any more."""
-        self._tallies.pop(cluster, None)
-        self._taken.pop(cluster, None)
-        self._looks.pop(cluster, None)
-        self._tells.pop(cluster, None)
-        self._over_quota.pop(cluster, None)
-        self._stalled.pop(cluster, None)
+        self._shares.pop(cluster, None)
 
     # --- what comes up ------------------------------------------------------------------------
 
@@ -144,17 +149,20 @@ class HostEvents:
         claim = self._claim_on(event.metadata.namespace)
         if claim is None or event.type != "Warning" or not is_reason(event.reason):
             return False
-        return self._taken[claim.cluster].try_take()
+        if not event.involved_object.is_sound:
+            return False
+        return self._shares[claim.cluster].taken.try_take()
 
     def keys_of_event(self, _old: HostEvent | None, new: HostEvent | None) -> Iterator[EventKey]:
         """Yield the key of an event that occurred, and have it wait."""
         claim = self._claim_on(new.metadata.namespace) if new is not None else None
-        if new is not None and claim is not None and self._tallies[claim.cluster].add(new):
+        if new is not None and claim is not None and self._shares[claim.cluster].tallies.add(new):
             yield EventKey(claim.cluster, new.metadata.namespace, new.metadata.name)
 
     def keys_of_quota(self, cluster: str) -> Iterable[EventKey]:
         """Yield the key of a quota that may stall, where workloads wait for it."""
-        return (EventKey(cluster),) if cluster in self._over_quota else ()
+        share = self._shares.get(cluster)
+        return (EventKey(cluster),) if share is not None and share.over_quota else ()
 
     def _claim_on(self, namespace: str) -> Claim | None:
         claim = self._known.claims.holder_of(namespace)
@@ -171,7 +179,7 @@ class HostEvents:
         if not key.name:
             self._tell_of_quota(vc)
             return None
-        tallies = self._tallies[vc.name]
+        tallies = self._shares[vc.name].tallies
         event = tallies.waiting((key.namespace, key.name))
         if event is None:
             return None
@@ -188,32 +196,34 @@ class HostEvents:
         works = self._known.works.store(cluster)
         if works is not None and not works.is_synced:
             return WAITS_S
-        tally = self._tallies[cluster].of_event(event)
+        share = self._shares[cluster]
+        tally = share.tallies.of_event(event)
         if tally is not None:
             return tally.wait_s(self._clock.monotonic())
-        return 0.0 if self._looks[cluster].try_take() else WAITS_S
+        return 0.0 if share.looks.try_take() else WAITS_S
 
     async def _tell(self, vc: VirtualCluster, event: HostEvent) -> Requeue | None:
         origin = await self._origin(vc.name, event)
         target = self._target(vc.name, origin)
         if origin is None or target is None:
             return None
+        share = self._shares[vc.name]
         if is_over_quota(event.message):
-            self._over_quota[vc.name][key_of(origin.root)] = origin
+            share.over_quota[key_of(origin.root)] = origin
             self._tell_of_quota(vc)
         involved = event.involved_object
-        text = hub_text(event.message, self._around(vc, target.work, origin.root))
-        if involved.kind != origin.root["kind"]:
-            text = f"{involved.kind} {involved.name}: {text}"
         cause = cause_of(event.message, involved.name, key_of(origin.root).name)
         now_s = self._clock.monotonic()
-        tally = self._tallies[vc.name].of(now_s, *target.identity, event.reason, cause)
-        self._tallies[vc.name].count(tally, event, self._clock.now())
+        tally = share.tallies.of(now_s, *target.identity, event.reason, cause)
+        share.tallies.count(tally, event, self._clock.now())
         series, wait_s = tally.series, tally.wait_s(now_s)
         if series.count == tally.told:
             return None
-        if wait_s or not self._tells[vc.name].try_take():
+        if wait_s or not share.tells.try_take():
             return Requeue(wait_s or WAITS_S)
+        text = hub_text(event.message, self._around(vc, target.work, origin.root))
+        if involved.kind != origin.root["kind"]:
+            text = f"{involved.kind} {involved.name}: {text}"
         if not self._record(vc.name, target, event.reason, text, series):
             return Requeue(REFUSED_S)
         tally.told, tally.told_at_s = series.count, now_s
@@ -221,21 +231,21 @@ class HostEvents:
 
     def _tell_of_quota(self, vc: VirtualCluster) -> None:
         """Tell those that wait for a quota, once, that it stalls."""
-        stalled = self._known.quota.stalled(vc)
+        share, stalled = self._shares[vc.name], self._known.quota.stalled(vc)
         if stalled is None:
-            self._stalled.pop(vc.name, None)
+            share.stalled.clear()
             return
         now = self._clock.now()
-        for origin in list(self._over_quota[vc.name].values()):
+        for origin in list(share.over_quota.values()):
             target = self._target(vc.name, origin)
             if target is None:
                 continue
             name = series_name(*target.identity, QUOTA_STALLED)
-            if name in self._stalled[vc.name]:
+            if name in share.stalled:
                 continue
             text = hub_text(stalled, self._around(vc, target.work, origin.root))
             if self._record(vc.name, target, QUOTA_STALLED, text, Series(name, 1, now, now)):
-                self._stalled[vc.name].add(name)
+                share.stalled.add(name)
 
     def _record(self, cluster: str, target: Target, reason: str, text: str, series: Series) -> bool:
         text = f"cluster {cluster}: {text}"
@@ -249,7 +259,7 @@ class HostEvents:
         gvk = parse_api_version(involved.api_version, involved.kind)
         resource = await self._known.resource(gvk)
         claim = self._claim_on(event.metadata.namespace)
-        if resource is None or not resource.namespaced or not involved.name:
+        if resource is None or not resource.namespaced:
             return None
         if claim is None or claim.cluster != cluster:
             return None

@@ -1,7 +1,7 @@
 """Maintains the membership label of nodes selected by expressions or names."""
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 
 from karmada_vc_agent.kube.client import ApiClient
@@ -45,6 +45,7 @@ class NodeLabelsController:
     """Writes one label, on Nodes; pods can select by equality only (rewriting-rules 3.1).
 
     is_anothers: whether another agent serves a virtual cluster; then the label is that one's.
+    remember: told of each label that is a former name, which nothing else tells once it is left.
     """
 
     def __init__(
@@ -54,12 +55,14 @@ class NodeLabelsController:
         membership: Membership,
         virtual_clusters: Mapping[str, VirtualCluster],
         is_anothers: Callable[[str], bool] = lambda _: False,
+        remember: Callable[[str, str], Awaitable[None]] | None = None,
     ) -> None:
         self._host = host
         self._nodes = nodes
         self._membership = membership
         self._virtual_clusters = virtual_clusters
         self._is_anothers = is_anothers
+        self._remember = remember
 
     async def reconcile(self, node_name: str) -> None:
         """Set the label of one node, or remove it if no virtual cluster needs it."""
@@ -69,6 +72,8 @@ class NodeLabelsController:
         owner = self._virtual_clusters.get(self._membership.owner_of(node_name) or "")
         wanted = owner.name_on_host if owner is not None and owner.needs_membership_label else None
         found = node.metadata.labels.get(MEMBERSHIP_LABEL)
+        if self._remember is not None and wanted is not None and owner is not None:
+            await self._remember(wanted, owner.name)
         if wanted == found:
             return
         named = {vc.name_on_host: vc.name for vc in self._virtual_clusters.values()}
@@ -99,6 +104,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         stores.membership,
         vcs,
         lambda name: stores.clusters.other_agent(name) is not None,
+        common.state.remember_label,
     )
     clusters = stores.clusters.store.add_handler
     return ControllerSpec(

@@ -5,7 +5,7 @@ missing otherwise, as after a restore of the hub, was lost: it is registered aga
 """
 
 import logging
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from functools import partial
 
 from karmada_vc_agent.kube.client import ApiClient
@@ -54,7 +54,8 @@ def keys_of_cluster(
 class RegistrationController:
     """Registers each virtual cluster once, and keeps what it registered up to date.
 
-    registrations: which are to be registered, and which stay away.
+    registrations: which are to be registered, and which stay away. access_of: prepares what the
+    hub needs to reach a virtual cluster; returns what its new Cluster says of it.
     """
 
     def __init__(
@@ -64,7 +65,9 @@ class RegistrationController:
         state: AgentState,
         virtual_clusters: Mapping[str, VirtualCluster],
         registrations: Registrations,
+        access_of: Callable[[VirtualCluster], Awaitable[Object]],
     ) -> None:
+        self._access_of = access_of
         self._hub = hub
         self._clusters = clusters
         self._state = state
@@ -128,11 +131,16 @@ class RegistrationController:
 
     async def _register(self, vc: VirtualCluster, settings: str) -> Requeue | None:
         _log.info("Registering", extra={"virtual_cluster": vc.name})
+        access = await self._access_of(vc)
         try:
             created = await self._hub.create(
                 CLUSTERS_PATH,
                 new_cluster(
-                    vc, self._clusters.id_of(vc.name), self._clusters.agent, self._clusters.host
+                    vc,
+                    self._clusters.id_of(vc.name),
+                    self._clusters.agent,
+                    self._clusters.host,
+                    access,
                 ),
             )
         except InvalidError as error:
@@ -187,7 +195,12 @@ def setup(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller."""
     common, vcs = parts.common, parts.common.virtual_clusters
     controller = RegistrationController(
-        common.clients.hub, common.stores.clusters, common.state, vcs, common.registrations
+        common.clients.hub,
+        common.stores.clusters,
+        common.state,
+        vcs,
+        common.registrations,
+        parts.gateway.access.fields_of_new,
     )
     clusters = common.stores.clusters.store
     return ControllerSpec(

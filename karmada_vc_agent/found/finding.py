@@ -39,12 +39,16 @@ class Finder(Protocol):
     """A source of what is found.
 
     source: its settings, `nodeGroups`. by_label: whether nodes say themselves what there is.
-    changed: the name of a virtual cluster of which something was found, changed or is gone.
+    is_synced: whether what it does not find is not there. changed: the name of a virtual cluster of
+    which something was found, changed or is gone.
     """
 
     source: str
     by_label: bool
     changed: Signal[[str]]
+
+    @property
+    def is_synced(self) -> bool: ...
 
     def names(self) -> Iterable[str]: ...
 
@@ -62,10 +66,16 @@ class Finder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """Makes virtual clusters of what is found. config: the agent's settings, which lie under."""
+    """Makes virtual clusters of what is found.
+
+    config: the agent's settings, which lie under. limit: how many it may serve; 0 = no bound.
+    is_on: whether what is found is to be served at all.
+    """
 
     config: AgentConfig
     common: FoundSettings = field(default_factory=FoundSettings)
+    limit: int = 0
+    is_on: bool = True
 
     def of(self, found: Found) -> VirtualCluster:
         """Return the virtual cluster of what was found. Raises ValueError with what is wrong."""
@@ -97,3 +107,15 @@ class Making:
             place = error.path.removeprefix(_PLACE).removeprefix(".")
             place = "" if place == "name" else place
             raise ValueError(f"{place} {error.problem}".strip()) from error
+
+
+def making_of_groups(config: AgentConfig) -> Making:
+    """Return what makes virtual clusters of NodeGroups."""
+    settings = config.node_groups
+    return Making(config, settings, is_on=settings.enabled)
+
+
+def making_of_labels(config: AgentConfig) -> Making:
+    """Return what makes virtual clusters of values of a node label."""
+    settings = config.discover
+    return Making(config, settings, settings.limit, is_on=bool(settings.node_label))

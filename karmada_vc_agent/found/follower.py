@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.found.finding import Finder, Found, Making
-from karmada_vc_agent.kube.controller import Requeue
+from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.lifecycle.found_records import FoundRecord, FoundRecords
 from karmada_vc_agent.lifecycle.removal import Removal
@@ -28,6 +28,7 @@ _log = logging.getLogger(__name__)
 LOOK_S = 20.0
 """How often one is looked at that waits for what nobody tells of, such as rights."""
 STEP_S = 1.0
+SYNC_S = 1.0
 TELL_AGAIN_S = 1800.0
 """API servers keep events for an hour."""
 
@@ -52,7 +53,7 @@ class Surroundings:
 class Follower:
     """Keeps a source of the registry equal to what a finder finds.
 
-    limit: how many it may serve; 0 = no bound.
+    making: what makes virtual clusters, by the settings as they are now.
     """
 
     def __init__(
@@ -60,23 +61,29 @@ class Follower:
         finder: Finder,
         source: VirtualClusterSource,
         records: FoundRecords,
-        making: Making,
+        making: Callable[[], Making],
         around: Surroundings,
         *,
-        limit: int = 0,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._finder = finder
         self._source = source
         self._records = records
-        self._making = making
+        self._making_now = making
         self._around = around
-        self._limit = limit
         self._now = wall_clock
         self._told: dict[str, float] = {}
 
+    @property
+    def _making(self) -> Making:
+        return self._making_now()
+
     async def reconcile(self, name: str) -> Requeue | None:
         """Serve one virtual cluster, or take the next step of letting it go."""
+        if not self._making.is_on:
+            return await self._switched_off(name)
+        if not self._finder.is_synced:
+            return Requeue(SYNC_S)  # all would be gone
         found, record = self._finder.find(name), self._records.of(name)
         if record is not None and record.is_draining:
             return await self._drain(name, record, found)
@@ -86,9 +93,25 @@ class Follower:
         self._told.pop(name, None)
         if record is not None:
             return await self._let_go(name, record)
+        self._stop_serving(name)
+        return None
+
+    async def _switched_off(self, name: str) -> Requeue | None:
+        """Serve one no more; nothing of it is deleted, but a removal is brought to its end.
+
+        Its record stays: it is served again where the setting is switched on again.
+        """
+        record = self._records.of(name)
+        if record is not None and record.is_draining and self._around.removal.has_begun(name):
+            return await self._drain(name, record, None)
+        self._around.origins.refuse(self._finder.source, name, "")
+        self._told.pop(name, None)
+        self._stop_serving(name)
+        return None
+
+    def _stop_serving(self, name: str) -> None:
         self._source.remove(name)
         self._around.origins.note(self._finder.source, name, None)
-        return None
 
     # --- what is there ------------------------------------------------------------------
 
@@ -102,14 +125,14 @@ class Follower:
             await self._records.drop(name)
             self._source.put(vc)  # it is served once the other one is given up
             self._around.origins.note(self._finder.source, name, None)
-            text = f"{rival.name} has a virtual cluster of this name, too, and wins"
+            text = f"{rival.name} already defines a virtual cluster of this name"
             return self._refused(found, text)
         if problem := await self._forbids(vc, record):
             return self._refused(found, problem)
         labels = {} if found.nodes else found.labels or {}
         await self._records.keep(name, FoundRecord(self._finder.source, found.subject, labels))
         if record is None:
-            self._say("Serving a virtual cluster that was found", name, found.subject)
+            self._say("Serving a found virtual cluster", name, found.subject)
         self._source.put(vc)
         self._around.origins.refuse(self._finder.source, name, "")
         self._note(name, found.subject, "")
@@ -117,10 +140,11 @@ class Follower:
 
     async def _forbids(self, vc: VirtualCluster, record: FoundRecord | None) -> str:
         """Return why a virtual cluster is not to be served, "" where nothing speaks against it."""
-        if vc in self._source.wanted():
+        if self._source.wants_nodes_of(vc):
             return ""
-        if record is None and self._limit and len(self._records) >= self._limit:
-            return f"{self._finder.source}.limit of {self._limit} virtual clusters is reached"
+        limit = self._making.limit
+        if record is None and limit and len(self._records) >= limit:
+            return f"{self._finder.source}.limit of {limit} virtual clusters is reached"
         try:
             await self._around.check(vc)
         except ConfigError as error:
@@ -130,11 +154,12 @@ class Follower:
     def _refused(self, found: Found, problem: str) -> Requeue:
         """Say why what was found is not served as it is; what was served before stays."""
         text = (
-            f"{self._finder.text_of(found.subject)} is no virtual cluster {found.name}: {problem}"
+            f"cannot serve {self._finder.text_of(found.subject)} as virtual cluster {found.name}: "
+            f"{problem}"
         )
         is_new = self._around.origins.refuse(self._finder.source, found.name, text)
         if is_new:
-            _log.warning("Not serving what was found", extra={"reason": text})
+            _log.warning("Not serving a found virtual cluster", extra={"reason": text})
         if is_new or self._now() - self._told.get(found.name, 0.0) > TELL_AGAIN_S:
             self._told[found.name] = self._now()
             about = self._finder.object_of(found.subject)
@@ -151,35 +176,50 @@ class Follower:
         if self._around.is_in_doubt() or not await self._finder.is_gone(name, record.subject):
             return Requeue(LOOK_S)
         common, gone = self._making.common, self._finder.text_of(record.subject)
+        if name not in self._source:  # it went while the setting was off
+            self._serve_gone(name, record)
         if record.gone_at is None:
             record = replace(record, gone_at=self._now())
             await self._records.keep(name, record)
-            self._say("What a virtual cluster was found by is gone", name, record.subject)
+            self._say("Source of a virtual cluster is gone", name, record.subject)
         ends_at = (record.gone_at or 0.0) + common.grace_period
         if (left_s := ends_at - self._now()) > 0:
-            then = "is removed" if common.drain else "stays registered, for drain is off"
+            off = f"stays registered, because {self._finder.source}.drain is off"
+            then = "is removed" if common.drain else off
             until = datetime.fromtimestamp(ends_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             waits = f"nothing changes until {until} ({format_duration(common.grace_period)})"
-            self._note(name, record.subject, f"{gone} is gone; {waits}, then it {then}")
+            self._note(
+                name, record.subject, f"{gone} is gone; {waits}, then the virtual cluster {then}"
+            )
             return Requeue(min(left_s, LOOK_S))
         if common.drain:
             record = replace(record, is_draining=True)
             await self._records.keep(name, record)
-            self._say("Removing a virtual cluster that is no longer found", name, record.subject)
+            self._say("Removing a virtual cluster whose source is gone", name, record.subject)
             return await self._drain(name, record, None)
         if not self._around.removal.is_anywhere(name):
             await self._forget(name)
             return None
-        stays = f"it stays registered, for {self._finder.source}.drain is off"
-        leave = f"remove it by karmada-vc-agent leave {name}"
+        stays = f"the virtual cluster stays registered, because {self._finder.source}.drain is off"
+        leave = f"to remove it, run karmada-vc-agent leave {name}"
         self._stays(name, record.subject, f"{gone} is gone; {stays}; {leave}")
         return Requeue(LOOK_S)
+
+    def _serve_gone(self, name: str, record: FoundRecord) -> None:
+        """Serve what is gone by what is remembered of it, as after a start. Raises RetryError."""
+        try:
+            self._source.put(self._making.of_gone(name, record.labels))
+        except ValueError as error:
+            gone = self._finder.text_of(record.subject)
+            text = f"{gone} is gone; the virtual cluster cannot be served: {error}"
+            self._stays(name, record.subject, text)
+            raise RetryError(text) from error
 
     def _stays(self, name: str, subject: str, text: str) -> None:
         known = self._around.origins.of(name)
         if known is None or known.absence != text:
             _log.warning(
-                "Keeping a virtual cluster that is no longer found",
+                "Keeping a virtual cluster whose source is gone",
                 extra={"virtual_cluster": name, "reason": text},
             )
         self._note(name, subject, text)
@@ -210,12 +250,11 @@ class Follower:
 
     def _note_removal(self, name: str, record: FoundRecord, text: str) -> None:
         gone = self._finder.text_of(record.subject)
-        self._note(name, record.subject, f"{gone} is gone; the virtual cluster goes: {text}")
+        self._note(name, record.subject, f"{gone} is gone; removing the virtual cluster: {text}")
 
     async def _forget(self, name: str) -> None:
         await self._records.drop(name)
-        self._source.remove(name)
-        self._around.origins.note(self._finder.source, name, None)
+        self._stop_serving(name)
 
     def _note(self, name: str, subject: str, absence: str) -> None:
         origin = Origin(self._finder.text_of(subject), self._finder.by_label, absence)

@@ -54,7 +54,7 @@ async def groups_of_host(host: ApiClient, settings: NodeGroupSettings) -> list[F
 
 
 class NodeGroupFinder:
-    """Follows the NodeGroups."""
+    """Follows the NodeGroups, while the settings want them."""
 
     source = "nodeGroups"
     by_label = False
@@ -67,9 +67,36 @@ class NodeGroupFinder:
         self._reflector = Reflector(host, PATH, self._store.codec, self._store)
         self.changed: Signal[[str]] = Signal()
         self._store.add_handler(self._group_changed)
+        self._switched = asyncio.Event()
+
+    def use(self, settings: NodeGroupSettings) -> None:
+        """Find by these settings from now on."""
+        before, self._settings = self.names(), settings
+        self._subjects = {
+            self._name_of(group["metadata"]["name"]): group["metadata"]["name"]
+            for group in self._store
+        }
+        self._switched.set()
+        for name in dict.fromkeys((*before, *self._subjects)):
+            self.changed.emit(name)
 
     async def run(self) -> None:
-        """Follow them until cancelled, from when the host knows them."""
+        """Follow them until cancelled, while the settings want them."""
+        while True:
+            async with asyncio.TaskGroup() as group:
+                following = group.create_task(self._follow()) if self._settings.enabled else None
+                await self._wait_switched()
+                if following is not None:
+                    following.cancel()
+
+    async def _wait_switched(self) -> None:
+        was_enabled = self._settings.enabled
+        while self._settings.enabled == was_enabled:
+            self._switched.clear()
+            await self._switched.wait()
+
+    async def _follow(self) -> None:
+        """Follow them from when the host knows them."""
         has_said = False
         while not await self._is_served():
             if not has_said:
@@ -80,9 +107,10 @@ class NodeGroupFinder:
             _log.info("Following NodeGroups, which the host knows now")
         await self._reflector.run()
 
-    async def wait_synced(self) -> None:
-        """Wait until all are known."""
-        await self._reflector.wait_synced()
+    @property
+    def is_synced(self) -> bool:
+        """Whether all are known."""
+        return self._reflector.is_synced
 
     def names(self) -> Iterable[str]:
         """Return the names of the virtual clusters of all NodeGroups."""
@@ -109,13 +137,16 @@ class NodeGroupFinder:
 
     async def is_gone(self, name: str, subject: str) -> bool:
         """Ask the host, which may know NodeGroups no more: then nothing is said of this one."""
-        if name != name_from(self._settings.name_template, GROUP_NAME, subject):
+        if name != self._name_of(subject):
             return True  # it had this name by other settings
         try:
             found = await self._host.get(PATH, {"fieldSelector": f"{NAME_FIELD}={subject}"})
         except NotFoundError:
             return False
         return not any(is_meant(group, self._settings) for group in found.get("items") or ())
+
+    def _name_of(self, subject: str) -> str:
+        return name_from(self._settings.name_template, GROUP_NAME, subject)
 
     async def _is_served(self) -> bool:
         try:
@@ -133,7 +164,7 @@ class NodeGroupFinder:
         if group is None:
             return
         subject = group["metadata"]["name"]
-        name = name_from(self._settings.name_template, GROUP_NAME, subject)
+        name = self._name_of(subject)
         if new is None:
             self._subjects.pop(name, None)
         else:

@@ -20,17 +20,37 @@ class NodeLabelFinder:
 
     source = "discover"
     by_label = True
+    is_synced = True
+    """Whoever asks waits for the nodes."""
 
     def __init__(self, host: ApiClient, nodes: Store[Node], settings: DiscoverSettings) -> None:
         self._host = host
         self._nodes = nodes
-        self._key = settings.node_label
-        self._template = settings.name_template
+        self._settings = settings
         self._by_node: dict[str, str] = {}
         self._having: dict[str, set[str]] = defaultdict(set)
         self._values: dict[str, str] = {}
         self.changed: Signal[[str]] = Signal()
         nodes.add_handler(self._node_changed)
+
+    def use(self, settings: DiscoverSettings) -> None:
+        """Find by these settings from now on."""
+        before = self.names()
+        is_other_key, self._settings = settings.node_label != self._key, settings
+        if is_other_key:
+            self._by_node, self._having = {}, defaultdict(set)
+            for node in self._nodes:
+                self._note(node.metadata.name, node.metadata.labels.get(self._key))
+        self._values = {self._name_of(value): value for value in self._having}
+        for name in dict.fromkeys((*before, *self._values)):
+            self.changed.emit(name)
+
+    @property
+    def _key(self) -> str:
+        return self._settings.node_label
+
+    def _name_of(self, value: str) -> str:
+        return name_from(self._settings.name_template, LABEL_VALUE, value)
 
     def names(self) -> Iterable[str]:
         """Return the names of the virtual clusters of all values."""
@@ -59,7 +79,7 @@ class NodeLabelFinder:
 
     async def is_gone(self, name: str, subject: str) -> bool:
         """Ask the host whether a node has the value."""
-        if name != name_from(self._template, LABEL_VALUE, subject):
+        if name != self._name_of(subject):
             return True  # it had this name by other settings
         query = {"labelSelector": f"{self._key}={subject}", "limit": "1"}
         return not (await self._host.get(_PATH, query)).get("items")
@@ -68,31 +88,31 @@ class NodeLabelFinder:
         node = new or old
         if node is None:
             return
-        name = node.metadata.name
         # Not compared with `old`: after a write of ours that is what we were answered.
-        before = self._by_node.pop(name, None)
-        after = new.metadata.labels.get(self._key) if new is not None else None
+        value = new.metadata.labels.get(self._key) if new is not None else None
+        for changed in self._note(node.metadata.name, value):
+            name = self._name_of(changed)
+            if changed in self._having:
+                self._values[name] = changed
+            else:
+                self._values.pop(name, None)
+            self.changed.emit(name)
+
+    def _note(self, node: str, after: str | None) -> list[str]:
+        """Note the value that a node has; return those that came and went by it."""
+        before = self._by_node.pop(node, None)
         if after is not None:
-            self._by_node[name] = after
+            self._by_node[node] = after
+        changed: list[str] = []
         if before == after:
-            return
+            return changed
         if before is not None:
-            self._lost(before, name)
+            self._having[before].discard(node)
+            if not self._having[before]:
+                del self._having[before]
+                changed.append(before)
         if after is not None:
-            self._won(after, name)
-
-    def _lost(self, value: str, node: str) -> None:
-        self._having[value].discard(node)
-        if not self._having[value]:
-            del self._having[value]
-            name = name_from(self._template, LABEL_VALUE, value)
-            self._values.pop(name, None)
-            self.changed.emit(name)
-
-    def _won(self, value: str, node: str) -> None:
-        is_first = value not in self._having
-        self._having[value].add(node)
-        if is_first:
-            name = name_from(self._template, LABEL_VALUE, value)
-            self._values[name] = value
-            self.changed.emit(name)
+            if after not in self._having:
+                changed.append(after)
+            self._having[after].add(node)
+        return changed

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import partial
 
-from karmada_vc_agent.found.finding import Finder, Making
+from karmada_vc_agent.found.finding import Finder, making_of_groups, making_of_labels
 from karmada_vc_agent.found.follower import Follower, Surroundings
 from karmada_vc_agent.found.node_groups import NodeGroupFinder
 from karmada_vc_agent.found.node_labels import NodeLabelFinder
@@ -27,53 +27,56 @@ SETTLES_S = 0.2
 
 def setup_node_groups(parts: Parts) -> ControllerSpec[str] | None:
     """Declare the controller of NodeGroups."""
-    common, source = parts.common, parts.common.found.node_groups
-    if source is None:
+    common, live = parts.common, parts.common.live
+    if common.found is None:
         return None
-    finder = NodeGroupFinder(common.clients.host, common.config.node_groups)
+    source = common.found.node_groups
+    finder = NodeGroupFinder(common.clients.host, live.config.node_groups)
+    live.changed.subscribe(lambda: finder.use(live.config.node_groups))
     recorder = EventRecorder(common.clients.host)
     records = FoundRecords(common.state, NODE_GROUPS)
-    making = Making(common.config, common.config.node_groups)
-    follower = Follower(finder, source, records, making, _surroundings(parts, recorder))
+    around = _surroundings(parts, recorder)
+    follower = Follower(finder, source, records, lambda: making_of_groups(live.config), around)
     return ControllerSpec(
         "node-groups",
         common.queues.by_name(),
         follower.reconcile,
         FEW_WORKERS,
         initial_keys=lambda: (*finder.names(), *records),
-        sources=_sources(parts, finder),
+        sources=_sources(parts, finder, records),
         resync_keys=same,
-        ready=finder.wait_synced,  # before that all would be gone
         runs={"node groups": finder.run, "events of node groups": recorder.run},
     )
 
 
 def setup_node_labels(parts: Parts) -> ControllerSpec[str] | None:
     """Declare the controller of the values of a node label."""
-    common, source = parts.common, parts.common.found.labels
-    if source is None:
+    common, live = parts.common, parts.common.live
+    if common.found is None:
         return None
-    settings = common.config.discover
-    finder = NodeLabelFinder(common.clients.host, common.stores.nodes, settings)
+    source = common.found.labels
+    finder = NodeLabelFinder(common.clients.host, common.stores.nodes, live.config.discover)
+    live.changed.subscribe(lambda: finder.use(live.config.discover))
     recorder = EventRecorder(common.clients.host)
-    records, making = FoundRecords(common.state, DISCOVER), Making(common.config, settings)
+    records = FoundRecords(common.state, DISCOVER)
     around = _surroundings(parts, recorder)
-    follower = Follower(finder, source, records, making, around, limit=settings.limit)
+    follower = Follower(finder, source, records, lambda: making_of_labels(live.config), around)
     return ControllerSpec(
         "node-label-values",
         common.queues.by_name(),
         follower.reconcile,
         initial_keys=lambda: (*finder.names(), *records),
-        sources=_sources(parts, finder),
+        sources=_sources(parts, finder, records),
         resync_keys=same,
         runs={"events of node labels": recorder.run},
     )
 
 
-def _sources(parts: Parts, finder: Finder) -> tuple[Enqueues[str], ...]:
+def _sources(parts: Parts, finder: Finder, records: FoundRecords) -> tuple[Enqueues[str], ...]:
     registry = parts.common.virtual_clusters
     return (
         Enqueues(finder.changed.subscribe, itself, SETTLES_S),
+        Enqueues(parts.common.live.changed.subscribe, lambda: tuple(records), SETTLES_S),
         Enqueues(registry.changed.subscribe, _names_of, SETTLES_S),
     )
 

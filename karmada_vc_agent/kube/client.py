@@ -24,6 +24,7 @@ from karmada_vc_agent.kube.errors import (
     ApiError,
     CutOffError,
     ForbiddenError,
+    NotFoundError,
     TooManyRequestsError,
     UnauthorizedError,
     UnreachableError,
@@ -51,8 +52,11 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON = "application/json"
 _ACTS_AS = "Impersonate-User"
-_ODD_PATH = re.compile(r"[?#\s]|/\.\.?(/|$)")
-"""Characters and segments that would end a path, or climb out of it."""
+_ODD_PATH = re.compile(r"[?#\s]|/\.\.?(/|$)|%2F|%25", re.IGNORECASE)
+"""What would end a path, climb out of it, or have another one inside a name.
+
+API servers decode a quoted slash before they split a path: `pods/web%2Flog` is the log of a pod.
+"""
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -61,7 +65,10 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Request(Generic[T]):
-    """What to send, in which lane, and how to read the response."""
+    """What to send, in which lane, and how to read the response.
+
+    is_ours: whether we want it; what others want may need rights that we are not to have.
+    """
 
     method: str
     path: str
@@ -70,6 +77,7 @@ class _Request(Generic[T]):
     query: Query | None = None
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_ours: bool = True
 
 
 class ApiClient:
@@ -157,6 +165,19 @@ class ApiClient:
     async def get(self, path: str, query: Query | None = None) -> Object:
         """GET and decode."""
         return await self._ask("GET", path, query=query, decode=answers.json_object)
+
+    async def look_up(self, path: str) -> Object | None:
+        """GET what somebody else named; None where there is no such object, or we may not see it.
+
+        A name may be none, and a denial is not a right that we lack. Raises ApiError,
+        UnreachableError.
+        """
+        try:
+            return await self._ask("GET", path, decode=answers.json_object, is_ours=False)
+        except UnauthorizedError:
+            raise
+        except (NotFoundError, ForbiddenError, UnwritableError):
+            return None
 
     async def create(
         self, path: str, obj: Any, as_user: str = "", query: Query | None = None
@@ -291,6 +312,7 @@ class ApiClient:
         as_user: str = "",
         lane: Lane | None = None,
         patience: int = PATIENCE,
+        is_ours: bool = True,
     ) -> T:
         """Send a request, and repeat it while the server answers 429; see request()."""
         _check(path)
@@ -298,7 +320,8 @@ class ApiClient:
         if as_user:
             headers[_ACTS_AS] = as_user
         content = answers.encoded(body)
-        request = _Request(method, path, decode, lane or self._requests, query, content, headers)
+        used = lane or self._requests
+        request = _Request(method, path, decode, used, query, content, headers, is_ours)
         waited_s = 0.0
         for attempt in range(patience + 1):
             try:
@@ -338,7 +361,7 @@ class ApiClient:
         self._answered()
         if answer.status >= 400:
             # A right that an impersonated user lacks is not one that we lack.
-            is_own = _ACTS_AS not in request.headers
+            is_own = request.is_ours and _ACTS_AS not in request.headers
             raise self._explained(
                 error_from_answer(answer.status, answer.content, answer.retry_after),
                 need_of(request.method, request.path) if is_own else None,

@@ -12,7 +12,6 @@ import orjson
 
 from karmada_vc_agent.kube import salvage
 from karmada_vc_agent.kube.errors import UnreadableError
-from karmada_vc_agent.model.core import Meta
 from karmada_vc_agent.model.objects import Object, dig, is_map_of_texts
 
 T = TypeVar("T")
@@ -196,8 +195,16 @@ class RawCodec:
         return obj["metadata"].get("uid") or ""
 
 
+class _Meta(Protocol):
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+
+
 class _HasMeta(Protocol):
-    metadata: Meta
+    @property
+    def metadata(self) -> _Meta: ...
 
 
 S = TypeVar("S", bound=_HasMeta)

@@ -82,6 +82,12 @@ def keepalive_socket(address: Any) -> socket.socket:
     """Create a socket that detects a dead connection after about 30 s, so that no watch hangs."""
     family, kind, protocol = address[0], address[1], address[2]
     sock = socket.socket(family, kind, protocol)
+    keep_alive(sock)
+    return sock
+
+
+def keep_alive(sock: socket.socket) -> None:
+    """Have a connection detected as dead after about 30 s."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for option, value in (
@@ -92,4 +98,3 @@ def keepalive_socket(address: Any) -> socket.socket:
     ):
         if hasattr(socket, option):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return sock

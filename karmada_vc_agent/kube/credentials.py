@@ -23,8 +23,9 @@ class Credentials:
 
     server: URL without a trailing slash. token: returns the bearer token, or None.
     source: where this came from, for messages. kubeconfig, context: the file and its context, to
-    read them again. suspect: called when the server rejects the credential. certificate: the
-    client certificate with its chain, in PEM.
+    read them again. suspect: called when the server rejects the credential. is_outdated: whether to
+    read them again although the file is the same. certificate: the client certificate of the file
+    with its chain, in PEM.
     """
 
     server: str
@@ -37,6 +38,7 @@ class Credentials:
     kubeconfig: Path | None = None
     context: str = ""
     suspect: Callable[[], None] = lambda: None
+    is_outdated: Callable[[], bool] = lambda: False
     certificate: bytes | None = None
 
     def authorization(self) -> dict[str, str]:

@@ -55,7 +55,9 @@ class CredentialsFollower:
     async def check(self) -> None:
         """Use the content of the file if it changed; retry later if it is invalid."""
         found = self._digest()
-        if self._path is None or found is None or found == self._seen:
+        if self._path is None or found is None:
+            return
+        if found == self._seen and not self._credentials.is_outdated():
             return
         try:
             # Its plugin, if it has one, may take seconds.
@@ -73,7 +75,7 @@ class CredentialsFollower:
         self._use(credentials)
 
     def _complain(self, reason: str) -> None:
-        text = "Keeping the old credentials: the new kubeconfig is invalid"
+        text = "Keeping the old credentials: the kubeconfig gives no others"
         self._once.warning(text, server=self._name, reason=reason)
 
     def _digest(self) -> bytes | None:

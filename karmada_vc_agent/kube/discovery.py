@@ -45,13 +45,15 @@ class ServedApis:
 
     lists: [{"groupVersion", "resources": [{"name", "kind", "namespaced", "verbs"}]}], without
     subresources. is_complete: False where a group did not answer. namespaced: (group, plural
-    or plural/subresource) of everything that lies in namespaces.
+    or plural/subresource) of everything that lies in namespaces. subresources: of each (group,
+    version, plural) that has some.
     """
 
     lists: list[Object]
     is_complete: bool
     by_kind: dict[GroupVersionKind, Resource] = field(default_factory=dict)
     namespaced: frozenset[tuple[str, str]] = frozenset()
+    subresources: dict[tuple[str, str, str], frozenset[str]] = field(default_factory=dict)
 
 
 UNKNOWN_FOR_S = 5.0
@@ -135,9 +137,10 @@ class Discovery:
             lists += found
             is_complete &= complete
         namespaced = frozenset(_namespaced(lists))
+        subresources = _subresources(lists)
         for served in lists:
             served["resources"] = [each for each in served["resources"] if "/" not in each["name"]]
-        return ServedApis(lists, is_complete, _index(lists), namespaced)
+        return ServedApis(lists, is_complete, _index(lists), namespaced, subresources)
 
     async def _one_by_one(self, root: Object) -> tuple[list[Object], bool]:
         paths = [f"/api/{version}" for version in root.get("versions") or []]
@@ -191,6 +194,17 @@ def _namespaced(lists: list[Object]) -> Iterator[tuple[str, str]]:
         for entry in served["resources"]:
             if entry["namespaced"]:
                 yield group, entry["name"]
+
+
+def _subresources(lists: list[Object]) -> dict[tuple[str, str, str], frozenset[str]]:
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for served in lists:
+        group, version, _ = parse_api_version(served["groupVersion"], "")
+        for entry in served["resources"]:
+            plural, slash, sub = entry["name"].partition("/")
+            if slash:
+                found.setdefault((group, version, plural), set()).add(sub)
+    return {key: frozenset(subs) for key, subs in found.items()}
 
 
 def _index(lists: list[Object]) -> dict[GroupVersionKind, Resource]:

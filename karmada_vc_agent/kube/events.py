@@ -32,6 +32,7 @@ from karmada_vc_agent.kube.errors import (
 )
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.timestamps import timestamp
 
 _log = logging.getLogger(__name__)
 
@@ -254,7 +255,7 @@ class EventRecorder:
             await self._write_series(record, record.series)
             return
         now = self._wall_clock()
-        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamp = timestamp(datetime.fromtimestamp(now, UTC))
         written = self._written.pop(record, None)
         if written is not None:
             written.count += 1

@@ -23,7 +23,7 @@ class History:
     def __init__(self, server: str) -> None:
         self.epoch = 0
         self.went_back = 0
-        self._server = server
+        self.server = server
         self._looked: dict[object, int] = {}
         self._settled_at_epoch: int | None = None
         self._second_list: asyncio.TimerHandle | None = None
@@ -62,7 +62,7 @@ class History:
             _log.warning(
                 "An API server went back in time, as after a restore from a backup; listing "
                 "everything again",
-                extra={"server": self._server, "reason": evidence},
+                extra={"server": self.server, "reason": evidence},
             )
         if self._second_list is not None:
             self._second_list.cancel()
@@ -109,6 +109,14 @@ class History:
         if wanted is None or any(epoch < wanted for epoch in self._looked.values()):
             return
         self._settled_at_epoch = None
-        _log.info("Listed everything again", extra={"server": self._server})
+        _log.info("Listed everything again", extra={"server": self.server})
         for listener in self._settled_listeners:
             listener()
+
+
+def doubt_of(*histories: History) -> str:
+    """Return which of some servers may have gone back in time, "" if none."""
+    doubtful = (each.server for each in histories if each.is_in_doubt)
+    return next(
+        (f"{server} went back in time and is being listed again" for server in doubtful), ""
+    )

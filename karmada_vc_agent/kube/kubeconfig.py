@@ -1,7 +1,7 @@
 """Find and read a kubeconfig, or the account mounted into a Pod.
 
-Certificates, tokens and the in-cluster account are read here; exec plugins and OIDC are
-left to `plugin_user.py`.
+Certificates, tokens and the in-cluster account are read here; exec plugins are run by
+`exec_user.py`, and OIDC is left to `plugin_user.py`.
 """
 
 import base64
@@ -21,7 +21,9 @@ from karmada_vc_agent.kube.credentials import (
     decode_base64,
     make_ssl_context,
 )
-from karmada_vc_agent.kube.plugin_user import PluginError, PluginUser
+from karmada_vc_agent.kube.exec_plugin import ExecPlugin, PluginError
+from karmada_vc_agent.kube.exec_user import ExecUser
+from karmada_vc_agent.kube.plugin_user import PluginUser
 from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.texts import one_line
 
@@ -121,7 +123,9 @@ def parse_kubeconfig(text: bytes, path: Path, context_name: str = "") -> Credent
     context, user = _context_and_user(path, content, name)
     cluster = _named(path, content, "clusters", "cluster", context.get("cluster") or "")
     source = f"{path} (context {name})"
-    if "exec" in user or "auth-provider" in user:
+    if "exec" in user:
+        credentials = _with_exec_plugin(path, content, name, user["exec"])
+    elif "auth-provider" in user:
         credentials = _with_plugin(path, name, cluster, source)
     else:
         credentials = _credentials(path, cluster, user, source)
@@ -221,9 +225,15 @@ def read_server(path: Path, context_name: str = "") -> dict[str, Any]:
     """
     try:
         content = load_kubeconfig(path.read_bytes(), path)
-        context, _ = _context_and_user(path, content, context_name)
-        name = context.get("cluster") or ""
-        cluster = dict(_named(path, content, "clusters", "cluster", name))
+    except OSError as error:
+        raise KubeconfigError(f"{path}: {error}") from error
+    return _server(path, content, context_name)
+
+
+def _server(path: Path, content: dict[str, Any], context_name: str) -> dict[str, Any]:
+    context, _ = _context_and_user(path, content, context_name)
+    cluster = dict(_named(path, content, "clusters", "cluster", context.get("cluster") or ""))
+    try:
         authority = _material(path, cluster, "certificate-authority")
     except (OSError, ValueError) as error:
         raise KubeconfigError(f"{path}: {error}") from error
@@ -349,6 +359,30 @@ def _material(path: Path, section: dict[str, Any], field: str) -> bytes | None:
             raise ValueError(f"{field}-data: {error}") from error
     file = _text(path, section, field)
     return Path(path.parent, file).read_bytes() if file else None
+
+
+def _with_exec_plugin(path: Path, content: dict[str, Any], context: str, spec: Any) -> Credentials:
+    cluster = _server(path, content, context)
+    plain = _credentials(path, cluster, {}, f"{path} (context {context})")
+    who = f"{path}: the user of context {context}"
+    if not isinstance(spec, dict):
+        raise KubeconfigError(f"{who}: exec is not a mapping")
+    try:
+        user = ExecUser(ExecPlugin(spec, cluster, path.parent))
+    except PluginError as error:
+        raise KubeconfigError(f"{who}: {error}") from error
+    try:
+        is_tls = plain.ssl_context is not None
+        ssl_context = _ssl_context(path, cluster, user.certificate) if is_tls else None
+    except (OSError, ValueError) as error:
+        raise KubeconfigError(f"{who}: certificate material of its plugin: {error}") from error
+    return replace(
+        plain,
+        ssl_context=ssl_context,
+        token=user.token,
+        suspect=user.suspect,
+        is_outdated=user.is_outdated,
+    )
 
 
 def _with_plugin(path: Path, context: str, cluster: dict[str, Any], source: str) -> Credentials:

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 
@@ -10,20 +9,19 @@ _log = logging.getLogger(__name__)
 class Outage:
     """Whether an API server is unreachable, for the log; shared by its clients."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._since: float | None = None
 
     def begin(self, server: str, url: str, reason: str) -> None:
         """Log that the server is unreachable, unless that was logged."""
         if self._since is None:
-            self._since = self._clock()
+            self._since = time.monotonic()
             extra = {"server": server, "url": url, "reason": reason}
             _log.warning("Waiting for API server", extra=extra)
 
     def end(self, server: str) -> None:
         """Log that the server answers again if it was unreachable."""
         if self._since is not None:
-            away_s = round(self._clock() - self._since, 1)
+            away_s = round(time.monotonic() - self._since, 1)
             self._since = None
             _log.info("API server answers again", extra={"server": server, "away_s": away_s})

@@ -1,4 +1,4 @@
-"""The user of a kubeconfig that a program or a server vouches for: exec plugins and OIDC.
+"""The user of a kubeconfig that a server vouches for: OIDC (`auth-provider`).
 
 Left to the `kubernetes` package, which is imported only here (17 MB and 0.1 s).
 """
@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from karmada_vc_agent.kube.credentials import make_ssl_context
+from karmada_vc_agent.kube.exec_plugin import PluginError
 from karmada_vc_agent.kube.plugin_token import PluginToken
 
 _TOKEN_KEYS = ("BearerToken", "authorization")
 """Keys under which the `kubernetes` package stores a token: recent and earlier versions."""
-
-
-class PluginError(Exception):
-    """The plugin cannot be run, or gave nothing."""
 
 
 class PluginUser:
@@ -28,7 +25,7 @@ class PluginUser:
         try:
             from kubernetes import client, config  # noqa: PLC0415 - costs 17 MB, rarely needed
         except ImportError as error:
-            problem = "exec plugins and OIDC need karmada-vc-agent[exec-auth]; install it"
+            problem = "OIDC needs karmada-vc-agent[exec-auth]; install it"
             raise PluginError(problem) from error
         self._load: Any = config.load_kube_config
         self._where = (str(path), context)

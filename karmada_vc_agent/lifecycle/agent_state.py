@@ -22,6 +22,7 @@ from karmada_vc_agent.model.texts import one_line
 _log = logging.getLogger(__name__)
 
 _CLUSTER_PREFIX = "cluster."
+_LABEL_PREFIX = "label."
 _TEMPLATE_KEY = "namespaceTemplate"
 RETRY_S = 1.0
 
@@ -96,7 +97,7 @@ class AgentState:
         """Record the namespace template at its first use. Raises StateError if it changed."""
         known = self._values.get(_TEMPLATE_KEY)
         if known is None:
-            await self._write(_TEMPLATE_KEY, template)
+            await self.write(_TEMPLATE_KEY, template)
         elif known != template:
             raise StateError(
                 f'TemplateChanged: namespaceTemplate is "{template}", but namespaces were '
@@ -119,7 +120,7 @@ class AgentState:
     async def remember(self, name: str, record: ClusterRecord) -> None:
         """Store a record; sends no request if it is unchanged."""
         fields = {key: value for key, value in asdict(record).items() if value is not False}
-        await self._write(_CLUSTER_PREFIX + name, orjson.dumps(fields).decode())
+        await self.write(_CLUSTER_PREFIX + name, orjson.dumps(fields).decode())
 
     async def read_again(self, name: str) -> ClusterRecord | None:
         """Return the record of one virtual cluster as it is on the host; `leave` writes there, too.
@@ -147,10 +148,19 @@ class AgentState:
 
     async def forget(self, name: str) -> None:
         """Drop the record of a virtual cluster that no longer exists."""
-        key = _CLUSTER_PREFIX + name
-        async with self._lock:
-            await self._client.merge_patch(self._path, {"data": {key: None}})
-            self._values.pop(key, None)
+        await self._put(_CLUSTER_PREFIX + name, None)  # `leave` may have written one meanwhile
+
+    async def remember_label(self, value: str, name: str) -> None:
+        """Record that nodes of a virtual cluster are labelled by a former name of it.
+
+        Sends no request where the label is its name, or was recorded. Raises KubeError.
+        """
+        if value != name:
+            await self.write(_LABEL_PREFIX + value, name)
+
+    def labels(self) -> dict[str, str]:
+        """Return former names that nodes were labelled by -> their virtual clusters."""
+        return self.values(_LABEL_PREFIX)
 
     def values(self, prefix: str) -> dict[str, str]:
         """Return what else is stored under keys that begin so, by the rest of the key."""
@@ -163,22 +173,22 @@ class AgentState:
 
     async def write(self, key: str, value: str) -> None:
         """Store a value; sends no request if it is unchanged. Raises KubeError."""
-        await self._write(key, value)
+        if self._values.get(key) != value:
+            await self._put(key, value)
 
     async def erase(self, key: str) -> None:
         """Drop a value; sends no request if there is none. Raises KubeError."""
-        if key not in self._values:
-            return
-        async with self._lock:
-            await self._client.merge_patch(self._path, {"data": {key: None}})
-            self._values.pop(key, None)
+        if key in self._values:
+            await self._put(key, None)
 
-    async def _write(self, key: str, value: str) -> None:
-        if self._values.get(key) == value:
-            return
+    async def _put(self, key: str, value: str | None) -> None:
+        """Store a value, None = drop it."""
         async with self._lock:
             await self._client.merge_patch(self._path, {"data": {key: value}})
-            self._values[key] = value
+            if value is None:
+                self._values.pop(key, None)
+            else:
+                self._values[key] = value
 
     async def ensure_namespace(self) -> None:
         """Create the agent's namespace if it does not exist."""

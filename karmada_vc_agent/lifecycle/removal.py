@@ -10,8 +10,10 @@ from typing import Protocol
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.views.claims import Claims
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, HubClusters
@@ -55,8 +57,9 @@ class Belongings:
 class Removal:
     """Takes virtual clusters away, step by step."""
 
-    def __init__(self, hub: ApiClient, has: Belongings) -> None:
+    def __init__(self, hub: ApiClient, host: ApiClient, has: Belongings) -> None:
         self._hub = hub
+        self._host = host
         self._has = has
 
     async def step(
@@ -68,6 +71,8 @@ class Removal:
         KubeError.
         """
         name = vc.name
+        if doubt := doubt_of(self._hub.history, self._host.history):
+            return f"waiting: {doubt}"
         self._has.preserve(name, is_on=keeps)
         if cluster := await self._cluster(name):
             return await self._end_cluster(cluster, keeps=keeps)
@@ -75,8 +80,7 @@ class Removal:
             for namespace in tuple(claimed):
                 await self._has.release(vc, namespace, preserve=keeps)
             left = sorted(claimed.values())
-            more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
-            return f"waits for host namespaces: {', '.join(left[:_SHOWN])}{more}"
+            return f"waiting for host namespaces: {listed(left, _SHOWN)}"
         source.remove(name)
         await self._has.state.forget(name)
         return ""
@@ -108,7 +112,7 @@ class Removal:
             await self._preserve(work)
         if unmarked and not cluster["metadata"].get("deletionTimestamp"):
             # Who finalises them goes by what was watched: that is to show the mark first.
-            return f"waits for {len(unmarked)} Works to be marked as preserved"
+            return f"waiting for Works to be marked as preserved ({len(unmarked)} left)"
         if not cluster["metadata"].get("deletionTimestamp"):
             _log.info("Deleting the Cluster on the hub", extra={"virtual_cluster": name})
             try:
@@ -116,13 +120,13 @@ class Removal:
             except ForbiddenError as error:
                 return (
                     f"the agent may not delete Cluster {name} on the hub: run karmada-vc-agent "
-                    f"join again, or delete it there ({error})"
+                    f"join again, or delete the Cluster yourself ({error})"
                 )
             except (NotFoundError, ConflictError):
                 pass  # the next step sees what became of it
         if works:
-            return f"waits for {len(works)} Works of Cluster {name} to be finalised"
-        return f"waits for the hub to remove Cluster {name}"
+            return f"waiting for Works of Cluster {name} to be finalised ({len(works)} left)"
+        return f"waiting for the hub to remove Cluster {name}"
 
     async def _preserve(self, work: Object) -> None:
         path = work_path(work["metadata"]["namespace"], work["metadata"]["name"])

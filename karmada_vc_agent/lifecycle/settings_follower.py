@@ -21,15 +21,15 @@ SETTLES_S = 0.2
 """An editor may write a file in several parts."""
 
 Check = Callable[[tuple[VirtualCluster, ...]], Awaitable[None]]
-Use = Callable[[tuple[VirtualCluster, ...]], None]
+Use = Callable[[Reloaded], None]
 
 
 class SettingsFollower:
-    """Has the virtual clusters of the file served.
+    """Has the settings of the file used that a running agent takes.
 
     digest: of the file, from before the settings in use were read: what changed since is seen.
     read: reads and checks all settings; raises ConfigError. check: checks the virtual clusters by
-    what the host says; raises ConfigError, KubeError. use: takes them.
+    what the host says; raises ConfigError, KubeError. use: takes the settings.
     """
 
     def __init__(self, path: Path, digest: bytes, read: Callable[[], Reloaded]) -> None:
@@ -85,7 +85,7 @@ class SettingsFollower:
                 "Restart the agent to use the other settings that changed",
                 extra={"settings": ",".join(reloaded.at_restart)},
             )
-        use(reloaded.virtual_clusters)
+        use(reloaded)
 
     def _well(self) -> None:
         self.problem = None

@@ -25,19 +25,20 @@ def plain_address(text: str) -> IPv4Address | IPv6Address | None:
 def listen_problem(address: str) -> str | None:
     """Return what is wrong with an address to listen on, or None; `0` and "" disable it."""
     host, colon, port = address.rpartition(":")
-    if address in ("", "0") or (colon and _is_port(port) and _is_host(host)):
+    if address in ("", "0") or (colon and _is_port(port) and (not host or is_host(host))):
         return None
     advice = f"write host:port, :port (at most {_PORT_MAX}), or 0 to disable it"
     return f'"{address}" is not a valid address; {advice}'
 
 
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and int(text) <= _PORT_MAX
-
-
-def _is_host(text: str) -> bool:
+def is_host(text: str) -> bool:
+    """Whether a text is a DNS name, an IPv4 address, or an IPv6 address in brackets."""
     if text.startswith("[") and text.endswith("]"):
         return ":" in text and plain_address(text[1:-1]) is not None
     if text.replace(".", "").isdigit():
         return plain_address(text) is not None
-    return not text or _HOST.fullmatch(text) is not None
+    return _HOST.fullmatch(text) is not None
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) <= _PORT_MAX

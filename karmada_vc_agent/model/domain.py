@@ -6,6 +6,8 @@ CONFIG_API_VERSION = f"config.{DOMAIN}/v1alpha1"
 CLUSTER_LABEL = f"{DOMAIN}/cluster"
 NAMESPACE_LABEL = f"{DOMAIN}/namespace"
 AGENT_LABEL = f"{DOMAIN}/agent"
+GATEWAY_LABEL = f"{DOMAIN}/gateway"
+"""On a ClusterRole whose rules the gateway of an agent has: that agent."""
 
 CREATED_BY_AGENT_ANNOTATION = f"{DOMAIN}/created-by-agent"
 ADOPTED_ANNOTATION = f"{DOMAIN}/adopted"
@@ -25,6 +27,8 @@ LEASE_HOLDER_ANNOTATION = f"{DOMAIN}/held-by"
 """On the Lease of a Cluster: the agent process that renewed it last."""
 AGENT_ANNOTATION = f"{DOMAIN}/served-by"
 """On a Cluster: the agent of its host that serves it, `<namespace>/<name>`."""
+PRESERVE_ANNOTATION = f"{DOMAIN}/preserve-resources"
+"""On a Cluster that leaves: `true` = what its Works made stays, whatever these say."""
 HOST_ANNOTATION = f"{DOMAIN}/host"
 """On the roles of an agent on the hub: its host, so that two hosts never share them."""
 HOST_LABEL = f"{DOMAIN}/host"
@@ -43,6 +47,9 @@ NODE_SELECTOR_ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 """On every claimed namespace (rewriting-rules 3.5)."""
 
 
+_PREFIX = f"{DOMAIN}/"
+
+
 def is_ours(key: str) -> bool:
     """Whether a label or annotation key belongs to our domain."""
-    return key.startswith(f"{DOMAIN}/")
+    return key.startswith(_PREFIX)

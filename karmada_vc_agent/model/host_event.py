@@ -1,8 +1,26 @@
-"""Events of the host as read-only structs with only the fields that are used."""
+"""Events of the host as read-only structs with only the fields that are used.
+
+API servers bound neither the texts of core/v1 Events nor the names in them, but by what etcd
+stores: what waits is cut here, where it is read.
+"""
 
 from msgspec import Struct, field
 
-from karmada_vc_agent.model.core import Meta
+TEXT_AT_MOST = 4096
+"""Characters of a message that are kept."""
+NAME_AT_MOST = 253
+"""No name, kind or UID of an object is longer."""
+COUNT_AT_MOST = 2**31 - 1
+"""Of the field of an Event."""
+
+
+class EventMeta(Struct, rename="camel", gc=False):
+    """Metadata of an Event, without labels and annotations."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
 
 
 class Involved(Struct, rename="camel", gc=False):
@@ -12,6 +30,12 @@ class Involved(Struct, rename="camel", gc=False):
     kind: str = ""
     name: str = ""
     uid: str = ""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there may be such an object at all."""
+        texts = (self.api_version, self.kind, self.name, self.uid)
+        return bool(self.name) and all(len(text) <= NAME_AT_MOST for text in texts)
 
 
 class EventSeries(Struct, rename="camel", gc=False):
@@ -24,7 +48,7 @@ class EventSeries(Struct, rename="camel", gc=False):
 class HostEvent(Struct, rename="camel"):
     """An Event; whoever may create Events in its namespace may have written all of it."""
 
-    metadata: Meta
+    metadata: EventMeta
     involved_object: Involved = field(default_factory=Involved)
     type: str = ""
     reason: str = ""
@@ -34,6 +58,9 @@ class HostEvent(Struct, rename="camel"):
     first_timestamp: str | None = None
     last_timestamp: str | None = None
     event_time: str | None = None
+
+    def __post_init__(self) -> None:
+        self.message = self.message[:TEXT_AT_MOST]
 
     @property
     def times(self) -> int:

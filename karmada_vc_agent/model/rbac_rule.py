@@ -7,6 +7,24 @@ from karmada_vc_agent.model.objects import Object
 NAMESPACE_ADMIN = "virtual-cluster-admin"
 """The host's ClusterRole that stands for `cluster-admin` inside virtual clusters."""
 
+CLUSTER_READER = "virtual-cluster-reader"
+"""The host's ClusterRole with what callers of the gateway may read of what has no namespace."""
+
+
+def gateway_role(agent: str) -> str:
+    """Return the ClusterRole of an agent's gateway; those with longer names are its others."""
+    return f"vc-agent:{agent}:gateway"
+
+
+def gateway_accounts_role(agent: str) -> str:
+    """Return the ClusterRole to impersonate the ServiceAccounts of a claimed namespace."""
+    return f"{gateway_role(agent)}:accounts"
+
+
+def gateway_account(agent: str) -> str:
+    """Return the ServiceAccount of an agent's gateway."""
+    return f"{agent}-gateway"
+
 
 def namespace_role(agent: str) -> str:
     """Return the ClusterRole with the agent's rights in a claimed namespace."""

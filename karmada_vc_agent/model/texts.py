@@ -3,11 +3,13 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 _LONG_WORD = re.compile(r'(\S{64})\S{448,}?(["`]?:?)(?!\S)')
+SHOWN = 10
+"""Names that a message lists."""
 
 
 def one_line(text: object) -> str:
@@ -23,6 +25,15 @@ def one_line(text: object) -> str:
 def cut_words(text: str) -> str:
     """Return a text with `...` for the rest of words that are too long to read."""
     return _LONG_WORD.sub(r"\1...\2", text)
+
+
+def listed(names: Sequence[str], shown: int = SHOWN, count: int = 0) -> str:
+    """Return the first names on one line, and how many more there are: `a, b and 3 more`.
+
+    count: of all of them, where `names` has only the first.
+    """
+    left = max(len(names), count) - shown
+    return ", ".join(names[:shown]) + (f" and {left} more" if left > 0 else "")
 
 
 def either(choices: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.objects.reading import Definition, Read
+from karmada_vc_agent.objects.reading import Definition, Reader
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSource
 
 _log = logging.getLogger(__name__)
@@ -36,17 +36,19 @@ class Definitions:
     def __init__(
         self,
         source: VirtualClusterSource,
-        read: Read,
+        reader: Reader,
         check: Check,
         due: Callable[[str], None],
         is_ours: Callable[[Object], bool] = lambda _: True,
     ) -> None:
         self._is_ours = is_ours
         self.source = source
-        self._read = read
+        self._reader = reader
         self._check = check
         self._due = due
         self._known: dict[str, Definition] = {}
+        self._outdated: set[str] = set()
+        self._untaken: set[str] = set()
         self._refused: dict[str, str] = {}
         self._waits_for: dict[str, str] = {}
         self._removed: LRUCache[str, None] = LRUCache(REMOVED_REMEMBERED)
@@ -65,7 +67,7 @@ class Definitions:
         return known.problem or self._refused.get(name, "") if known is not None else ""
 
     def waits_for(self, name: str) -> str:
-        """Return what an object that is being deleted waits for."""
+        """Return what an object that is being deleted waits for, "" if nothing is known."""
         return self._waits_for.get(name, "")
 
     def note_waiting(self, name: str, text: str) -> None:
@@ -87,7 +89,7 @@ class Definitions:
                 self.forget(name)
             return
         found = self.observe(body)
-        is_other = known is None or (known.uid, known.generation) != (found.uid, found.generation)
+        is_other = name in self._untaken
         if is_other:
             await self.take(name)
         if is_other or (known is not None and known.is_deleting != found.is_deleting):
@@ -95,7 +97,11 @@ class Definitions:
 
     def observe(self, body: Object) -> Definition:
         """Remember an object as the server has it, without acting on it."""
-        found = self._with_status(body) or self._read(body)
+        found = self._with_status(body)
+        if found is None:
+            found = self._reader.read(body)
+            self._outdated.discard(found.name)
+            self._untaken.add(found.name)
         if found.uid not in self._removed:
             self._known[found.name] = found
         return found
@@ -118,7 +124,8 @@ class Definitions:
 
     async def take(self, name: str) -> None:
         """Have what an object says served, unless something speaks against it."""
-        known = self._known.get(name)
+        self._untaken.discard(name)
+        known = self._read_again(name)
         vc = known.virtual_cluster if known is not None else None
         if known is None or vc is None:
             if known is not None:
@@ -134,6 +141,24 @@ class Definitions:
         self._refused.pop(name, None)
         self.source.put(vc)
 
+    def settings_changed(self) -> None:
+        """Read what all objects say by the settings as they are now, one after another."""
+        self._outdated = set(self._known)
+        for name in self:
+            self._due(name)
+
+    def is_to_be_taken(self, name: str) -> bool:
+        """Whether an object is not served as it says: for a reason that may be gone by now."""
+        return name in self._outdated | self._untaken or bool(self.problem(name))
+
+    def _read_again(self, name: str) -> Definition | None:
+        """Return what is known of an object, by the settings as they are now."""
+        known = self._known.get(name)
+        if known is not None and name in self._outdated:
+            known = self._known[name] = self._reader.read_again(known)
+        self._outdated.discard(name)
+        return known
+
     def end(self, name: str) -> None:
         """Forget an object that may go; what is still told of it until it is gone is old."""
         known = self._known.get(name)
@@ -144,13 +169,15 @@ class Definitions:
     def forget(self, name: str) -> None:
         """Serve an object no more; nothing of its virtual cluster is deleted."""
         self._known.pop(name, None)
+        self._outdated.discard(name)
+        self._untaken.discard(name)
         self._refused.pop(name, None)
         self._waits_for.pop(name, None)
         self.source.remove(name)
         self._due(name)
 
     async def _forbids(self, vc: VirtualCluster) -> str:
-        if vc in self.source.wanted():
+        if self.source.wants_nodes_of(vc):
             return ""
         try:
             await self._check(vc)

@@ -30,11 +30,16 @@ class Drain:
         if self._definitions.of(name) is None:
             return ""
         try:
-            text = await self._waits_for(await self._read(name))
+            definition = await self._read(name)
+            if definition is not None and not definition.is_deleting:
+                # Made anew under its name, or restored from a backup, while kopf waits here.
+                self._definitions.note_waiting(name, "")
+                return ""
+            text = await self._waits_for(definition)
         except UnreachableError as error:
-            text = f"waits for an API server that does not answer: {error}"
+            text = f"waiting for an API server that does not answer: {error}"
         except KubeError as error:
-            text = f"waits for an API server that refuses: {error}"
+            text = f"an API server refused, trying again: {error}"
         if text:
             self._definitions.note_waiting(name, text)
         else:

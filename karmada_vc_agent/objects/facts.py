@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.objects.definitions import Definitions
 from karmada_vc_agent.objects.object_names import Phase
@@ -58,7 +59,7 @@ class Facts:
     def status(self, definition: Definition) -> Object:
         """Return the status of an object; equal to what it has where nothing is worth a write."""
         observed = self._observe(definition)
-        return rules.compose_status(definition.status, observed, _text(self._now()))
+        return rules.compose_status(definition.status, observed, timestamp(self._now()))
 
     def _observe(self, definition: Definition) -> rules.ObservedObject:
         name, seen = definition.name, self._seen
@@ -70,15 +71,16 @@ class Facts:
         silent_s = seen.contact.silent_s(name)
         conditions = [registered]
         if is_served:
+            reachable = seen.reachable.of(name)
             conditions += [
-                rules.ready(self._ready(definition)),
-                seen.reachable.of(name),
+                rules.ready(self._ready(definition, reachable)),
+                reachable,
                 node_overlap(seen.membership.overlaps(name)),
                 *self._told(definition),
                 rules.hub_reachable(seen.contact.problem_of(name), is_known=silent_s is not None),
                 rules.works_applied(works),
             ]
-        contact = "" if silent_s is None else _text(self._now() - timedelta(seconds=silent_s))
+        contact = "" if silent_s is None else timestamp(self._now() - timedelta(seconds=silent_s))
         return rules.ObservedObject(
             generation=definition.generation,
             phase=self._phase(definition, registered),
@@ -92,12 +94,11 @@ class Facts:
         source = self._definitions.source
         return name in source and source.rival(name) is None
 
-    def _ready(self, definition: Definition) -> Condition | None:
+    def _ready(self, definition: Definition, nodes: Condition) -> Condition | None:
         """Return Ready as the Cluster has it, None before its host was looked at."""
         host, vc = self._seen.judgements.of(definition.name), definition.virtual_cluster
         if host is None or vc is None:
             return host
-        nodes = self._seen.reachable.of(definition.name)
         return ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable)
 
     def _told(self, definition: Definition) -> list[Condition]:
@@ -120,7 +121,7 @@ class Facts:
         name, seen = definition.name, self._seen
         cluster = seen.clusters.ours(name)
         if definition.is_deleting:
-            text = self._definitions.waits_for(name) or "waits for the agent"
+            text = self._definitions.waits_for(name) or "waiting for the agent"
             return rules.registered("Deleting", text, is_registered=False)
         if reason := self._refusal(definition):
             return rules.registered(*reason, is_registered=False)
@@ -137,20 +138,16 @@ class Facts:
                 "object, or delete and recreate it"
             )
             return rules.registered("ClusterDeleted", text, is_registered=False)
-        text = trouble or "waits for the hub"
+        text = trouble or "waiting for the hub"
         return rules.registered("NotRegistered", text, is_registered=False)
 
     def _refusal(self, definition: Definition) -> tuple[str, str] | None:
         """Return why what an object says is not in use: reason and text, None where it is."""
         name, source = definition.name, self._definitions.source
         if (rival := source.rival(name)) is not None:
-            text = f"{rival.name} is older and has a virtual cluster of this name, too"
+            text = f"{rival.name} already defines a virtual cluster of this name"
             return "NameTaken", text
         if problem := self._definitions.problem(name):
-            kept = "; what was served before stays" if name in source else ""
+            kept = "; the previous settings stay in use" if name in source else ""
             return "Refused", f"{problem}{kept}"
         return None
-
-
-def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

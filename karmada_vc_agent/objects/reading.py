@@ -1,8 +1,7 @@
 """A VirtualCluster object as the agent uses it: its virtual cluster, or why it can be none."""
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from karmada_vc_agent.config.completing import completed
 from karmada_vc_agent.config.config_error import ConfigError
@@ -15,6 +14,7 @@ from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object, dig, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.objects.object_names import DELETION_POLICIES, PATH, DeletionPolicy, is_for
+from karmada_vc_agent.views.live_settings import LiveSettings
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class Definition:
     """What an object says.
 
     virtual_cluster: None where it can be none; `problem` says why then. status: as the server has
-    it.
+    it. spec: of the object, for when the settings that lie under it change.
     """
 
     name: str
@@ -38,35 +38,48 @@ class Definition:
     deletion_policy: DeletionPolicy = DELETION_POLICIES[0]
     is_deleting: bool = False
     status: Object = field(default_factory=dict)
+    spec: Object = field(default_factory=dict)
 
 
-Read = Callable[[Object], Definition]
+class Reader:
+    """Reads what objects say. live: the settings of the agent, which they stand upon."""
+
+    def __init__(self, live: LiveSettings) -> None:
+        self._live = live
+
+    def read(self, body: Object) -> Definition:
+        """Return what an object says."""
+        metadata = body["metadata"]
+        spec = body.get("spec") or {}
+        found, problem = self._read_spec(metadata["name"], spec)
+        policy = spec.get("deletionPolicy")
+        return Definition(
+            name=metadata["name"],
+            uid=uid_of(body),
+            generation=int(metadata.get("generation") or 0),
+            virtual_cluster=found,
+            problem=problem,
+            deletion_policy=policy if policy in DELETION_POLICIES else DELETION_POLICIES[0],
+            is_deleting=bool(metadata.get("deletionTimestamp")),
+            status=dig(body, "status") or {},
+            spec=spec,
+        )
+
+    def read_again(self, definition: Definition) -> Definition:
+        """Return what an object says by the settings as they are now."""
+        found, problem = self._read_spec(definition.name, definition.spec)
+        return replace(definition, virtual_cluster=found, problem=problem)
+
+    def _read_spec(self, name: str, spec: Object) -> tuple[VirtualCluster | None, str]:
+        """Return the virtual cluster of a spec, or None and why it can be none."""
+        try:
+            return _virtual_cluster(name, spec, self._live.config), ""
+        except ConfigError as error:
+            place = error.path.removeprefix("virtualClusters[0]").removeprefix(".")
+            return None, f"{f'spec.{place} ' if place else ''}{error.problem}"
 
 
-def read_definition(body: Object, config: AgentConfig) -> Definition:
-    """Return what an object says. config: the settings of the agent, which it stands upon."""
-    metadata = body["metadata"]
-    spec = body.get("spec") or {}
-    found, problem = None, ""
-    try:
-        found = _virtual_cluster(metadata["name"], spec, config)
-    except ConfigError as error:
-        place = error.path.removeprefix("virtualClusters[0]").removeprefix(".")
-        problem = f"{f'spec.{place} ' if place else ''}{error.problem}"
-    policy = spec.get("deletionPolicy")
-    return Definition(
-        name=metadata["name"],
-        uid=uid_of(body),
-        generation=int(metadata.get("generation") or 0),
-        virtual_cluster=found,
-        problem=problem,
-        deletion_policy=policy if policy in DELETION_POLICIES else DELETION_POLICIES[0],
-        is_deleting=bool(metadata.get("deletionTimestamp")),
-        status=dig(body, "status") or {},
-    )
-
-
-async def virtual_clusters_of_objects(host: ApiClient, config: AgentConfig) -> list[VirtualCluster]:
+async def virtual_clusters_of_objects(host: ApiClient, live: LiveSettings) -> list[VirtualCluster]:
     """Return what the objects that there are say, as far as it was in use. Raises KubeError.
 
     For a start, so that nothing takes what objects describe for gone before they are watched.
@@ -77,8 +90,8 @@ async def virtual_clusters_of_objects(host: ApiClient, config: AgentConfig) -> l
         _log.warning("Waiting for the CRD of VirtualCluster objects; apply manifests/base/crd.yaml")
         return []
     items = found.get("items") or ()
-    ours = (item for item in items if is_for(config.agent_name, item["metadata"]))
-    read = (read_definition(item, config) for item in ours)
+    ours = (item for item in items if is_for(live.config.agent_name, item["metadata"]))
+    read = map(Reader(live).read, ours)
     return [
         each.virtual_cluster
         for each in read

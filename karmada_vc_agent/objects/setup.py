@@ -13,7 +13,7 @@ from karmada_vc_agent.objects.drain import Drain
 from karmada_vc_agent.objects.facts import Facts, Seen
 from karmada_vc_agent.objects.object_names import is_for
 from karmada_vc_agent.objects.operator import Operator
-from karmada_vc_agent.objects.reading import read_definition
+from karmada_vc_agent.objects.reading import Reader
 from karmada_vc_agent.objects.status_writer import StatusWriter
 from karmada_vc_agent.parts.keys import itself, same
 from karmada_vc_agent.parts.parts import Parts
@@ -37,11 +37,12 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
     queue = common.queues.by_name()
     definitions = Definitions(
         source,
-        partial(read_definition, config=config),
+        Reader(common.live),
         partial(check_permitted, common),
         partial(queue.add_after, delay_s=SETTLES_S),
         partial(is_for, config.agent_name),
     )
+    common.live.changed.subscribe(definitions.settings_changed)
     tally = WorkTally(common.signals.work)
     parts.works.registered.gone.subscribe(tally.forget)
     host = common.clients.host
@@ -68,6 +69,7 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
             Enqueues(tally.changed.subscribe, itself, WORKS_SETTLE_S),
             Enqueues(parts.placement.changed.subscribe, parts.names, SETTLES_S),
             Enqueues(parts.works.kept.changed.subscribe, itself, SETTLES_S),
+            Enqueues(parts.works.owned.changed.subscribe, itself, SETTLES_S),
         ),
         resync_keys=same,
         runs={"virtual cluster objects": operate},
@@ -92,7 +94,13 @@ def _seen(parts: Parts, tally: WorkTally) -> Seen:
         contact=common.contact,
         trouble=common.registrations.trouble,
         stays_away=common.registrations.stays_away,
-        tell=(trust, placement, QuotaCondition(common.divisions, stores.claims).condition),
+        tell=(
+            trust,
+            placement,
+            QuotaCondition(common.divisions, stores.claims).condition,
+            parts.missing_rights.condition,
+            parts.adoption,
+        ),
     )
 
 

@@ -43,7 +43,7 @@ class StatusWriter:
         if definition is None:
             self._written.pop(name, None)
             return None
-        if self._definitions.problem(name):
+        if self._definitions.is_to_be_taken(name):
             await self._definitions.take(name)  # it may be gone by now
             definition = self._definitions.of(name) or definition
         wanted = self._status(definition)

@@ -1,7 +1,7 @@
 """The clients of both API servers, and what is changed on all of them at once."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TypedDict
@@ -12,6 +12,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.connections import Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.outage import Outage
+from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.kube.watch_turns import WatchTurns
 
 _log = logging.getLogger(__name__)
@@ -68,12 +69,11 @@ class Clients:
         for client in self.of_host():
             client.credentials = credentials
 
-    def missing_rights(self) -> str | None:
-        """Say which right is missing for longer, or None."""
+    def lacking(self) -> Iterator[tuple[str, Need]]:
+        """Yield what is missing for longer: hub or host, and what a request needed there."""
         for client in (*self.of_hub(), *self.of_host()):
             for need in client.denials.lasting():
-                return f"{client.name}: the agent lacks rule {need}; run karmada-vc-agent join"
-        return None
+                yield client.name, need
 
     async def close(self) -> None:
         """Close all connections."""

@@ -20,6 +20,7 @@ from karmada_vc_agent.model.switches import (
     enabled_controllers,
     feature_gates,
 )
+from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.parts.clients import Clients
 from karmada_vc_agent.parts.queues import Queues
 from karmada_vc_agent.parts.signals import Signals
@@ -30,6 +31,7 @@ from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.views.agent_node import AgentNode
 from karmada_vc_agent.views.divisions import Divisions
 from karmada_vc_agent.views.judgements import HubContact, Judgements
+from karmada_vc_agent.views.live_settings import LiveSettings
 from karmada_vc_agent.views.origins import Origins
 from karmada_vc_agent.views.virtual_cluster_sources import FoundSources, VirtualClusterSource
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
@@ -43,7 +45,7 @@ class Clock:
     """What time it is: monotonic seconds, and the time as Kubernetes writes it."""
 
     monotonic: Callable[[], float] = time.monotonic
-    now: Callable[[], str] = lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now: Callable[[], str] = lambda: timestamp(datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,14 @@ class Discoveries:
 class Process:
     """What one process is given to serve with.
 
-    host_uid: of the host's namespace kube-system. reregister: virtual clusters to register again
-    although their Clusters were deleted. node: name of the agent's own node, "" = not known.
-    objects: what VirtualCluster objects feed, None where they are off. found: what is found feeds.
+    live: those of the settings that change. host_uid: of the host's namespace kube-system.
+    reregister: virtual clusters to register again although their Clusters were deleted. node: name
+    of the agent's own node, "" = not known. objects: what VirtualCluster objects feed, None where
+    they are off. found: what is found feeds, None = nothing is looked for.
     """
 
     config: AgentConfig
+    live: LiveSettings
     clients: Clients
     state: AgentState
     host_uid: str
@@ -81,7 +85,7 @@ class Process:
     reregister: frozenset[str] = frozenset()
     node: str = ""
     objects: VirtualClusterSource | None = None
-    found: FoundSources = field(default_factory=FoundSources)
+    found: FoundSources | None = None
     clock: Clock = field(default_factory=Clock)
 
 
@@ -98,7 +102,7 @@ class Common:
         self.config, self.clients, self.state = config, clients, process.state
         self.lead, self.metrics, self.clock = process.lead, process.metrics, process.clock
         self.virtual_clusters, self.objects = process.virtual_clusters, process.objects
-        self.node, self.found = process.node, process.found
+        self.node, self.found, self.live = process.node, process.found, process.live
         self.origins = Origins()
         self.settings: TranslationSettings = translation_settings(config)
         self.switches: frozenset[str] = enabled_controllers(

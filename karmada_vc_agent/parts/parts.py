@@ -4,14 +4,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.parts.common import Common, Process
+from karmada_vc_agent.parts.gateway_parts import GatewayParts
 from karmada_vc_agent.parts.leases import Leases
 from karmada_vc_agent.parts.work_parts import WorkParts
-from karmada_vc_agent.status.conditions import Condition
+from karmada_vc_agent.status.adoption_complete import ADOPTION_COMPLETE, adoption_complete
+from karmada_vc_agent.status.conditions import Condition, find_condition
 from karmada_vc_agent.status.placement_enforced import with_kept
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.telemetry.collector import MetricsCollector, Sources
 from karmada_vc_agent.views.escaped_pods import EscapedPods
+from karmada_vc_agent.views.missing_rights import MissingRights
 from karmada_vc_agent.views.placement_state import PlacementState
 from karmada_vc_agent.views.reachable_nodes import ReachableNodes
 
@@ -20,8 +25,9 @@ class Parts:
     """What `setup(parts)` of a controller may use.
 
     common: settings, clients, stores, signals. works: what reads and applies Works. leases: which
-    Leases are renewed. placement, escaped: what was found of policies and of pods. reachable: what
-    is judged of nodes. controllers: all that run; nobody reads them but metrics.
+    Leases are renewed. placement, escaped: what was found of policies and of pods. gateway: how
+    the hub reaches virtual clusters. reachable: what is judged of nodes. missing_rights: which
+    rights are missing, and for whom. controllers: all that run; nobody reads them but metrics.
     """
 
     def __init__(self, process: Process) -> None:
@@ -31,7 +37,14 @@ class Parts:
         self.escaped = EscapedPods()
         self.works = works = WorkParts(common)
         works.registered.gone.subscribe(self.leases.forget)
+        self.gateway = GatewayParts(common, works)
         self.reachable = self._reachable()
+        self.missing_rights = MissingRights(
+            common.clients.lacking,
+            common.virtual_clusters,
+            common.stores.claims,
+            common.config.agent_namespace,
+        )
         self.controllers: list[Controller[Any]] = []
         self.collector = self._collector()
 
@@ -42,6 +55,12 @@ class Parts:
     def placement_of(self, cluster: str) -> list[Condition]:
         """Return the condition PlacementEnforced of a virtual cluster, once it is known."""
         return with_kept(self.placement.placement(), self.works.kept.of(cluster))
+
+    def adoption(self, vc: VirtualCluster, live: Object) -> list[Condition]:
+        """Return the condition AdoptionComplete while something else owns objects, or did."""
+        owned = self.works.owned.of(vc.name)
+        was_told = find_condition(live.get("conditions"), ADOPTION_COMPLETE) is not None
+        return [adoption_complete(owned)] if owned or was_told else []
 
     def _reachable(self) -> ReachableNodes:
         common, events = self.common, self.works.events
@@ -67,5 +86,6 @@ class Parts:
                 is_accepted=common.contact.is_accepted,
                 quota_stalled=common.divisions.all,
                 not_served=common.origins.refused,
+                missing_rights=self.missing_rights.by_cluster,
             ),
         )

@@ -1,8 +1,7 @@
 """Whether hub and host let the agent serve a virtual cluster that was not known at `join`."""
 
 from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.kube.access_review import may
-from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.lifecycle.joined import has_rights
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.parts.common import Common
@@ -13,8 +12,7 @@ async def check_permitted(common: Common, vc: VirtualCluster) -> None:
     """Refuse what hub or host forbid. Raises ConfigError, KubeError."""
     if common.config.tenancy == STRICT:
         await check_apart_from_tenants(common.clients.host_urgent, common.node, [vc])
-    need = Need("patch", "cluster.karmada.io", "clusters/status", name=vc.name)
-    if not await may(common.clients.hub, need):
+    if not await has_rights(common.clients.hub, vc.name):
         command = f"karmada-vc-agent join --name {vc.name}"
         problem = f"the agent has no rights for Cluster {vc.name} on the hub; run {command}"
         raise ConfigError("hub", "", problem)

@@ -15,4 +15,4 @@ def removal_of(parts: Parts) -> Removal:
         preserve=works.finalizer.preserve,
         state=common.state,
     )
-    return Removal(common.clients.hub, has)
+    return Removal(common.clients.hub, common.clients.host, has)

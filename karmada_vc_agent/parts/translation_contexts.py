@@ -2,22 +2,26 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Protocol
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.rbac_rule import gateway_account, gateway_accounts_role
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.parts.stores import Stores
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.kind_policy import configured_kinds
 from karmada_vc_agent.translation.names import NamespaceTemplate
+from karmada_vc_agent.translation.namespace_defaults import GatewayBinding
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
+from karmada_vc_agent.views.claims import Claims
+from karmada_vc_agent.views.host_addresses import HostAddresses
+from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.node_groups import NodeGroups
+from karmada_vc_agent.views.tolerated_taints import NodeTaints
 from karmada_vc_agent.views.virtual_clusters import former_names
-from karmada_vc_agent.views.work_watches import WorkWatches
-from karmada_vc_agent.views.works import is_of_cluster
 
 
 def translation_settings(config: AgentConfig) -> TranslationSettings:
@@ -41,17 +45,37 @@ def translation_settings(config: AgentConfig) -> TranslationSettings:
         agent_name=config.agent_name,
         tenancy=config.tenancy,
         namespace_keys=config.namespace_keys,
+        gateway=_gateway(config),
     )
 
 
+class HostViews(Protocol):
+    """What is known of the host; of the agent these are Stores, of the gateway its HostState."""
+
+    membership: Membership
+    taints: NodeTaints
+    claims: Claims
+    addresses: HostAddresses
+
+
+def _gateway(config: AgentConfig) -> GatewayBinding | None:
+    if not config.gateway.enabled:
+        return None
+    account = config.agent_namespace, gateway_account(config.agent_name)
+    return GatewayBinding(account, gateway_accounts_role(config.agent_name))
+
+
 class TranslationContexts:
-    """Gathers the TranslationContext of a virtual cluster, or of one of its Works."""
+    """Gathers the TranslationContext of a virtual cluster, or of one of its Works.
+
+    is_of_cluster: whether a Work, by its id, was made for the Cluster itself.
+    """
 
     def __init__(
         self,
         settings: TranslationSettings,
-        stores: Stores,
-        watches: WorkWatches,
+        stores: HostViews,
+        is_of_cluster: Callable[[str, str], bool],
         host_discovery: Discovery,
         node_groups: NodeGroups,
         on_new_kinds: Callable[[], object],
@@ -61,7 +85,7 @@ class TranslationContexts:
         self._on_new_kinds = on_new_kinds
         self._settings = settings
         self._stores = stores
-        self._works = watches.works
+        self._is_of_cluster = is_of_cluster
         self._discovery = host_discovery
         self._node_groups = node_groups
         self._admin_rules: tuple[ServedApis | None, tuple[Object, ...]] = (None, ())
@@ -75,9 +99,7 @@ class TranslationContexts:
             claims=self._claims(vc.name),
             owns_node=lambda node: membership.owner_of(node) == vc.name,
             work=work,
-            is_of_cluster=is_of_cluster(
-                self._works.by_id(work), self._stores.clusters.ours(vc.name)
-            ),
+            is_of_cluster=self._is_of_cluster(vc.name, work),
             admin_rules=self._most_rules(),
             nodes_of_group=self._node_groups.nodes_of,
             node_taints=self._stores.taints.of(vc.name),

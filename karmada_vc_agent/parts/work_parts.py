@@ -57,7 +57,8 @@ class WorkParts:
         self.hub_works, self.work_status = writers.hub_works, writers.work_status
         self.shared_objects, self.shared_names = writers.shared_objects, writers.shared_names
         self.shared_informers, self.host_objects = writers.shared_informers, writers.host_objects
-        self.namespace_writer, self.kept = writers.namespace_writer, writers.kept
+        self.namespace_writer = writers.namespace_writer
+        self.kept, self.owned = writers.kept, writers.owned
         self.host_went_back = writers.host_went_back
         self.registered = RegisteredClusters(
             common.virtual_clusters,

@@ -19,6 +19,7 @@ from karmada_vc_agent.views.node_groups import NodeGroups
 from karmada_vc_agent.views.served_kinds import ServedKinds
 from karmada_vc_agent.views.work_bounds import WorkBounds
 from karmada_vc_agent.views.work_watches import WorkWatches
+from karmada_vc_agent.views.works import is_of_cluster
 
 
 class WorkReaders:
@@ -69,12 +70,16 @@ class WorkReaders:
         return TranslationContexts(
             common.settings,
             common.stores,
-            self.watches,
+            self._is_of_cluster,
             common.discoveries.host,
             node_groups,
             common.signals.admin_rules.emit,
             common.virtual_clusters,
         )
+
+    def _is_of_cluster(self, cluster: str, work: str) -> bool:
+        found, owner = self.watches.works.by_id(work), self._common.stores.clusters.ours(cluster)
+        return is_of_cluster(found, owner)
 
     def _claimed(self) -> list[str]:
         """Return the host namespaces of all virtual clusters served."""

@@ -27,7 +27,7 @@ from karmada_vc_agent.model.switches import WORK_STATUS
 from karmada_vc_agent.model.tenancy import SHARED, Guard
 from karmada_vc_agent.parts.common import Common
 from karmada_vc_agent.parts.work_readers import WorkReaders
-from karmada_vc_agent.views.kept_placements import KeptPlacements
+from karmada_vc_agent.views.noted_objects import NotedObjects
 from karmada_vc_agent.views.virtual_clusters import former_names
 from karmada_vc_agent.views.works import WorkKey
 
@@ -52,7 +52,7 @@ class WorkWriters:
         self.events = WorkEvents(self.recorder)
         common.signals.bound_met.subscribe(self._bound_met)
         former = partial(former_names, common.virtual_clusters)
-        self.kept = KeptPlacements()
+        self.kept, self.owned = NotedObjects(), NotedObjects()
         self._adoptions = Adoptions(
             clients.host,
             self.kept,
@@ -94,6 +94,7 @@ class WorkWriters:
             readers.contexts.context_for,
             common.stores.membership.lost_node,
             self.shared_names,
+            self.owned,
         )
         self.finalizer = WorkFinalizer(
             clients.hub,

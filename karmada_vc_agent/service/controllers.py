@@ -5,6 +5,7 @@ from typing import Any
 
 from karmada_vc_agent.controllers import (
     admin_role,
+    cluster_access,
     cluster_lease,
     cluster_status,
     departures,
@@ -54,6 +55,7 @@ SETUPS: tuple[Setup, ...] = (
     cluster_lease.setup,
     departures.setup,
     registration.setup,
+    cluster_access.setup,
     cluster_status.setup,
     orphans.setup,
     service_names.setup,

@@ -16,6 +16,7 @@ from karmada_vc_agent.parts.clients import warn_of_few_files
 from karmada_vc_agent.parts.common import Process
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.service.controllers import all_controllers
+from karmada_vc_agent.telemetry.health import Remark
 from karmada_vc_agent.views.virtual_clusters import name_of_change
 
 _log = logging.getLogger(__name__)
@@ -61,13 +62,21 @@ class Service:
 
     def not_served(self) -> list[str]:
         """Return why what was found on the host is not served, the first few of many."""
-        refusals = self._common.origins.refusals()
-        more = [f"and {len(refusals) - _SHOWN} more"] if len(refusals) > _SHOWN else []
-        return [*refusals[:_SHOWN], *more]
+        return _first(self._common.origins.refusals())
 
     def not_accepted(self) -> str | None:
-        """Return what the hub has not accepted for as long as it waits for a Lease, or None."""
-        return self._common.contact.problem()
+        """Return what the hub has not accepted for as long as it waits for a Lease, or None.
+
+        A Remark while it accepts what is reported of others.
+        """
+        contact = self._common.contact
+        problem = contact.problem()
+        return Remark(problem) if problem and contact.accepts_others() else problem
+
+    def missing_rights(self) -> str | None:
+        """Return which rights are missing; a Remark where that is not for all, None = none."""
+        missing = self._parts.missing_rights
+        return missing.of_all() or Remark("; ".join(_first(missing.remarks()))) or None
 
     def stuck(self, hub_answers_since: float) -> dict[str, str | None]:
         """Return the liveness checks of what runs here: name -> None or what is wrong.
@@ -208,6 +217,12 @@ class Service:
         if workers:
             await asyncio.wait(workers, timeout=FINISH_S)
         await self._parts.works.recorder.drain(LAST_EVENTS_S)
+
+
+def _first(texts: list[str]) -> list[str]:
+    """Return the first few of many texts, and how many there are more."""
+    more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
+    return [*texts[:_SHOWN], *more]
 
 
 def stuck_after_s(config: AgentConfig) -> float:

@@ -10,18 +10,27 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 _MAX_INT64 = "9223372036854775807"
 
 
-def new_cluster(vc: VirtualCluster, cluster_id: str, agent: str = "", host: str = "") -> Object:
+def new_cluster(
+    vc: VirtualCluster,
+    cluster_id: str,
+    agent: str = "",
+    host: str = "",
+    access: Object | None = None,
+) -> Object:
     """Return the Cluster to create. Source: contract 1.1.
 
     agent: the agent that serves it, `<namespace>/<name>`; host: the id of its host; empty = not
-    recorded.
+    recorded. access: annotations and spec fields of one that the hub can reach.
     """
     metadata: Object = {"name": vc.name}
-    if agent:
-        metadata["annotations"] = {AGENT_ANNOTATION: agent}
+    annotations = {AGENT_ANNOTATION: agent} if agent else {}
+    annotations |= dig(access, "metadata", "annotations") or {}
+    if annotations:
+        metadata["annotations"] = annotations
     if labels := {**({HOST_LABEL: host} if host else {}), **vc.cluster_labels}:
         metadata["labels"] = labels
     spec: Object = {"id": cluster_id, "syncMode": "Pull", **_described(vc)}
+    spec |= dig(access, "spec") or {}
     if vc.taints:
         spec["taints"] = list(vc.taints)
     if vc.resource_models:

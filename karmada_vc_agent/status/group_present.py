@@ -8,11 +8,13 @@ GROUP_PRESENT = "GroupPresent"
 def group_present(found_by: str, absence: str) -> Condition:
     """Return the condition.
 
-    found_by: `NodeGroup shop-a`; "" where the virtual cluster is written down by now. absence: why
-    it is not there, and what comes of it; "" = it is.
+    found_by: `NodeGroup shop-a`; "" where settings or an object define the virtual cluster now.
+    absence: why that is not there, and what comes of it; "" = it is.
     """
     if not found_by:
-        return _condition("True", "WrittenDown", "the settings or an object describe it by now")
+        return _condition(
+            "True", "Defined", "the settings or a VirtualCluster object define it now"
+        )
     if absence:
         return _condition("False", "Gone", absence)
     return _condition("True", "Found", f"found by {found_by}")

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.status.conditions import Condition
 
 NODES_MISSING = "NodesMissing"
-_SHOWN = 10
 
 
 def nodes_missing(names: Sequence[str]) -> Condition:
@@ -14,12 +14,6 @@ def nodes_missing(names: Sequence[str]) -> Condition:
         return _missing("False", "NodeNamesFound", "all nodes of nodeNames exist")
     text = f"no node is named {listed(names)}; correct nodeNames, or add the node"
     return _missing("True", "NodeNamesNotFound", text)
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names joined in a short line."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _missing(status: str, reason: str, message: str) -> Condition:

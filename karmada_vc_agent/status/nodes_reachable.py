@@ -28,12 +28,12 @@ def count_nodes(nodes: Iterable[Node]) -> NodeCounts:
 def nodes_reachable(nodes: NodeCounts) -> Condition:
     """Return the condition NodesReachable: False where pods could run on no node."""
     if not nodes.total:
-        return _condition("False", NO_NODES, "no node of the host belongs to it")
+        return _condition("False", NO_NODES, "no node of the host is in the group")
     if not nodes.ready:
-        those = (
-            "its only node is not" if nodes.total == 1 else f"none of its {nodes.total} nodes is"
-        )
-        return _condition("False", "NoNodeReady", f"{those} Ready")
+        those = "the only node" if nodes.total == 1 else f"none of the {nodes.total} nodes"
+        verb = "is not" if nodes.total == 1 else "is"
+        text = f"{those} of the group {verb} Ready"
+        return _condition("False", "NoNodeReady", text)
     text = f"{nodes.ready} of {nodes.total} nodes are Ready"
     return _condition("True", "NodesReady", text)
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.status.conditions import Condition
 
 PLACEMENT_ENFORCED = "PlacementEnforced"
@@ -12,9 +13,6 @@ MUTATING = "MutatingAdmissionPolicy"
 VALIDATING = "ValidatingAdmissionPolicy"
 LAYERS = (POD_NODE_SELECTOR, MUTATING, VALIDATING)
 """In the order of admission in an API server (rewriting-rules 3.5)."""
-
-NAMED = 10
-"""Adopted workloads that the condition names."""
 
 _HOLDS_ALONE = frozenset((POD_NODE_SELECTOR, VALIDATING))
 """MutatingAdmissionPolicy adds a missing selector, but does not reject one for other nodes."""
@@ -61,11 +59,9 @@ def with_kept(enforced: Condition | None, kept: Sequence[str]) -> list[Condition
     """
     if not kept:
         return [enforced] if enforced is not None else []
-    named = ", ".join(kept[:NAMED])
-    more = f" and {len(kept) - NAMED} more" if len(kept) > NAMED else ""
     text = (
-        f"adopted with the pods that they have, which need not select the nodes: {named}{more}; "
-        "each is placed with the next change of its pod template, or once it lacks a pod"
+        f"adopted workloads keep running pods that may lack the node selector: {listed(kept)}; the "
+        "agent adds it with the next change of the pod template, or when a pod is missing"
     )
     before = enforced["message"] if enforced is not None else ""
     is_false = enforced is not None and enforced["status"] == "False"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from karmada_vc_agent.model.objects import Object, maps_at
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.status.conditions import Condition, find_condition, set_condition
 from karmada_vc_agent.status.nodes_reachable import NodeCounts
 from karmada_vc_agent.status.readiness import READY
@@ -80,14 +81,13 @@ def applied_state(work: Object) -> str:
 def works_applied(counts: WorkCounts) -> Condition:
     """Return the condition WorksApplied."""
     if counts.failed:
-        names = ", ".join(counts.failing)
-        more = f" and {counts.failed - NAMED} more" if counts.failed > NAMED else ""
-        return _false(WORKS_APPLIED, "WorksFailed", f"not applied: {names}{more}")
+        names = listed(counts.failing, NAMED, counts.failed)
+        return _false(WORKS_APPLIED, "WorksFailed", f"not applied: {names}")
     if counts.pending:
         text = f"{counts.pending} {_works(counts.pending)} to be applied"
         return _false(WORKS_APPLIED, "WorksPending", text)
     if not counts.applied:
-        return _true(WORKS_APPLIED, "NoWorks", "it has no Works")
+        return _true(WORKS_APPLIED, "NoWorks", "the virtual cluster has no Works")
     text = f"{counts.applied} {_works(counts.applied)} applied"
     return _true(WORKS_APPLIED, "AllApplied", text)
 
@@ -100,14 +100,16 @@ def hub_reachable(trouble: str | None, *, is_known: bool) -> Condition:
     if trouble is not None:
         return _false(HUB_REACHABLE, "NotAccepted", trouble)
     if not is_known:
-        return _unknown(HUB_REACHABLE, "NothingSent", "nothing was reported to the hub yet")
+        return _unknown(
+            HUB_REACHABLE, "NothingSent", "the agent has reported nothing to the hub yet"
+        )
     return _true(HUB_REACHABLE, "Accepted", "the hub accepts what the agent reports")
 
 
 def ready(judged: Condition | None) -> Condition:
     """Return the condition Ready, as the Cluster on the hub has it."""
     if judged is None:
-        return _unknown(READY, "NotJudged", "its Cluster was not looked at yet")
+        return _unknown(READY, "NotJudged", "the agent has not checked the Cluster yet")
     return Condition(
         type=READY, status=judged["status"], reason=judged["reason"], message=judged["message"]
     )

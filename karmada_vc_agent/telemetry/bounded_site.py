@@ -63,13 +63,11 @@ class BoundedSite(web.BaseSite):
         address: tuple[str | None, int],
         busy: Busy,
         tls: ssl.SSLContext | None = None,
-        most: int = MOST,
     ) -> None:
         super().__init__(runner)
         self._address = address
         self._busy = busy
         self._tls = tls
-        self._most = most
         self._handshakes: dict[asyncio.Task[None], None] = {}
 
     @property
@@ -83,7 +81,7 @@ class BoundedSite(web.BaseSite):
         await super().start()
         loop = asyncio.get_running_loop()
         host, port = self._address
-        self._server = await loop.create_server(lambda: _Door(self._enter), host, port)
+        self._server = await loop.create_server(lambda: Door(self._enter), host, port)
 
     async def stop(self) -> None:
         """Listen no more."""
@@ -108,7 +106,7 @@ class BoundedSite(web.BaseSite):
     def _has_room(self) -> bool:
         """Whether there is room, or is now that the oldest one that waits is closed."""
         there = [each for each in self._handlers().connections if each.transport is not None]
-        if len(there) + len(self._handshakes) < self._most:
+        if len(there) + len(self._handshakes) < MOST:
             return True
         for task in self._handshakes:
             self._handshakes.pop(task)
@@ -140,7 +138,7 @@ class BoundedSite(web.BaseSite):
                 connection.connection_made(secured)
 
 
-class _Door(asyncio.Protocol):
+class Door(asyncio.Protocol):
     """Hands a connection on as soon as it is there."""
 
     def __init__(self, enter: Callable[[asyncio.Transport], None]) -> None:

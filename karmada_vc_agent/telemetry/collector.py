@@ -52,6 +52,7 @@ class Sources:
     is_accepted: whether the hub accepts Lease and status of a virtual cluster.
     quota_stalled: virtual cluster -> whether its quota cannot be divided.
     not_served: source -> how much of what it found is not served.
+    missing_rights: virtual cluster -> the rights that are missing for it.
     """
 
     clusters: HubClusters
@@ -65,6 +66,7 @@ class Sources:
     is_accepted: Callable[[str], bool] = lambda _: True
     quota_stalled: Callable[[], Mapping[str, bool]] = dict
     not_served: Callable[[], Mapping[str, int]] = dict
+    missing_rights: Callable[[], Mapping[str, Collection[str]]] = dict
 
 
 class MetricsCollector:
@@ -83,6 +85,7 @@ class MetricsCollector:
         self._numbers: dict[str, dict[str, float]] = {}
         self._orphans: dict[str, int] = {}
         self._leases_ahead: dict[str, float] = {}
+        self._endpoints: dict[str, bool] = {}
 
     def contact(self, name: str, server: str) -> None:
         """Record that hub or host answered for a virtual cluster just now."""
@@ -96,6 +99,10 @@ class MetricsCollector:
         """Record how many host objects of a virtual cluster have no Work."""
         self._orphans[name] = count
 
+    def endpoint_probed(self, name: str, answered: bool) -> None:  # noqa: FBT001 - a handler
+        """Record whether the endpoint of a virtual cluster answered."""
+        self._endpoints[name] = answered
+
     def lease_ahead(self, name: str, seconds: float) -> None:
         """Record by how much the Lease of a virtual cluster was ahead of our clock."""
         self._leases_ahead[name] = seconds
@@ -104,6 +111,7 @@ class MetricsCollector:
         """Drop what is stored of a virtual cluster whose Cluster is gone."""
         self._numbers.pop(name, None)
         self._orphans.pop(name, None)
+        self._endpoints.pop(name, None)
         self._leases_ahead.pop(name, None)
         for server in (HUB, HOST):
             self._contacts.pop((name, server), None)
@@ -121,6 +129,9 @@ class MetricsCollector:
         for name in served:
             if name in stalled:
                 yield Sample("virtual_cluster_quota_stalled", (name,), stalled[name])
+        missing = self._c.missing_rights()
+        for name in served:
+            yield Sample("virtual_cluster_missing_rights", (name,), len(missing.get(name, ())))
         for (name, code), count in sorted(refused.items()):
             if name in served:
                 yield Sample("virtual_cluster_refused_manifests", (name, code), count)
@@ -150,6 +161,8 @@ class MetricsCollector:
                 yield Sample("virtual_cluster_last_contact_timestamp_seconds", (name, server), at)
         if name in self._leases_ahead:
             yield Sample("virtual_cluster_lease_ahead_seconds", (name,), self._leases_ahead[name])
+        if name in self._endpoints:
+            yield Sample("virtual_cluster_endpoint_up", (name,), self._endpoints[name])
         if name in self._orphans:
             yield Sample("orphaned_objects", (name,), self._orphans[name])
 

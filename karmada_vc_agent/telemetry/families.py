@@ -17,6 +17,7 @@ _RECONCILE_BUCKETS = (
     *(0.9, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40),
     *(50, 60),
 )
+_GATEWAY_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 _REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 
 
@@ -105,6 +106,10 @@ ASKED: dict[str, Asked] = {
         "not (0).",
         (CLUSTER,),
     ),
+    "virtual_cluster_missing_rights": Asked(
+        "Number of rights that hub or host refused the agent for it lately, for 30 s and longer.",
+        (CLUSTER,),
+    ),
     "virtual_cluster_quota_stalled": Asked(
         "Whether its quota cannot be divided (1) or can (0).", (CLUSTER,)
     ),
@@ -112,7 +117,16 @@ ASKED: dict[str, Asked] = {
         "Seconds that its Lease was ahead of this machine's clock when the agent took it over.",
         (CLUSTER,),
     ),
+    "virtual_cluster_endpoint_up": Asked(
+        "Whether its endpoint answered when it was last tried (1) or not (0).", (CLUSTER,)
+    ),
     "orphaned_objects": Asked("Number of its host objects whose Work is gone.", (CLUSTER,)),
+    # of the gateway
+    "gateway_requests_in_progress": Asked(
+        "Number of requests in progress; long: watches, followed logs, upgrades.",
+        (CLUSTER, "long"),
+    ),
+    "gateway_connections": Asked("Number of open connections of clients."),
     # for the agent
     "found_not_served": Asked(
         "Number of NodeGroups, or of values of the node label, that are not served.", ("source",)
@@ -161,6 +175,18 @@ COUNTED: dict[str, Counted] = {
     "queue_retries": Counted("workqueue_retries_total", "Number of retries of keys.", _QUEUE),
     "requests": Counted(
         "rest_client_requests_total", "Number of HTTP requests.", ("code", "method", "host")
+    ),
+    # of the gateway
+    "gateway_requests": Counted(
+        "gateway_requests_total", "Number of requests answered.", (CLUSTER, "verb", "code")
+    ),
+    "gateway_sent_bytes": Counted(
+        "gateway_sent_bytes_total", "Bytes of bodies sent to clients.", (CLUSTER,)
+    ),
+    "gateway_rejected": Counted(
+        "gateway_rejected_requests_total",
+        "Number of requests that the gateway refused itself, by reason.",
+        (CLUSTER, "reason"),
     ),
     # for the agent
     "watch_lists": Counted("watch_lists_total", "Number of full lists.", ("server", "resource")),
@@ -214,5 +240,12 @@ TIMED: dict[str, Timed] = {
         "Seconds until the response; for a watch, until it started.",
         ("verb", "host"),
         _REQUEST_BUCKETS,
+    ),
+    # of the gateway
+    "gateway_request_time": Timed(
+        "gateway_request_duration_seconds",
+        "Seconds until the whole answer was sent; without long requests.",
+        (CLUSTER, "verb"),
+        _GATEWAY_BUCKETS,
     ),
 }

@@ -7,6 +7,7 @@ from karmada_vc_agent.model.domain import (
     CLUSTER_LABEL,
     CREATED_BY_AGENT_ANNOTATION,
     DOMAIN,
+    GATEWAY_LABEL,
     MEMBERSHIP_LABEL,
     NAMESPACE_LABEL,
     SHARED_LABEL,
@@ -256,6 +257,7 @@ def _cluster_role(owner: PolicyOwner) -> str:
     Karmada's own impersonation role is kept without a binding (rewriting-rules 5.4).
     """
     impersonator = f"{_is_impersonator(owner)} && r.verbs == ['impersonate']"
+    of_gateway = f"'{GATEWAY_LABEL}' in variables.new_labels"
     plain = (
         "!has(r.nonResourceURLs) && r.verbs.all(v, "
         "!(v in ['escalate', 'bind', 'impersonate', '*']))"
@@ -265,5 +267,26 @@ def _cluster_role(owner: PolicyOwner) -> str:
         f"variables.kind != '{_RBAC_KEYS}clusterroles' || request.operation == 'DELETE'"
         " || !has(object.aggregationRule)"
         f" && variables.new_labels.all(k, !k.startsWith('{_RBAC_KEYS}'))"
-        f" && (!has(object.rules) || object.rules.all(r, {plain} || {impersonator}))"
+        f" && (!has(object.rules) || ({of_gateway} ? object.rules.all(r, {_identities()})"
+        f" : object.rules.all(r, {plain} || {impersonator})))"
+    )
+
+
+def _identities() -> str:
+    """Return whether a rule lets the gateway be callers of the role's virtual cluster only.
+
+    The gateway has what is in roles with its label, in the whole cluster.
+    """
+    cluster = f"variables.new_labels['{CLUSTER_LABEL}']"
+    own = f"n == 'vc:' + {cluster} || n.startsWith('vc:' + {cluster} + ':')"
+    accounts = (
+        "r.resources == ['groups'] && (n == 'system:serviceaccounts'"
+        " || n.startsWith('system:serviceaccounts:')"
+        " && !n.startsWith('system:serviceaccounts:kube-'))"
+    )
+    return (
+        "r.verbs == ['impersonate'] && has(r.apiGroups) && r.apiGroups == ['']"
+        " && has(r.resources) && r.resources in [['users'], ['groups']]"
+        " && has(r.resourceNames) && r.resourceNames.size() > 0"
+        f" && r.resourceNames.all(n, {own} || {accounts})"
     )

@@ -4,6 +4,7 @@
 
     agent-confines   what the agent itself may write: the second line behind its roles
     group-labels     node identities leave alone the labels that make groups
+    node-events      node identities write Events about what they run, and nothing else
     own-objects      `vc-*` objects in claimed namespaces are the agent's
     shared-proxies   no `externalIPs`, no configuration of shared proxies, no Secrets elsewhere;
                      in Strict none of what admission_strict.py lists
@@ -41,6 +42,10 @@ from karmada_vc_agent.translation.admission_tenants import (
 
 _CLOUD_CORE = "system:serviceaccount:kubeedge:cloudcore"
 """Writes Nodes on behalf of all KubeEdge edges, with the content they request."""
+_NODE = (
+    "request.userInfo.username.startsWith('system:node:')"
+    " || has(request.userInfo.groups) && 'system:nodes' in request.userInfo.groups"
+)
 
 
 def guard_policies(owner: PolicyOwner) -> list[Object]:
@@ -49,6 +54,7 @@ def guard_policies(owner: PolicyOwner) -> list[Object]:
     wanted: tuple[tuple[str, Object, Object], ...] = (
         ("agent-confines", confines(owner), {}),
         ("group-labels", _group_labels(owner), {}),
+        ("node-events", _node_events(), claimed),
         ("own-objects", own_objects(owner), claimed),
         ("pod-binding", pod_binding(owner), claimed),
         ("pod-limits", pod_limits(), claimed),
@@ -95,9 +101,7 @@ def _group_labels(owner: PolicyOwner) -> Object:
         "matchConditions": [
             {
                 "name": "a-node",
-                "expression": "request.userInfo.username.startsWith('system:node:')"
-                " || has(request.userInfo.groups) && 'system:nodes' in request.userInfo.groups"
-                f" || request.userInfo.username == '{_CLOUD_CORE}'",
+                "expression": f"{_NODE} || request.userInfo.username == '{_CLOUD_CORE}'",
             }
         ],
         "variables": metadata_maps(),
@@ -110,3 +114,35 @@ def _group_labels(owner: PolicyOwner) -> Object:
             }
         ],
     }
+
+
+def _node_events() -> Object:
+    """Deny nodes to report on what others run: who reads Events takes them for a kubelet's word.
+
+    The Node authorizer (Kubernetes 1.32) knows what a node runs; it lets nodes write all Events.
+    """
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": on("", "events", "CREATE", "UPDATE"),
+        "matchConditions": [{"name": "a-node", "expression": _NODE}],
+        "validations": [
+            {
+                "expression": f"{_is_run_there('object')}"
+                f" && (request.operation == 'CREATE' || {_is_run_there('oldObject')})",
+                "message": "nodes may report only on the pods that they run, and their volumes",
+            }
+        ],
+    }
+
+
+def _is_run_there(event: str) -> str:
+    """Return whether the node that asks may read what an Event is about."""
+    involved = f"{event}.involvedObject"
+    plural = f"{involved}.kind == 'Pod' ? 'pods' : 'persistentvolumeclaims'"
+    there = f"authorizer.group('').resource({plural}).namespace(request.namespace)"
+    return (
+        f"(has({involved}.apiVersion) && {involved}.apiVersion == 'v1' && has({involved}.kind)"
+        f" && {involved}.kind in ['Pod', 'PersistentVolumeClaim']"
+        f" && has({involved}.name) && {involved}.name != ''"
+        f" && {there}.name({involved}.name).check('get').allowed())"
+    )

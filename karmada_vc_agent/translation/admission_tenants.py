@@ -18,7 +18,7 @@ from karmada_vc_agent.translation.admission_strict import (
     variables_by_cluster,
 )
 from karmada_vc_agent.translation.guards import PROXY_CONFIG
-from karmada_vc_agent.translation.namespace_defaults import APPLY_AS_NAME
+from karmada_vc_agent.translation.namespace_defaults import BINDING_NAMES
 from karmada_vc_agent.translation.references import (
     OF_ALL_PROXIES,
     PROXY_DOMAINS,
@@ -52,7 +52,7 @@ def own_objects(owner: PolicyOwner) -> Object:
         "matchConditions": [
             {
                 "name": "an-object-of-the-agent",
-                "expression": f"{name}.startsWith('vc-') || {name} == '{APPLY_AS_NAME}'",
+                "expression": f"{name}.startsWith('vc-') || {name} in {cel_list(BINDING_NAMES)}",
             },
             {
                 "name": "somebody-else",

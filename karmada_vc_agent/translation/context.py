@@ -20,6 +20,7 @@ from karmada_vc_agent.translation.edge_application import (
 from karmada_vc_agent.translation.guards import nothing_of_host
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate
+from karmada_vc_agent.translation.namespace_defaults import GatewayBinding
 from karmada_vc_agent.translation.placement import Placement
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
@@ -43,6 +44,7 @@ class TranslationSettings:
     agent_name: str = "karmada-vc-agent"
     tenancy: str = tenancy.SHARED
     namespace_keys: tuple[str, ...] = ()
+    gateway: GatewayBinding | None = None
 
     @property
     def is_strict(self) -> bool:

@@ -9,17 +9,17 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from karmada_vc_agent.model.host_event import TEXT_AT_MOST
 from karmada_vc_agent.model.texts import cut_words, one_line
 from karmada_vc_agent.translation.names import Names
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
 from karmada_vc_agent.translation.restore import restore_text
 
-TEXT_AT_MOST = 4096
-"""Characters of a message that are looked at; the API server takes 1024."""
 HIDDEN = "..."
 
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
 _WORD = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
+_DNS_NAMESPACE = re.compile(r"[A-Za-z0-9-]+(?=\.(?:svc|pod)(?![A-Za-z0-9-]))")
 _UNSCHEDULABLE = re.compile(r"0/(\d+) nodes are available: (.*)")
 _COUNTED = re.compile(r"(\d+) (.+?)(?=, \d+ |$)")
 _TAINT = re.compile(r"\{([^}:]*)(?:: ([^}]*))?\}")
@@ -65,8 +65,15 @@ def hub_text(message: str, around: Surroundings) -> str:
     found = _UNSCHEDULABLE.fullmatch(text)
     if found:
         text = _unschedulable(int(found[1]), found[2], around)
-    text = _WORD.sub(lambda word: HIDDEN if around.is_foreign(word[0]) else word[0], text)
+    text = _WORD.sub(lambda word: _shown(word[0], around.is_foreign), text)
     return restore_text(text, around.names)
+
+
+def _shown(word: str, is_foreign: Callable[[str], bool]) -> str:
+    """Return a word without what is foreign: it, or the namespace in the DNS name of a Service."""
+    if is_foreign(word):
+        return HIDDEN
+    return _DNS_NAMESPACE.sub(lambda part: HIDDEN if is_foreign(part[0]) else part[0], word)
 
 
 def _unschedulable(total: int, text: str, around: Surroundings) -> str:

@@ -4,33 +4,61 @@ Objects are written the way the server stores them, with defaults and canonical 
 changes by users can be told from changes by the server.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
 from karmada_vc_agent.model import karmada, quantity
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, POD_SECURITY_ANNOTATION
+from karmada_vc_agent.model.domain import (
+    ADOPTED_ANNOTATION,
+    CLUSTER_LABEL,
+    CREATED_BY_AGENT_ANNOTATION,
+    NAMESPACE_LABEL,
+    POD_SECURITY_ANNOTATION,
+)
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, labels_of
+from karmada_vc_agent.model.rbac_rule import CLUSTER_READER, NAMESPACE_ADMIN
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL, RBAC_API, RBAC_GROUP
+from karmada_vc_agent.translation.identities import admin_groups
+from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 
 QUOTA_NAME = "vc-quota"
 LIMITS_NAME = "vc-limits"
 ISOLATION_NAME = "vc-isolation"
 APPLY_AS_NAME = "vc:apply-as"
+ADMIN_NAME = "vc:admin"
+READER_NAME = "vc:reader"
+GATEWAY_NAME = "vc:gateway"
 """Names that manifests may not use (kind_policy)."""
+
+BINDING_NAMES = (APPLY_AS_NAME, ADMIN_NAME, READER_NAME, GATEWAY_NAME)
+"""RoleBindings that only the agent writes."""
 
 POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
 
 _EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
 
-DEFAULT_KINDS: Mapping[GroupVersionKind, str] = {
-    GroupVersionKind("", "v1", "ResourceQuota"): QUOTA_NAME,
-    GroupVersionKind("", "v1", "LimitRange"): LIMITS_NAME,
-    GroupVersionKind("networking.k8s.io", "v1", "NetworkPolicy"): ISOLATION_NAME,
-    GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding"): APPLY_AS_NAME,
+DEFAULT_KINDS: Mapping[GroupVersionKind, tuple[str, ...]] = {
+    GroupVersionKind("", "v1", "ResourceQuota"): (QUOTA_NAME,),
+    GroupVersionKind("", "v1", "LimitRange"): (LIMITS_NAME,),
+    GroupVersionKind("networking.k8s.io", "v1", "NetworkPolicy"): (ISOLATION_NAME,),
+    GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding"): BINDING_NAMES,
 }
-"""Kind -> name of the default object of that kind."""
+"""Kind -> names of the default objects of that kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayBinding:
+    """Whom to bind while the gateway of an agent is on.
+
+    account: (namespace, name) of the gateway's ServiceAccount. role: the ClusterRole that lets it
+    impersonate the ServiceAccounts of a namespace.
+    """
+
+    account: tuple[str, str]
+    role: str
 
 
 def namespace_defaults(
@@ -39,11 +67,12 @@ def namespace_defaults(
     host: HostNamespace,
     infrastructure: Iterable[str],
     pod_cidrs: Iterable[str],
+    gateway: GatewayBinding | None = None,
 ) -> list[Object]:
     """Return the default objects of one namespace that do not depend on other namespaces.
 
     infrastructure: host namespaces that may reach isolated pods. pod_cidrs: of the host's pods; ()
-    = unknown. The quota depends on the other namespaces: see empty_quota().
+    = unknown. gateway: None = off. The quota depends on the other namespaces: see empty_quota().
     """
     found = []
     if vc.limits:
@@ -52,19 +81,38 @@ def namespace_defaults(
         spec = {"spec": _isolation(vc.name, infrastructure, pod_cidrs)}
         found.append(_object("networking.k8s.io/v1", "NetworkPolicy", ISOLATION_NAME, spec))
     if vc.apply_as is not None and vc.apply_as.cluster_role:
-        account = {
-            "kind": "ServiceAccount",
-            "name": vc.apply_as.name,
-            "namespace": vc.apply_as.namespace,
-        }
-        role = {
-            "apiGroup": RBAC_GROUP,
-            "kind": "ClusterRole",
-            "name": vc.apply_as.cluster_role,
-        }
-        binding = {"roleRef": role, "subjects": [account]}
-        found.append(_object(RBAC_API, "RoleBinding", APPLY_AS_NAME, binding))
+        account = _account(vc.apply_as.namespace, vc.apply_as.name)
+        found.append(_binding(APPLY_AS_NAME, vc.apply_as.cluster_role, account))
+    if gateway is not None:
+        found += _bindings_of_gateway(vc, virtual, gateway)
     return [_claimed(obj, vc, virtual, host) for obj in found]
+
+
+def _bindings_of_gateway(
+    vc: VirtualCluster, virtual: VirtualNamespace, gateway: GatewayBinding
+) -> Iterator[Object]:
+    """Yield what callers of the gateway, and the gateway itself, may do in a namespace (G-22).
+
+    Requests about no namespace, or about all, are authorized in the anchor.
+    """
+    admins = [
+        {"apiGroup": RBAC_GROUP, "kind": "Group", "name": group} for group in admin_groups(vc.name)
+    ]
+    yield _binding(ADMIN_NAME, NAMESPACE_ADMIN, *admins)
+    if virtual == ANCHOR_NAMESPACE:
+        yield _binding(READER_NAME, CLUSTER_READER, *admins)
+    else:
+        yield _binding(GATEWAY_NAME, gateway.role, _account(*gateway.account))
+
+
+def _binding(name: str, cluster_role: str, *subjects: Object) -> Object:
+    role = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": cluster_role}
+    body = {"roleRef": role, "subjects": list(subjects)}
+    return _object(RBAC_API, "RoleBinding", name, body)
+
+
+def _account(namespace: str, name: str) -> Object:
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
 
 
 def empty_quota(vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace) -> Object:
@@ -155,3 +203,9 @@ def _isolation(
         # Traffic to node ports comes from external addresses.
         ingress.append({"from": outside})
     return {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": ingress}
+
+
+def is_made_by_agent(host_namespace: Object) -> bool:
+    """Whether an agent created a namespace, so that it is deleted on release."""
+    marks = annotations_of(host_namespace)
+    return marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and ADOPTED_ANNOTATION not in marks

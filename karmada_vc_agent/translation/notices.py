@@ -35,6 +35,7 @@ class NoticeCode(StrEnum):
     RULE_PATH_SHARED = "RulePathShared"
     SHARED_ADDRESS = "SharedAddress"
     METADATA_DROPPED = "MetadataDropped"
+    OWNED_ELSEWHERE = "OwnedElsewhere"
 
 
 _SHARED = {
@@ -68,6 +69,15 @@ def shared_name(name: SharedName) -> Notice:
     code, consequence = _SHARED[name.space]
     who = f"{name.space} {name.name} is also used by another virtual cluster"
     return Notice(code, f"{who}; {consequence}")
+
+
+def owned_elsewhere(owners: str) -> Notice:
+    """Report that something else owns an adopted object still, such as `EdgeApplication web`."""
+    detail = (
+        f"its object on the host is owned by {owners}, which may change it and takes it along "
+        "when it goes: delete the owner with --cascade=orphan"
+    )
+    return Notice(NoticeCode.OWNED_ELSEWHERE, detail)
 
 
 def rules_cut(obj: Object, *, is_strict: bool = False) -> Iterator[Notice]:
@@ -106,7 +116,7 @@ def unknown_references(
     obj: Object,
     gvk: GroupVersionKind,
     namespaces: Collection[str],
-    configured: Collection[NamespaceReferences],
+    configured: tuple[NamespaceReferences, ...],
 ) -> Iterator[Notice]:
     """Report values that look like a namespace of this virtual cluster but are in no table (4.1).
 

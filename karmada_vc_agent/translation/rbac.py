@@ -161,8 +161,14 @@ def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -
         raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
     if (kind, name) == _AUTHENTICATED:
         return {**subject, "name": everyone(cluster)}
-    mapped = _BY_NAME[kind](name, path, direction)
-    return {**subject, "name": mapped or identity_prefix(cluster) + name}
+    return {**subject, "name": host_subject_name(kind, name, cluster, direction, path)}
+
+
+def host_subject_name(
+    kind: str, name: str, cluster: str, direction: Direction, path: str = ""
+) -> str:
+    """Return the host name of a User or Group of a virtual cluster; path: where it stands."""
+    return _BY_NAME[kind](name, path, direction) or identity_prefix(cluster) + name
 
 
 def _virtual_subject(subject: Any, cluster: str, direction: Direction) -> Any:

@@ -3,9 +3,10 @@
 Source of every row: rewriting-rules 4.1. references.py implements the treatments.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind
@@ -247,7 +248,8 @@ class NamespaceReferences:
     paths: tuple[str, ...]
 
 
-def rows_for(kind: GroupKind, extra: Iterable[NamespaceReferences]) -> list[Reference]:
+@lru_cache(maxsize=1024)  # tenants name kinds
+def rows_for(kind: GroupKind, extra: tuple[NamespaceReferences, ...]) -> tuple[Reference, ...]:
     """Return the rows of a kind; a path in both settings and table counts once."""
     configured = {
         path: Reference(path)
@@ -255,4 +257,4 @@ def rows_for(kind: GroupKind, extra: Iterable[NamespaceReferences]) -> list[Refe
         if (row.group, row.kind) == kind
         for path in row.paths
     }
-    return list((configured | {row.path: row for row in BY_KIND.get(kind, ())}).values())
+    return tuple((configured | {row.path: row for row in BY_KIND.get(kind, ())}).values())

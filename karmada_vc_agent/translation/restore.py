@@ -35,25 +35,50 @@ def restore(obj: Object, context: TranslationContext) -> Object:
     obj: from the host, with status; not modified. Names are mapped back by claim, by what
     translate() recorded on the object, or by computation; others are not changed.
     """
-    obj, gvk = copy_object(obj), gvk_of(obj)
-    settings, cluster = context.settings, context.vc.name
-    direction = ToVirtual(names_of(obj, context))
-    _restore_namespace(obj, gvk, direction.names)
-    _restore_name(obj)
-    own_steps(gvk).restore(
-        Returning(obj, context, direction, lambda inside: restore(inside, context))
-    )
-    Rewriter(
-        cluster=cluster,
-        direction=direction,
-        owns_node=context.owns_node,
-        pod_templates=settings.pod_templates,
-        namespace_references=settings.namespace_references,
-    ).rewrite(obj, gvk)
-    virtual_names = ((host, virtual) for virtual, host in direction.names.claims.items())
-    dns_texts.rewrite_texts(obj, gvk, virtual_names, settings.pod_templates)
-    _restore_metadata(obj)
+    obj = copy_object(obj)
+    Restorer(context).restore(obj, gvk_of(obj))
     return obj
+
+
+class Restorer:
+    """Restores many objects under the same facts; changes them in place."""
+
+    def __init__(self, context: TranslationContext) -> None:
+        self._context = context
+        self.names = context.names()
+        self._direction = ToVirtual(self.names)
+        self._rewriter = self._rewriter_to(self._direction)
+
+    def restore(self, obj: Object, gvk: GroupVersionKind, namespace: str = "") -> None:
+        """Restore a host object, or a part of one that has metadata, in place.
+
+        namespace: the virtual one, if the caller knows it.
+        """
+        context, templates = self._context, self._context.settings.pod_templates
+        direction, rewriter = self._direction, self._rewriter
+        if names.NAMES_ANNOTATION in annotations_of(obj):
+            direction = ToVirtual(names_of(obj, context))
+            rewriter = self._rewriter_to(direction)
+        _restore_namespace(obj, gvk, direction.names, namespace)
+        _restore_name(obj)
+        own_steps(gvk).restore(
+            Returning(obj, context, direction, lambda inside: restore(inside, context))
+        )
+        rewriter.rewrite(obj, gvk)
+        if domain.REWRITE_DNS_ANNOTATION in annotations_of(obj):
+            virtual_names = ((host, virtual) for virtual, host in direction.names.claims.items())
+            dns_texts.rewrite_texts(obj, gvk, virtual_names, templates)
+        _restore_metadata(obj)
+
+    def _rewriter_to(self, direction: ToVirtual) -> Rewriter:
+        settings = self._context.settings
+        return Rewriter(
+            cluster=self._context.vc.name,
+            direction=direction,
+            owns_node=self._context.owns_node,
+            pod_templates=settings.pod_templates,
+            namespace_references=settings.namespace_references,
+        )
 
 
 def names_of(obj: Object, context: TranslationContext) -> Names:
@@ -112,12 +137,15 @@ def _noted(obj: Object) -> dict[str, str]:
     return {host: virtual for host, virtual in items if isinstance(virtual, str)}
 
 
-def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names) -> None:
+def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names, namespace: str) -> None:
     """Restore metadata.namespace, or the name of a Namespace; a claim wins over the label."""
     metadata = obj.get("metadata") or {}
     own = namespace_field(gvk.group_kind)
     host = metadata.get(own)
     if not host:
+        return
+    if namespace:
+        metadata[own] = namespace
         return
     labelled = labels_of(obj).get(domain.NAMESPACE_LABEL)
     claimed = known.claimed_namespace(host)
@@ -136,7 +164,7 @@ def _restore_metadata(obj: Object) -> None:
     metadata = obj.get("metadata") or {}
     work = annotations_of(obj).get(domain.WORK_ANNOTATION, "")
     for name in ("labels", "annotations"):
-        if metadata.get(name):
+        if metadata.get(name) and any(map(domain.is_ours, metadata[name])):
             items = metadata[name].items()
             metadata[name] = {k: v for k, v in items if not domain.is_ours(k) or k in _TENANTS}
     namespace, _, work_name = work.partition("/")

@@ -11,10 +11,8 @@ from typing import NamedTuple
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import (
-    ADOPTED_ANNOTATION,
     AGENT_LABEL,
     CLUSTER_LABEL,
-    CREATED_BY_AGENT_ANNOTATION,
     NAMESPACE_LABEL,
     NODE_SELECTOR_ANNOTATION,
     is_ours,
@@ -41,12 +39,6 @@ def claim_of(host_namespace: Object) -> Claim | None:
         VirtualNamespace(labels[NAMESPACE_LABEL]),
         labels.get(AGENT_LABEL, ""),
     )
-
-
-def is_made_by_agent(host_namespace: Object) -> bool:
-    """Whether an agent created a namespace, so that it is deleted on release."""
-    marks = annotations_of(host_namespace)
-    return marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and ADOPTED_ANNOTATION not in marks
 
 
 def unclaim(live: Object) -> Object:
@@ -98,6 +90,11 @@ class Claims:
     def on(self, host_namespace: str) -> Claim | None:
         """Return our claim on a host namespace, effective or not, or None."""
         return self._own(self.store.get("", host_namespace))
+
+    def cluster_on(self, host_namespace: str) -> str:
+        """Return the virtual cluster that a host namespace is claimed for, "" if none."""
+        claim = self.on(host_namespace)
+        return claim.cluster if claim is not None else ""
 
     def holder_of(self, host_namespace: str) -> Claim | None:
         """Return the effective claim on a host namespace, or None."""

@@ -3,10 +3,10 @@
 import logging
 
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.conditions import Condition, find_condition
 from karmada_vc_agent.status.node_overlap import NODE_OVERLAP, node_overlap
-from karmada_vc_agent.status.nodes_missing import listed
 from karmada_vc_agent.views.membership import Membership
 
 _log = logging.getLogger(__name__)

@@ -1,9 +1,10 @@
 """Which words of the host's texts name something of other virtual clusters."""
 
-from collections.abc import Container
+from collections.abc import Mapping
 
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.names import cluster_of_host_name
 from karmada_vc_agent.views.claims import Claims
 from karmada_vc_agent.views.membership import Membership
@@ -17,12 +18,12 @@ class ForeignNames:
         claims: Claims,
         nodes: Store[Node],
         membership: Membership,
-        clusters: Container[str],
+        virtual_clusters: Mapping[str, VirtualCluster],
     ) -> None:
         self._claims = claims
         self._nodes = nodes
         self._membership = membership
-        self._clusters = clusters
+        self._virtual_clusters = virtual_clusters
 
     def is_foreign(self, cluster: str, word: str) -> bool:
         """Whether a word is the name of something that a virtual cluster is not to know of."""
@@ -32,4 +33,7 @@ class ForeignNames:
         if self._nodes.get("", word) is not None:
             return self._membership.owner_of(word) != cluster
         other = cluster_of_host_name(word)
-        return other != cluster and other in self._clusters
+        if not other:
+            return False
+        owners = (vc.name for vc in self._virtual_clusters.values() if vc.name_on_host == other)
+        return next(owners, cluster) != cluster

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.domain import AGENT_ANNOTATION
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION, PRESERVE_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 from karmada_vc_agent.views.judgements import Judgements
 from karmada_vc_agent.views.shapes import ClusterShape
@@ -148,6 +148,10 @@ class HubClusters:
         name = new["metadata"]["name"]
         if name in self._names and dig(new, "spec", "id") == self.id_of(name):
             self._marked[name] = uid_of(new)
+
+    def preserves(self, name: str) -> bool:
+        """Whether what the Works of our Cluster made is to stay when they go."""
+        return annotations_of(self.ours(name) or {}).get(PRESERVE_ANNOTATION) == "true"
 
     def is_deleting(self, name: str) -> bool:
         """Whether our Cluster has a deletion mark."""

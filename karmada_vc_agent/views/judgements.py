@@ -114,6 +114,11 @@ class HubContact:
         others = len({cluster for cluster, _, _ in late}) - 1
         return self._told(late[0], f" (and {others} more)" if others else "")
 
+    def accepts_others(self) -> bool:
+        """Whether there are Clusters of which the hub accepts all, beside those that are late."""
+        late = {cluster for cluster, _, _ in self._late()}
+        return any(cluster not in late for cluster, _ in self._accepted_at)
+
     def _told(self, late: tuple[str, str, float], more: str) -> str:
         name, what, since = late
         seconds = round(self._clock() - since)

@@ -1,6 +1,6 @@
 """Pods on nodes that left their virtual cluster while these ran there."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
@@ -62,12 +62,8 @@ class LeftPods:
 
     def keys_of(self, clusters: Iterable[str]) -> Iterator[PodKey]:
         """Yield those of some virtual clusters."""
-        wanted = frozenset(clusters)
-        return self._keys(pod for pod in self._pods if self._is_of(pod, wanted))
-
-    def _is_of(self, pod: Pod, clusters: Container[str]) -> bool:
-        claim = self._claims.on(pod.metadata.namespace)
-        return claim is not None and claim.cluster in clusters
+        wanted, cluster_on = frozenset(clusters), self._claims.cluster_on
+        return self._keys(pod for pod in self._pods if cluster_on(pod.metadata.namespace) in wanted)
 
     def _keys(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
         for pod in pods:
@@ -77,8 +73,7 @@ class LeftPods:
     def _evicting(self, pod: Pod, node: Node | None) -> VirtualCluster | None:
         if node is None or pod.is_finished or pod.metadata.deletion_timestamp:
             return None
-        claim = self._claims.on(pod.metadata.namespace)
-        vc = self._virtual_clusters.get(claim.cluster) if claim is not None else None
+        vc = self._virtual_clusters.get(self._claims.cluster_on(pod.metadata.namespace))
         if vc is None or vc.on_node_leave != EVICT or vc.paused:
             return None
         if not vc.required_selector.items() <= pod.spec.node_selector.items():

@@ -7,9 +7,10 @@ from cachetools import LRUCache
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.conditions import Condition, find_condition
-from karmada_vc_agent.status.nodes_missing import NODES_MISSING, listed, nodes_missing
+from karmada_vc_agent.status.nodes_missing import NODES_MISSING, nodes_missing
 
 _log = logging.getLogger(__name__)
 

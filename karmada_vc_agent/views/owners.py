@@ -11,7 +11,6 @@ from cachetools import LRUCache
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import (
@@ -28,6 +27,8 @@ from karmada_vc_agent.views.works import Works, manifests_of
 OWNERS_AT_MOST = 6
 """How far up a chain of owners to search for a Work; Pod, ReplicaSet, Deployment are three."""
 REMEMBERED = 4096
+NAMES_AT_MOST = 8192
+"""Characters of recorded names that are remembered of an object: a tenant may write many."""
 
 
 class Place(NamedTuple):
@@ -113,23 +114,22 @@ class Owners:
         resource = await self._discovery.find(
             parse_api_version(reference["apiVersion"], reference["kind"])
         )
-        if resource is None:
+        if resource is None or not resource.namespaced:
             return None
         owner = await self._get(resource, namespace, reference["name"])
-        return owner if owner and owner["metadata"]["uid"] == reference["uid"] else None
+        return owner if owner and uid_of(owner) == reference["uid"] else None
 
     async def _get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        try:
-            return await self._host.get(resource.path(namespace, name))
-        except (NotFoundError, ForbiddenError):
-            return None
+        """Return an object; a tenant may have written its kind and name, whatever they are."""
+        return await self._host.look_up(resource.path(namespace, name))
 
 
 def _without_content(obj: Object) -> Object:
     """Return what of an object is remembered."""
-    recorded = annotations_of(obj).get(NAMES_ANNOTATION)
+    recorded = annotations_of(obj).get(NAMES_ANNOTATION, "")
     metadata = {key: obj["metadata"][key] for key in ("namespace", "name")}
-    metadata["annotations"] = {NAMES_ANNOTATION: recorded} if recorded else {}
+    is_kept = 0 < len(recorded) <= NAMES_AT_MOST
+    metadata["annotations"] = {NAMES_ANNOTATION: recorded} if is_kept else {}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
 
 

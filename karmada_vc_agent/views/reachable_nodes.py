@@ -6,9 +6,9 @@ from collections.abc import Callable
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.conditions import Condition, find_condition
-from karmada_vc_agent.status.nodes_missing import listed
 from karmada_vc_agent.status.nodes_reachable import (
     NO_NODES,
     NODES_REACHABLE,
@@ -89,15 +89,16 @@ def _is_news(before: Condition | None, judged: Condition) -> bool:
 def _log_news(vc: VirtualCluster, judged: Condition) -> None:
     extra = {"virtual_cluster": vc.name, "reason": judged["message"]}
     if judged["status"] == "True":
-        _log.info("Reaching nodes of the group again", extra=extra)
+        _log.info("Nodes of the group are Ready again", extra=extra)
     elif judged["reason"] == NO_NODES:
         about = {"nodeSelector": _text(vc.node_selector), "nodeNames": listed(vc.node_names)}
         _log.warning("The settings select no node", extra=extra | about)
     else:
-        _log.warning("Reaching no node of the group", extra=extra)
+        _log.warning("No node of the group is Ready", extra=extra)
 
 
 def _text(selector: LabelSelector) -> str:
     labels = [f"{key}={value}" for key, value in selector.match_labels.items()]
     found = selector.match_expressions
-    return listed([*labels, *(f"{e.key} {e.operator} {sorted(e.values)}" for e in found)])
+    expressions = [f"{each.key} {each.operator} {sorted(each.values)}" for each in found]
+    return listed([*labels, *expressions])

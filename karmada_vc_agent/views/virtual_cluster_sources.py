@@ -1,7 +1,7 @@
 """Where virtual clusters come from: several sources feed the one registry, the older wins a name.
 
-Each source replaces its own only. A younger one that has a name too waits for it, and is served
-once the older one gives the name up.
+Each source replaces its own only. A younger one that has a name too, or had it (formerNames), waits
+for it, and is served once the older one gives the name up.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,18 @@ from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 
 
 class VirtualClusterSources:
-    """The sources of a registry, the oldest first; nobody else is to change the registry."""
+    """The sources of a registry, the oldest first; nobody else is to change the registry.
+
+    No two are served that have one name, or whose names on the host are made from one name: they
+    would have each other's namespaces and nodes. Of one source the first to come wins.
+    """
 
     def __init__(self, registry: VirtualClusters) -> None:
         self._registry = registry
         self._sources: list[VirtualClusterSource] = []
+        self._by_name: dict[str, VirtualClusterSource] = {}
+        self._by_name_on_host: dict[str, VirtualClusterSource] = {}
+        self._rivals: dict[tuple[str, str], VirtualClusterSource] = {}
 
     def add(
         self, name: str, virtual_clusters: Iterable[VirtualCluster] = ()
@@ -28,19 +35,26 @@ class VirtualClusterSources:
         source.replace_all(virtual_clusters)
         return source
 
-    def older_holder(
-        self, cluster: str, than: "VirtualClusterSource"
-    ) -> "VirtualClusterSource | None":
-        """Return the oldest source that has a name and is older than another one, or None."""
-        older = takewhile(lambda source: source is not than, self._sources)
-        return next((source for source in older if cluster in source), None)
+    def rival(self, cluster: str, of: "VirtualClusterSource") -> "VirtualClusterSource | None":
+        """Return the source that keeps one of another source from being served, or None."""
+        if cluster in of:
+            return self._rivals.get((of.name, cluster))
+        older = tuple(takewhile(lambda source: source is not of, self._sources))
+        holder = self._by_name.get(cluster) or self._by_name_on_host.get(cluster)
+        return holder if holder in older else None
 
     def merge(self) -> None:
         """Have the registry hold what the sources want now."""
         merged: dict[str, VirtualCluster] = {}
+        self._by_name, self._by_name_on_host, self._rivals = {}, {}, {}
         for source in self._sources:
             for vc in source.wanted():
-                merged.setdefault(vc.name, vc)
+                rival = self._by_name.get(vc.name) or self._by_name_on_host.get(vc.name_on_host)
+                if rival is not None:
+                    self._rivals[source.name, vc.name] = rival
+                    continue
+                merged[vc.name] = vc
+                self._by_name[vc.name] = self._by_name_on_host[vc.name_on_host] = source
         self._registry.replace_all(merged.values())
 
 
@@ -60,6 +74,12 @@ class VirtualClusterSource:
         """Return what it wants."""
         return self._wanted.values()
 
+    def wants_nodes_of(self, vc: VirtualCluster) -> bool:
+        """Whether it wants one of this name with these nodes; the rest may be another."""
+        known = self._wanted.get(vc.name)
+        nodes = (vc.node_selector, vc.node_names)
+        return known is not None and (known.node_selector, known.node_names) == nodes
+
     def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
         """Want exactly these from now on."""
         self._want({vc.name: vc for vc in virtual_clusters})
@@ -73,8 +93,11 @@ class VirtualClusterSource:
         self._want({name: vc for name, vc in self._wanted.items() if name != cluster})
 
     def rival(self, cluster: str) -> "VirtualClusterSource | None":
-        """Return the older source that has a name, so that this one is not served, or None."""
-        return self._sources.older_holder(cluster, self)
+        """Return the source that has a name, or its names on the host, and goes before; or None.
+
+        That is this one itself, where another of its own came first.
+        """
+        return self._sources.rival(cluster, self)
 
     def _want(self, wanted: dict[str, VirtualCluster]) -> None:
         if wanted != self._wanted:
@@ -84,7 +107,7 @@ class VirtualClusterSource:
 
 @dataclass(frozen=True, slots=True)
 class FoundSources:
-    """The sources of what is found on the host: by NodeGroups, by a node label; None = off."""
+    """The sources of what is found on the host: by NodeGroups, by a node label."""
 
-    node_groups: VirtualClusterSource | None = None
-    labels: VirtualClusterSource | None = None
+    node_groups: VirtualClusterSource
+    labels: VirtualClusterSource

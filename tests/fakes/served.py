@@ -80,6 +80,8 @@ HOST = (
 HUB = (
     Served("v1", "namespaces", "Namespace", namespaced=False, has_status=True),
     Served("v1", "configmaps", "ConfigMap"),
+    Served("v1", "secrets", "Secret"),
+    Served("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False),
     Served("v1", "events", "Event"),
     Served("apps/v1", "deployments", "Deployment", has_status=True, has_generation=True),
     Served("coordination.k8s.io/v1", "leases", "Lease"),

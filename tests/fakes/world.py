@@ -28,6 +28,7 @@ from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.service.service import Service
 from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.views.hub_clusters import cluster_id
+from karmada_vc_agent.views.live_settings import LiveSettings
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 from karmada_vc_agent.views.works import work_path
 from tests.fakes import objects, served
@@ -121,6 +122,7 @@ class World:
         hub, host = self.hub_client, self.host_client
         self.process = Process(
             config,
+            LiveSettings(config),
             Clients(hub, hub, hub, hub, host, host, host, host),
             AgentState(host, config.agent_namespace, config.agent_name),
             HOST_UID,

@@ -48,6 +48,7 @@ from karmada_vc_agent.status.readiness import READY
 from karmada_vc_agent.status.work_status import applied_of, compose_work_status, dispatching_of
 from karmada_vc_agent.translation.host_wide_names import index_keys
 from karmada_vc_agent.translation.names import Names
+from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.translation.restore import names_of, restore, restore_text, restore_texts
 from karmada_vc_agent.translation.shape import malformed
 from karmada_vc_agent.translation.translate import (
@@ -56,7 +57,7 @@ from karmada_vc_agent.translation.translate import (
     Skipped,
     translate,
 )
-from karmada_vc_agent.views.claims import Claims, claim_of, is_made_by_agent, unclaim
+from karmada_vc_agent.views.claims import Claims, claim_of, unclaim
 from karmada_vc_agent.views.hub_clusters import ClusterCodec, HubClusters
 from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.shapes import ServiceShape, WebhooksShape, WorkShape

@@ -42,7 +42,7 @@ def scene() -> Scene:
     """Return an agent that serves: both servers answer, and nothing is wrong."""
     agent = Agent(AgentConfig(virtual_clusters=VIRTUAL_CLUSTERS), NOWHERE, NOWHERE)
     clients, service = MagicMock(spec=Clients), MagicMock(spec=Service)
-    clients.missing_rights.return_value = service.not_accepted.return_value = None
+    service.missing_rights.return_value = service.not_accepted.return_value = None
     clients.hub.history.is_in_doubt = clients.host.history.is_in_doubt = False
     service.unlisted.return_value = service.stepped_back.return_value = []
     service.not_served.return_value = []
@@ -95,9 +95,10 @@ def test_agent_is_ready_while_it_has_others_to_serve(scene: Scene) -> None:
 
 
 def test_what_was_found_and_is_not_served_is_a_remark(scene: Scene) -> None:
-    scene.service.not_served.return_value = ["NodeGroup a.b is no virtual cluster a.b", "more"]
+    refused = "cannot serve NodeGroup a.b as virtual cluster a.b"
+    scene.service.not_served.return_value = [refused, "more"]
     assert scene.wrong() == {}
-    assert scene.remarks() == {"found": "NodeGroup a.b is no virtual cluster a.b; more"}
+    assert scene.remarks() == {"found": f"{refused}; more"}
 
 
 def test_lists_that_have_not_come_are_named(scene: Scene) -> None:
@@ -115,5 +116,9 @@ def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scen
 
 def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None:
     scene.agent._joined._told = {"b": 0.0}
-    scene.clients.missing_rights.return_value = "hub: the agent lacks a rule"
+    scene.service.missing_rights.return_value = "hub: the agent lacks a rule"
     assert scene.wrong() == {"rights": "hub: the agent lacks a rule"}
+    scene.service.missing_rights.return_value = Remark("a: hub: the agent lacks a rule")
+    assert scene.wrong() == {}
+    told = "waiting for rights on the hub: b; run karmada-vc-agent join"
+    assert scene.remarks() == {"rights": f"{told}; a: hub: the agent lacks a rule"}

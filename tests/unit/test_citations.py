@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("contract", "rewriting-rules", "kubeedge")
+PAGES = ("contract", "rewriting-rules", "kubeedge", "cluster-access")
 SEARCHED = ("karmada_vc_agent", "tests", "e2e", "hack", "bench", "docs", "manifests")
 LONE = ("README.md", "CHANGELOG.md", "pyproject.toml", "Containerfile")
-OTHER_PAGES = re.compile(r"(?:shared/docs|karmada-contract|kubeedge-facts|cluster-access)\b")
+OTHER_PAGES = re.compile(r"(?:shared/docs|karmada-contract|kubeedge-facts)\b")
 
 _GAP = r"(?:[ \t]|\n[ \t]*#?)+"
 _NUMBER = r"(?:\d+(?:\.\d+)*(?: [ab]\b)?|[AB]\b)"
@@ -21,9 +21,10 @@ _WORD = r"(?:appendix|traps?|steps?|points?|layers?)"
 _ITEM = rf"(?:{_WORD}{_GAP})?{_NUMBER}"
 _LIST = rf"{_ITEM}(?:(?:,|{_GAP}(?:and|to)\b)?{_GAP}{_ITEM})*"
 _CITATION = re.compile(
-    rf"(?<![\w-])(?P<page>[Cc]ontract|rewriting-rules|kubeedge)(?:\.md)?,?{_GAP}(?P<items>{_LIST})"
+    rf"(?<![\w-])(?P<page>[Cc]ontract|rewriting-rules|kubeedge|cluster-access)(?:\.md)?,?{_GAP}(?P<items>{_LIST})"
     rf"|\b(?P<trap>[Tt]raps?){_GAP}(?P<traps>\d+(?:(?:,|{_GAP}and){_GAP}\d+)*)"
-    rf"|\bADR{_GAP}(?P<adr>\d+)|(?<=docs/adr/)(?P<path>\d{{4}})",
+    rf"|\bADR{_GAP}(?P<adr>\d+)|(?<=docs/adr/)(?P<path>\d{{4}})"
+    r"|(?<![\w\"-])(?P<need>G-\d+a?)\b",
 )
 _PART = re.compile(rf"(?P<word>{_WORD})|(?P<number>{_NUMBER})")
 _SECTIONS = r"\d{1,2}\.\d{1,2}(?: [ab]\b)?(?:, \d{1,2}\.\d{1,2})*"
@@ -49,6 +50,8 @@ def citations(text: str, page_of_numbers: str = "") -> Iterator[tuple[int, Citat
         if match["page"]:
             for cited in _listed(match["page"].lower(), match["items"]):
                 yield line, cited
+        elif match["need"]:
+            yield line, Citation("cluster-access", match["need"].lower())
         elif match["trap"]:
             for number in re.findall(r"\d+", match["traps"]):
                 yield line, Citation("contract", f"trap-{number}")
@@ -111,8 +114,10 @@ def _page_of_numbers(file: Path) -> str:
     """Return whose sections bare numbers are: a page's own, and the rules' in translation/."""
     if file.parent == ROOT / "docs":
         return file.stem if file.stem in PAGES else ""
-    is_rules = file.is_relative_to(ROOT / "karmada_vc_agent" / "translation")
-    return "rewriting-rules" if is_rules else ""
+    for folder, page in (("translation", "rewriting-rules"), ("gateway", "cluster-access")):
+        if file.is_relative_to(ROOT / "karmada_vc_agent" / folder):
+            return page
+    return ""
 
 
 def unresolved(
@@ -138,6 +143,7 @@ def test_each_citation_names_a_section() -> None:
     assert found["contract"] > 150
     assert found["rewriting-rules"] > 250
     assert found["kubeedge"] >= 2
+    assert found["cluster-access"] > 60
     assert found["adr"] > 60
 
 
@@ -194,6 +200,7 @@ def test_links_between_docs_lead_somewhere() -> None:
         ("traps 3, 4 and 5", [("trap-3",), ("trap-4",), ("trap-5",)]),
         ("contract 7.3 and 7.4, what is retained of 7.2", [("7.3",), ("7.4",)]),
         ("docs/contract.md 4.4", [("4.4",)]),
+        ("(G-40, G-40a) and cluster-access 5.3", [("g-40",), ("g-40a",), ("5.3",)]),
         ("importlinter.contracts 1, the contract", []),
     ],
 )
@@ -215,6 +222,8 @@ def test_citations_are_read(text: str, found: list[tuple[str, ...]]) -> None:
         "one line\n# (rewriting-rules\n# 9.9)",
         "kubeedge 99",
         "ADR 9999",
+        "as G-99 says",
+        "cluster-access 9.9",
         "see docs/adr/9999",
     ],
 )

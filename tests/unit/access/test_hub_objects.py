@@ -8,7 +8,7 @@ import yaml
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters, reasons
 from karmada_vc_agent.access.manifest_text import manifest_text
 from karmada_vc_agent.access.rights import OPTIONAL_CONTROLLERS, RIGHTS
-from karmada_vc_agent.model.objects import Object, key_of
+from karmada_vc_agent.model.objects import Object, dig, key_of
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCESS = HubAccess("edge", ("branch-a", "branch-b"))
@@ -142,10 +142,45 @@ def test_a_role_tells_whom_it_names() -> None:
 
 
 def test_text_gives_back_the_objects_and_says_why() -> None:
-    access = HubAccess("edge", ("branch-a", "branch-b"), objects=True)
+    access = HubAccess("edge", ("branch-a", "branch-b"), objects=True, gateway=True)
     text = manifest_text(hub_objects(access), reasons(access), "For the hub.")
     assert list(yaml.safe_load_all(text)) == hub_objects(access)
     assert text.startswith("# For the hub.\n")
     for right in RIGHTS:
         if "one watch" not in right.why:
             assert f"# {right.why}\n" in text
+
+
+def test_gateway_opens_the_secrets_of_its_own_clusters_and_one_role() -> None:
+    on = HubAccess("edge", ("branch-a", "branch-b"), gateway=True)
+    off = HubAccess("edge", ("branch-a", "branch-b"))
+    leases, everywhere = "Role karmada-cluster/vc-agent:edge", "ClusterRole vc-agent:edge"
+    create, named = [rule for rule in rules_of(on, leases) if rule not in rules_of(off, leases)]
+    assert create == {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}
+    assert named["verbs"] == ["get", "patch", "delete"]
+    assert named["resourceNames"] == [
+        "branch-a",
+        "branch-a-impersonator",
+        "branch-b",
+        "branch-b-impersonator",
+    ]
+    patch, held = [r for r in rules_of(on, everywhere) if r not in rules_of(off, everywhere)]
+    assert [held] == rules_of(on, "ClusterRole vc-agent:edge:unified-auth")
+    assert held["verbs"] == ["announce"]
+    assert (patch["resources"], patch["verbs"]) == (["clusterroles"], ["patch"])
+    assert patch["resourceNames"] == ["vc-agent:edge:unified-auth"]
+
+
+def test_role_that_karmada_looks_at_is_bound_to_nobody() -> None:
+    on = HubAccess("edge", ("branch-a",), gateway=True)
+    (rule,) = rules_of(on, "ClusterRole vc-agent:edge:unified-auth")
+    assert (rule["resources"], rule["resourceNames"]) == (["clusters/proxy"], ["branch-a"])
+    bound = {dig(obj, "roleRef", "name") for obj in hub_objects(on)}
+    assert "vc-agent:edge:unified-auth" not in bound
+
+
+def test_secrets_and_roles_are_named_after_no_virtual_cluster() -> None:
+    on = HubAccess("edge", ("branch-a",), gateway=True)
+    roles = [obj for obj in hub_objects(on) if "rules" in obj and "works" not in str(key_of(obj))]
+    assert len(roles) == 3
+    assert [named_clusters(role) for role in roles] == [["branch-a"]] * 3

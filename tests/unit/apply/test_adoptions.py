@@ -3,9 +3,10 @@
 from typing import Any
 from unittest.mock import AsyncMock
 
+import msgspec
 import pytest
 
-from karmada_vc_agent.apply.adoptions import Adoptions
+from karmada_vc_agent.apply.adoptions import PAGES_AT_MOST, Adoptions
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError
 from karmada_vc_agent.model.domain import (
@@ -14,7 +15,7 @@ from karmada_vc_agent.model.domain import (
     NAMESPACE_LABEL,
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, copy_object, dig, gvk_of
-from karmada_vc_agent.views.kept_placements import KeptPlacements
+from karmada_vc_agent.views.noted_objects import NotedObjects
 from tests.fakes import objects
 
 RESOURCE = Resource(gvk_of(objects.deployment()), "deployments", namespaced=True)
@@ -32,12 +33,21 @@ class Host:
 
     def __init__(self, *nodes: str) -> None:
         self.client: Any = AsyncMock()
-        self.client.get.return_value = {"items": [pod(node) for node in nodes]}
+        self._pods = [pod(node) for node in nodes]
+        self.client.read_page.side_effect = self._page
         self.client.replace.side_effect = self._replace
-        self.kept = KeptPlacements()
+        self.kept = NotedObjects()
         self.told: list[str] = []
         self.kept.changed.subscribe(self.told.append)
         self.adoptions = Adoptions(self.client, self.kept, lambda _, node: node.startswith("own"))
+
+    async def _page(self, path: str, query: dict[str, str]) -> bytes:
+        """Answer with one pod a page."""
+        assert path == "/api/v1/namespaces/shop/pods"
+        number = int(query.get("continue", 0))
+        more = str(number + 1) if number + 1 < len(self._pods) else ""
+        items = self._pods[number : number + 1]
+        return msgspec.json.encode({"items": items, "metadata": {"continue": more}})
 
     async def _replace(self, _path: str, obj: Object, _user: str, query: object) -> Object:
         assert query == {"dryRun": "All"}
@@ -84,6 +94,13 @@ async def test_workload_that_makes_pods_anyway_is_placed(nodes: tuple[str, ...])
     assert dig(written, *SELECTOR) == {"branch": "a"}
     host.client.replace.assert_not_called()
     assert host.kept.of("branch-a") == []
+
+
+async def test_more_pods_than_are_looked_at_are_made_anew() -> None:
+    host = Host(*["own-1"] * (PAGES_AT_MOST + 1))
+    _, is_kept = await host.settle(wanted(), live())
+    assert not is_kept
+    assert host.client.read_page.await_count == PAGES_AT_MOST
 
 
 async def test_other_template_is_placed_and_no_longer_named() -> None:

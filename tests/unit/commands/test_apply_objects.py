@@ -3,7 +3,7 @@
 import pytest
 
 from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
-from karmada_vc_agent.commands.apply_objects import IMAGE_FIELD, MANAGER, apply_all
+from karmada_vc_agent.commands.apply_objects import IMAGE_FIELDS, MANAGER, apply_all
 from karmada_vc_agent.commands.changes import Changes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import AlreadyExistsError
@@ -136,17 +136,19 @@ async def test_what_somebody_tuned_stays(
 async def test_image_that_is_asked_for_is_set(host: FakeApiServer, applier: Applier) -> None:
     await applier.apply(deployment())
     _tune(host, {"image": "mirror.example/agent:1"})
-    host.set_by_another(DEPLOYMENT, IMAGE_FIELD, "kubectl-set")
-    lines = await applier.apply(deployment("agent:2"), forced=(IMAGE_FIELD,))
-    assert f'{IMAGE_FIELD}: "mirror.example/agent:1" -> "agent:2"' in lines
+    host.set_by_another(DEPLOYMENT, IMAGE_FIELDS[0], "kubectl-set")
+    lines = await applier.apply(deployment("agent:2"), forced=(IMAGE_FIELDS[0],))
+    assert f'{IMAGE_FIELDS[0]}: "mirror.example/agent:1" -> "agent:2"' in lines
     (container,) = host.live(DEPLOYMENT)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "agent:2"
 
 
 async def test_what_an_earlier_join_set_is_changed(host: FakeApiServer, applier: Applier) -> None:
     await applier.apply(deployment())
-    host.set_by_another(DEPLOYMENT, IMAGE_FIELD, MANAGER)
-    assert f'{IMAGE_FIELD}: "agent:1" -> "agent:2"' in await applier.apply(deployment("agent:2"))
+    host.set_by_another(DEPLOYMENT, IMAGE_FIELDS[0], MANAGER)
+    assert f'{IMAGE_FIELDS[0]}: "agent:1" -> "agent:2"' in await applier.apply(
+        deployment("agent:2")
+    )
 
 
 async def test_what_the_agent_needs_is_taken_back(host: FakeApiServer, applier: Applier) -> None:

@@ -16,9 +16,9 @@ from karmada_vc_agent.config.settings import (
     ObjectSettings,
 )
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
-from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualCluster
 from karmada_vc_agent.translation.admission_objects import PolicyOwner
-from karmada_vc_agent.translation.admission_strict import about
+from karmada_vc_agent.translation.admission_strict import about, holds
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import virtual_cluster
 
@@ -157,3 +157,19 @@ async def test_labels_of_objects_and_groups_are_asked_for(host: FakeApiServer) -
             node_groups=NodeGroupSettings(enabled=True),
         )
         assert await group_keys(client, config) == frozenset(), "the host serves neither"
+
+
+def test_tenants_of_which_only_the_name_is_known_have_accounts_and_are_held() -> None:
+    known = PolicyOwner("agent", "home", "user", ("b", "was"))
+    config = AgentConfig(
+        agent_name="agent",
+        tenancy=STRICT,
+        virtual_clusters=(VirtualCluster("a", former_names=("was",)),),
+    )
+    config = with_default_accounts(config, "home")
+    found = host_rights(INSTALL, config, ("a", "c"), None, Approvals(), known)
+    assert found.access.acts_as == tuple(("home", f"{name}.agent") for name in "abc")
+    assert set(found.install.accounts) >= {("home", f"{name}.agent") for name in "bc"}
+    assert found.owner.held == tuple(
+        sorted({one for name in "abc" for one in holds(VirtualCluster(name), STRICT)})
+    )

@@ -20,7 +20,8 @@ from karmada_vc_agent.commands.leave_steps import LeaveError
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.model.domain import ALLOW_ADOPTION_ANNOTATION, MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
@@ -181,6 +182,30 @@ async def test_namespace_in_which_others_have_something_stays(
     )
     found = {one for one in there(installed) if " agents/" in one}
     assert found == {"ConfigMap agents/notes", "ConfigMap agents/kube-root-ca.crt"}
+
+
+async def test_nodes_lose_the_label_of_a_former_name_and_namespaces_their_mark(
+    installed: FakeApiServer, client: ApiClient
+) -> None:
+    state = AgentState(client, AGENT.namespace, AGENT.name)
+    await state.load()
+    await state.remember_label("branch-old", "branch-a")
+    installed.seed(objects.node("node-1", {MEMBERSHIP_LABEL: "branch-old"}))
+    installed.seed(objects.node("node-2", {MEMBERSHIP_LABEL: "somebody's"}))
+    for name, cluster in (("shop", "branch-a"), ("theirs", "somebody's")):
+        mark = {ALLOW_ADOPTION_ANNOTATION: cluster, "own": "x"}
+        installed.seed(objects.namespace(name, annotations=mark))
+    await purged(client)
+    nodes = (installed.live(f"/api/v1/nodes/node-{n}") for n in (1, 2))
+    assert [MEMBERSHIP_LABEL in (node["metadata"].get("labels") or {}) for node in nodes] == [
+        False,
+        True,
+    ]
+    marks = [
+        sorted(installed.live(f"/api/v1/namespaces/{name}")["metadata"]["annotations"])
+        for name in ("shop", "theirs")
+    ]
+    assert marks == [["own"], ["own", ALLOW_ADOPTION_ANNOTATION]]
 
 
 async def test_nodes_lose_the_label_of_virtual_clusters_that_left(

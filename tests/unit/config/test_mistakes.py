@@ -11,8 +11,8 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.loading import load_config
 
 ADOPTED_BY_ALL_TOLD = (
-    "discover.settings.adoptNamespaces: is of a single virtual cluster; write that one down by "
-    "itself"
+    "discover.settings.adoptNamespaces: is for a single virtual cluster; define that one in "
+    "virtualClusters"
 )
 LABEL_KEY_TOLD = (
     'discover.nodeLabel: "X_/a" is not a valid label key: the part before "/" must be a DNS name'

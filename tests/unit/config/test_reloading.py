@@ -78,3 +78,32 @@ def test_accounts_are_those_of_the_profile_in_use(tmp_path: Path) -> None:
 def test_bad_settings_are_refused_as_a_whole(tmp_path: Path, bad: str) -> None:
     with pytest.raises(ConfigError, match=r"agent\.yaml"):
         reloaded(tmp_path, ONE, bad)
+
+
+def test_what_virtual_clusters_are_found_by_is_taken_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(HEAD + ONE)
+    running = read_settings(path, {}, {})
+    path.write_text(f"{HEAD}nodeGroups: {{enabled: true}}\ndiscover: {{nodeLabel: shop}}\n{ONE}")
+    found = reload_settings(running, lambda: read_settings(path, {}, {}), path)
+    assert found.config.node_groups.enabled
+    assert found.config.discover.node_label == "shop"
+    assert found.at_restart == ()
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        ("nodeGroups: {enabled: true, nameTemplate: x}", "nodeGroups.nameTemplate"),
+        ("discover: {nodeLabel: 'a b'}", "discover.nodeLabel"),
+        ("nodeGroups: {enabled: true, gracePeriod: -1s}", "nodeGroups.gracePeriod"),
+    ],
+)
+def test_bad_way_to_find_them_is_refused(tmp_path: Path, bad: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        reloaded(tmp_path, ONE, f"{bad}\n{ONE}")
+
+
+def test_last_source_is_not_given_up(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="virtualClusters: is empty"):
+        reloaded(tmp_path, "discover: {nodeLabel: shop}\n", "discover: {}\n")

@@ -64,7 +64,7 @@ async def test_pod_on_a_node_that_left_is_evicted_after_a_while(world: World) ->
     live = world.host.live(POD)
     assert (request.method, request.path) == ("POST", EVICTION)
     assert request.body["deleteOptions"] == {"preconditions": {"uid": live["metadata"]["uid"]}}
-    text = 'the node of pod edge/web-x left virtual cluster "branch-a": it is evicted'
+    text = 'evicted pod edge/web-x: its node left virtual cluster "branch-a"'
     assert await world.events() == [("Cluster", "PodEvicted", text)]
 
 
@@ -184,10 +184,11 @@ async def test_budget_is_respected_and_told_once(world: World) -> None:
     assert len(world.host.asked("POST", EVICTION)) == 2, "it asks again after its back-off only"
     world.host.answer(b"{}", 201, path=EVICTION)
     assert await spec.reconcile(KEY) is None
-    about = 'the node of pod edge/web-x left virtual cluster "branch-a"'
+    held = 'cannot evict pod edge/web-x, whose node left virtual cluster "branch-a"'
+    evicted = 'evicted pod edge/web-x: its node left virtual cluster "branch-a"'
     assert await world.events() == [
-        ("Cluster", "PodEvictionHeld", f"{about}: it would violate its budget"),
-        ("Cluster", "PodEvicted", f"{about}: it is evicted"),
+        ("Cluster", "PodEvictionHeld", f"{held}: it would violate its budget"),
+        ("Cluster", "PodEvicted", evicted),
     ]
 
 

@@ -11,7 +11,7 @@ from karmada_vc_agent.kube.codec import Unreadable
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
 from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN, PRESERVE_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
@@ -204,6 +204,20 @@ async def test_preserved_object_stays_without_any_mark(world: World) -> None:
     assert live["data"] == {"value": "1"}
     keys = [*labels_of(live), *annotations_of(live)]
     assert [key for key in keys if DOMAIN in key or key == karmada.MANAGED_LABEL] == []
+    assert world.hub.find(WORK) is None
+
+
+async def test_cluster_that_leaves_preserving_counts_though_its_works_lost_the_mark(
+    world: World,
+) -> None:
+    await applied(world, objects.config_map(), preserve=True)
+    world.register(annotations={PRESERVE_ANNOTATION: "true"})
+    world.hub.change(WORK, spec=objects.work(objects.config_map())["spec"])
+    world.hub.mark_deleted(WORK)
+    world.look()
+    await world.execution.reconcile(KEY)
+    live = world.host.live(SETTINGS)
+    assert CLUSTER_LABEL not in labels_of(live)
     assert world.hub.find(WORK) is None
 
 

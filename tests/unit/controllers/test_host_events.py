@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from karmada_vc_agent.apply.event_tallies import GATHERED_S, REPEATED_AFTER_S, WAITING_OF_ONE
@@ -15,6 +16,7 @@ from karmada_vc_agent.controllers.host_events import (
 )
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
+from karmada_vc_agent.model.host_event import TEXT_AT_MOST, HostEvent
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.planning.quota_shares import Pending
 from karmada_vc_agent.service.controllers import all_controllers
@@ -209,6 +211,20 @@ async def test_a_flood_waits_and_what_is_too_much_is_dropped(setting: Setting) -
     outcomes = await setting.work(0.6)
     assert len(outcomes) <= 2 * WAITING_OF_ONE
     assert len(await setting.told()) == 2 * 25
+
+
+async def test_what_is_kept_is_small_whatever_was_written(setting: Setting) -> None:
+    """API servers take a message of a megabyte."""
+    long = "x" * 2**20
+    setting.report("m", message=f"no such image {long}")
+    for name in (f"web-1-a{long}", ""):
+        setting.report("o", about=name)
+    await setting.work()
+    ((*_, text, _), _) = await setting.told()
+    assert len(text) <= 1024
+    raw = msgspec.json.encode({"metadata": {"annotations": {"a": long}}, "message": long})
+    kept = msgspec.json.decode(raw, type=HostEvent)
+    assert len(msgspec.json.encode(kept)) < 2 * TEXT_AT_MOST
 
 
 async def test_it_waits_for_the_works_to_be_listed(setting: Setting) -> None:

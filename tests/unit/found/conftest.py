@@ -33,6 +33,7 @@ class Findings:
 
     source = SOURCE
     by_label = False
+    is_synced = True
 
     def __init__(self) -> None:
         self.found: dict[str, Found] = {}
@@ -62,6 +63,7 @@ class Following:
     world: World
     drains: bool = False
     limit: int = 0
+    is_on: bool = True
     now: float = 1000.0
     problem: str = ""
     away: set[str] = field(default_factory=set)
@@ -73,6 +75,7 @@ class Following:
         sources = VirtualClusterSources(world.virtual_clusters)
         self.file = sources.add("the settings file")
         self.source = sources.add("a NodeGroup")
+        self.source_of_labels = sources.add("a node label")
         self.findings = Findings()
         self.origins = Origins()
         self.state = AgentState(world.host_client, "agents", "karmada-vc-agent")
@@ -84,12 +87,9 @@ class Following:
             self.findings,
             self.source,
             self.records,
-            Making(
-                AgentConfig(agent_namespace="agents"),
-                FoundSettings(grace_period=Duration(GRACE_S), drain=self.drains),
-            ),
+            self._making,
             Surroundings(
-                removal=Removal(world.hub_client, has),
+                removal=Removal(world.hub_client, world.host_client, has),
                 origins=self.origins,
                 check=self._check,
                 stays_away=self.away.__contains__,
@@ -98,9 +98,12 @@ class Following:
                     (about["metadata"]["name"], text)
                 ),
             ),
-            limit=self.limit,
             wall_clock=lambda: self.now,
         )
+
+    def _making(self) -> Making:
+        common = FoundSettings(grace_period=Duration(GRACE_S), drain=self.drains)
+        return Making(AgentConfig(agent_namespace="agents"), common, self.limit, self.is_on)
 
     async def begin(self) -> "Following":
         self.world.host.seed(objects.namespace("agents"))

@@ -1,5 +1,7 @@
 """What NodeGroups say, and which values nodes have."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -14,9 +16,15 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
-from tests.fakes import objects
+from tests.fakes import objects, served
+from tests.fakes.api_server import FakeApiServer
+from tests.fakes.served import Served
 from tests.fakes.world import World
 
+NODE_GROUPS = Served(
+    "apps.kubeedge.io/v1alpha1", "nodegroups", "NodeGroup", namespaced=False, is_custom=True
+)
+HEAD = {"apiVersion": NODE_GROUPS.api_version, "kind": NODE_GROUPS.kind}
 CODEC: StructCodec[Node] = StructCodec(Node)
 
 
@@ -112,3 +120,58 @@ def test_value_is_noticed_though_it_came_with_an_answer_to_a_write(world: World)
     nodes.observe(node("n1", 2, branch="a"))
     nodes.apply(node("n1", 2, branch="a"))
     assert finder.find("a")
+
+
+def test_other_label_and_template_find_others_at_once(world: World) -> None:
+    nodes: Store[Node] = Store(CODEC)
+    nodes.apply(node("n1", branch="a", shop="x"))
+    nodes.apply(node("n2", branch="b"))
+    finder = NodeLabelFinder(world.host_client, nodes, DiscoverSettings(node_label="branch"))
+    changed: list[str] = []
+    finder.changed.subscribe(changed.append)
+    finder.use(DiscoverSettings(node_label="branch", name_template="of-{value}"))
+    assert set(changed) == {"a", "b", "of-a", "of-b"}
+    assert set(finder.names()) == {"of-a", "of-b"}
+    assert finder.find("a") is None
+    finder.use(DiscoverSettings(node_label="shop"))
+    assert list(finder.names()) == ["x"]
+    nodes.apply(node("n2", 2, branch="b", shop="x"))
+    nodes.remove(node("n1", branch="a", shop="x"))
+    assert finder.find("x") == Found("x", "x", {"shop": "x"})
+    finder.use(DiscoverSettings())
+    assert list(finder.names()) == []
+    nodes.apply(node("n3", shop="y"))
+    assert list(finder.names()) == []
+
+
+@pytest.fixture
+async def edge() -> AsyncIterator[FakeApiServer]:
+    """Return a host that serves NodeGroups."""
+    async with FakeApiServer((*served.HOST, NODE_GROUPS)) as server:
+        yield server
+
+
+async def test_groups_are_followed_while_the_settings_want_them(edge: FakeApiServer) -> None:
+    finder = NodeGroupFinder(edge.client(), NodeGroupSettings())
+    changed: list[str] = []
+    finder.changed.subscribe(changed.append)
+    edge.seed(HEAD | group("a", nodes=["n1"]))
+    running = asyncio.ensure_future(finder.run())
+    await asyncio.sleep(30)
+    assert not finder.is_synced, "nobody wants them"
+    finder.use(NodeGroupSettings(enabled=True))
+    await asyncio.sleep(30)
+    assert finder.is_synced
+    assert finder.find("a") == Found("a", "a", None, ("n1",))
+    changed.clear()
+    finder.use(NodeGroupSettings(enabled=True, name_template="x-{name}"))
+    assert changed == ["a", "x-a"]
+    assert finder.find("a") is None
+    assert finder.find("x-a") == Found("x-a", "a", None, ("n1",))
+    finder.use(NodeGroupSettings())
+    await asyncio.sleep(1)
+    edge.seed(HEAD | group("b"))
+    await asyncio.sleep(30)
+    assert list(finder.names()) == ["a"], "nobody watches"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

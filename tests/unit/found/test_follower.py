@@ -2,14 +2,16 @@
 
 import pytest
 
-from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig, NodeGroupSettings
 from karmada_vc_agent.found.finding import Making
-from karmada_vc_agent.found.follower import LOOK_S, STEP_S, TELL_AGAIN_S
+from karmada_vc_agent.found.follower import LOOK_S, STEP_S, SYNC_S, TELL_AGAIN_S
 from karmada_vc_agent.found.start import seed
+from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, UnreachableError
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
-from karmada_vc_agent.model.virtual_cluster import NO_NODES
+from karmada_vc_agent.model.virtual_cluster import NO_NODES, VirtualCluster
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.views.live_settings import LiveSettings
 from karmada_vc_agent.views.origins import Origin
 from karmada_vc_agent.views.virtual_cluster_sources import FoundSources
 from tests.fakes import objects
@@ -91,8 +93,7 @@ async def test_one_that_is_written_down_wins_and_gives_the_name_back(following: 
     assert await following.reconcile() == LOOK_S
     assert following.world.vc() == written
     assert (
-        "the settings file has a virtual cluster of this name, too, and wins"
-        in (following.told[0][1])
+        "the settings file already defines a virtual cluster of this name" in (following.told[0][1])
     )
     assert following.record() is None
     assert following.origins.of("branch-a") is None
@@ -123,7 +124,10 @@ async def test_gone_one_stays_as_it_is_for_a_while(following: Following) -> None
     assert await following.lose() == LOOK_S
     assert following.world.vc() == before
     text = following.absence()
-    assert "nothing changes until 1970-01-01T00:17:40Z (1m), then it stays registered" in text
+    assert (
+        "nothing changes until 1970-01-01T00:17:40Z (1m), then the virtual cluster stays registered"
+        in text
+    )
     following.now += GRACE_S - 5
     assert await following.reconcile() == pytest.approx(5)
     await following.find("n1")
@@ -140,7 +144,7 @@ async def test_gone_one_stays_registered_where_drain_is_off(following: Following
     following.now += GRACE_S
     assert await following.reconcile() == LOOK_S
     assert following.served == {"branch-a"}
-    assert "stays registered, for nodeGroups.drain is off" in following.absence()
+    assert "stays registered, because nodeGroups.drain is off" in following.absence()
     following.away.add("branch-a")  # somebody took it away
     assert await following.reconcile() is None
     assert following.served == set()
@@ -167,7 +171,7 @@ async def test_gone_one_is_removed_where_drain_is_on(draining: Following) -> Non
     draining.now += GRACE_S
     assert await draining.reconcile() == STEP_S
     assert draining.world.hub.live(CLUSTER)["metadata"]["deletionTimestamp"]
-    assert "waits for the hub to remove Cluster branch-a" in draining.absence()
+    assert "waiting for the hub to remove Cluster branch-a" in draining.absence()
     draining.world.hub.remove(CLUSTER)
     draining.world.look()
     assert await draining.reconcile() == STEP_S
@@ -241,10 +245,10 @@ async def test_start_wants_what_was_served_before_anything_is_watched(
     record = following.record("labelled")
     assert record
     assert record.labels == {"branch": "a"}
-    config = AgentConfig(agent_namespace="agents")
-    found = FoundSources(node_groups=following.source)
+    live = LiveSettings(AgentConfig(node_groups=NodeGroupSettings(enabled=True)))
+    found = FoundSources(following.source, following.source_of_labels)
     following.source.replace_all([])
-    await seed(found, following.world.host_client, config, following.state)
+    await seed(found, following.world.host_client, live, following.state)
     assert following.world.vc("labelled").required_selector == {"branch": "a"}
     named = following.world.vc("named")
     assert named.required_selector == {MEMBERSHIP_LABEL: "named"}, "as when it was there"
@@ -255,3 +259,97 @@ async def test_start_wants_what_was_served_before_anything_is_watched(
 def test_what_lies_under_all_lies_under_these() -> None:
     config = AgentConfig(agent_namespace="agents", cluster_region="south")
     assert Making(config).of_gone("a", {"branch": "a"}).region == "south"
+
+
+async def test_what_is_switched_off_is_served_no_more_and_nothing_goes(
+    draining: Following,
+) -> None:
+    await draining.find("n1")
+    draining.world.register()
+    draining.is_on = False
+    assert await draining.lose() is None
+    draining.now += 2 * GRACE_S
+    assert await draining.reconcile() is None
+    assert draining.served == set()
+    assert draining.origins.of("branch-a") is None
+    assert draining.record(), "it may be switched on again"
+    assert not draining.world.hub.live(CLUSTER)["metadata"].get("deletionTimestamp")
+    draining.is_on = True
+    await draining.find("n1")
+    assert draining.served == {"branch-a"}
+
+
+async def test_what_goes_while_it_is_switched_off_is_removed_once_it_is_on(
+    draining: Following,
+) -> None:
+    await draining.find("n1")
+    draining.world.register()
+    draining.is_on = False
+    await draining.lose()
+    assert draining.served == set()
+    draining.is_on = True
+    await draining.reconcile()
+    assert draining.served == {"branch-a"}, "as after a start"
+    draining.now += GRACE_S
+    assert await draining.reconcile() == STEP_S
+    assert draining.world.hub.live(CLUSTER)["metadata"]["deletionTimestamp"]
+
+
+async def test_what_went_while_it_was_off_and_cannot_be_served_stays(
+    draining: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> VirtualCluster:
+        raise ValueError("no such profile")
+
+    await draining.find("n1")
+    draining.world.register()
+    draining.is_on = False
+    await draining.lose()
+    draining.is_on = True
+    monkeypatch.setattr(Making, "of_gone", fail)
+    with pytest.raises(RetryError, match="no such profile"):
+        await draining.reconcile()
+    assert draining.served == set()
+    assert "the virtual cluster cannot be served: no such profile" in draining.absence()
+
+
+async def test_removal_that_has_begun_ends_though_it_is_switched_off(draining: Following) -> None:
+    await draining.find("n1")
+    draining.world.register()
+    await draining.lose()
+    draining.now += GRACE_S
+    await draining.reconcile()
+    draining.world.hub.remove(CLUSTER)
+    draining.world.look()
+    draining.is_on = False
+    live = LiveSettings(AgentConfig(agent_namespace="agents"))
+    found = FoundSources(draining.source, draining.source_of_labels)
+    draining.source.replace_all([])
+    await seed(found, draining.world.host_client, live, draining.state)  # and it was restarted
+    assert draining.served == {"branch-a"}
+    for _ in range(3):
+        await draining.reconcile()
+    assert draining.served == set()
+    assert draining.record() is None
+
+
+async def test_nothing_is_gone_before_all_are_known(following: Following) -> None:
+    await following.find("n1")
+    following.findings.is_synced = False
+    assert await following.lose() == SYNC_S
+    record = following.record()
+    assert record
+    assert record.gone_at is None
+
+
+async def test_changed_grace_time_counts_for_what_is_gone_already(draining: Following) -> None:
+    await draining.find("n1")
+    draining.world.register()
+    await draining.lose()
+    draining.now += GRACE_S
+    draining.drains = False
+    assert await draining.reconcile() == LOOK_S
+    assert "drain is off" in draining.absence()
+    draining.drains = True
+    assert await draining.reconcile() == STEP_S
+    assert "drain is off" not in draining.absence()

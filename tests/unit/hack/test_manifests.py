@@ -8,8 +8,10 @@ import yaml
 from click.testing import CliRunner
 
 from generate.manifests import AGENT, CHART, MANIFESTS, ROOT, SETTINGS, files, host_parts
+from karmada_vc_agent.access.manifest_text import manifest_text
 from karmada_vc_agent.cli import main
 from karmada_vc_agent.commands.join_options import IMAGE
+from karmada_vc_agent.model.objects import key_of
 
 FILES = files()
 BASE = MANIFESTS / "base"
@@ -76,6 +78,29 @@ def test_chart_with_its_own_values_is_the_base() -> None:
 def test_version_of_the_chart_is_that_of_the_agent() -> None:
     chart = load(CHART / "Chart.yaml")
     assert chart["appVersion"] == chart["version"] == IMAGE.rpartition(":")[2]
+
+
+def test_base_with_the_gateway_has_all_of_it(tmp_path: Path) -> None:
+    on = yaml.safe_load(SETTINGS.read_text()) | {
+        "gateway": {"enabled": True, "host": "gateway.example"}
+    }
+    settings = tmp_path / "agent.yaml"
+    settings.write_text(yaml.safe_dump(on))
+    parts, why = host_parts(AGENT, IMAGE, settings)
+    found = {str(key_of(obj)) for objects in parts.values() for obj in objects}
+    off = {str(key_of(obj)) for objects in host_parts(AGENT, IMAGE)[0].values() for obj in objects}
+    name = f"{AGENT}/{AGENT}-gateway"
+    kinds = ("Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget", "Secret")
+    assert {f"{kind} {name}" for kind in (*kinds, "ServiceAccount")} <= found - off
+    assert "ClusterRole virtual-cluster-reader" in found - off
+    assert off < found
+    result = CliRunner().invoke(main, ["join", "--config", str(settings), "-o", "yaml"])
+    assert result.exit_code == 0, result.output
+    joined = {str(key_of(obj)) for obj in yaml.safe_load_all(result.output)}
+    assert found <= joined
+    for objects in parts.values():
+        text = manifest_text(objects, why, "")
+        assert list(yaml.safe_load_all(text)) == objects
 
 
 def test_pods_meet_the_standard_that_their_namespace_asks_for() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 
 import pytest
 
@@ -25,6 +26,7 @@ from karmada_vc_agent.kube.errors import (
     error_from_answer,
 )
 from karmada_vc_agent.kube.outage import Outage
+from karmada_vc_agent.kube.permissions import LASTS_S, Denials
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.virtual_time import let_others_run
@@ -516,7 +518,27 @@ async def test_what_another_user_may_not_do_is_no_right_that_we_lack(
         assert (raised.value.need is not None) is lacks
 
 
-@pytest.mark.parametrize("name", ["x?watch=true", "x#y", "..", ".", "../secrets/s", "a b"])
+async def test_what_somebody_else_named_is_no_right_that_we_lack(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    text = 'User "a" cannot get resource "configmaps" in API group "" in the namespace "edge"'
+    path = f"{MAPS}/settings"
+    now_s = [0.0]
+    for asks, lacking in ((client.look_up, 0), (client.get, 1)):
+        client.denials = Denials(lambda: now_s[0])
+        for now_s[0] in (0.0, LASTS_S):
+            host.fail(403, "Forbidden", message=text)
+            with suppress(ForbiddenError):
+                assert await asks(path) is None
+        assert len(client.denials.lasting()) == lacking
+    for name in ("gone", "x%2Flog"):
+        assert await client.look_up(f"{MAPS}/{name}") is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x?watch=true", "x#y", "..", ".", "../secrets/s", "a b", "x%2Flog", "x%2flog", "%252Flog"],
+)
 async def test_path_that_is_none_is_not_asked(
     host: FakeApiServer, client: ApiClient, name: str
 ) -> None:

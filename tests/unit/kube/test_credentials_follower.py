@@ -79,7 +79,7 @@ async def test_file_that_cannot_be_used_changes_nothing(
     await follower.check()
     assert followed.used == []
     assert [record.getMessage() for record in caplog.records] == [
-        "Keeping the old credentials: the new kubeconfig is invalid"
+        "Keeping the old credentials: the kubeconfig gives no others"
     ] * 2
     assert [vars(record)["server"] for record in caplog.records] == ["hub"] * 2
     assert all(vars(record)["reason"] for record in caplog.records)

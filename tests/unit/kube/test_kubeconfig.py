@@ -463,7 +463,7 @@ def test_plugin_leaves_the_proxy_of_its_cluster(config: Kubeconfig, tmp_path: Pa
 
 def test_plugin_that_gives_nothing_makes_nobody_anonymous(config: Kubeconfig) -> None:
     config.user.update(plugin("/nowhere/plugin"))
-    told = "the user of context main: its plugin returned no credential"
+    told = "the user of context main: its plugin cannot be run: "
     assert config.problem().startswith(told)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.reloading import Reloaded
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.lifecycle.settings_follower import (
     CHECK_S,
@@ -40,7 +41,7 @@ class Followed:
         text = self.path.read_text() if self.path.is_file() else "bad"
         if text == "bad":
             raise ConfigError(str(self.path), "virtualClusters", "is bad")
-        return Reloaded(tuple(map(VirtualCluster, text.split())))
+        return _reloaded(*text.split())
 
     async def check(self, vcs: tuple[VirtualCluster, ...]) -> None:
         if not self.host_answers:
@@ -48,8 +49,12 @@ class Followed:
         if any(vc.name == "refused" for vc in vcs):
             raise ConfigError("environment", "NODE_NAME", "is a node of refused")
 
-    def use(self, vcs: tuple[VirtualCluster, ...]) -> None:
-        self.used.append(" ".join(vc.name for vc in vcs))
+    def use(self, found: Reloaded) -> None:
+        self.used.append(" ".join(vc.name for vc in found.virtual_clusters))
+
+
+def _reloaded(*names: str) -> Reloaded:
+    return Reloaded(AgentConfig(virtual_clusters=tuple(map(VirtualCluster, names))))
 
 
 @asynccontextmanager
@@ -77,18 +82,18 @@ async def test_changed_file_is_used_once(tmp_path: Path) -> None:
 
 async def test_file_that_changed_while_the_agent_started_is_used(tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
-    used: list[tuple[VirtualCluster, ...]] = []
+    used: list[Reloaded] = []
     path.write_text("as it was read at the start")
     digest = digest_of(path)
     path.write_text("as it is since")
-    follower = SettingsFollower(path, digest, lambda: Reloaded((VirtualCluster("a"),)))
+    follower = SettingsFollower(path, digest, lambda: _reloaded("a"))
 
     async def accept(_vcs: tuple[VirtualCluster, ...]) -> None:
         pass
 
     task = asyncio.ensure_future(follower.run(accept, used.append))
     await asyncio.sleep(SOON_S)
-    assert [[vc.name for vc in vcs] for vcs in used] == [["a"]]
+    assert [[vc.name for vc in found.virtual_clusters] for found in used] == [["a"]]
     task.cancel()
 
 

@@ -1,6 +1,5 @@
 """Fake hub and host, and what serves VirtualCluster objects there."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -18,10 +17,11 @@ from karmada_vc_agent.objects.definitions import Definitions
 from karmada_vc_agent.objects.drain import Drain
 from karmada_vc_agent.objects.facts import Facts, Seen
 from karmada_vc_agent.objects.object_names import API_VERSION, KIND, PATH, finalizer, is_for
-from karmada_vc_agent.objects.reading import read_definition
+from karmada_vc_agent.objects.reading import Reader
 from karmada_vc_agent.objects.status_writer import StatusWriter
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.views.judgements import HubContact, Judgements
+from karmada_vc_agent.views.live_settings import LiveSettings
 from karmada_vc_agent.views.reachable_nodes import ReachableNodes
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.views.work_tally import WorkTally
@@ -66,15 +66,15 @@ class Served:
         world.virtual_clusters.replace_all([])
         self.sources = VirtualClusterSources(world.virtual_clusters)
         self.file = self.sources.add("the settings file")
-        config = AgentConfig(agent_namespace="agents")
-        read: Callable[[Object], Any] = lambda body: read_definition(body, config)  # noqa: E731
+        self.live = LiveSettings(AgentConfig(agent_namespace="agents"))
         self.definitions = Definitions(
             self.sources.add("objects"),
-            read,
+            Reader(self.live),
             self._check,
             self.due.append,
             lambda metadata: is_for("karmada-vc-agent", metadata),
         )
+        self.live.changed.subscribe(self.definitions.settings_changed)
         self.works: Signal[[str, Object | None, Object | None]] = Signal()
         self.contact = HubContact(40.0, self.clock)
         self.judgements = Judgements()
@@ -98,7 +98,7 @@ class Served:
         preserve = world.finalizer.preserve
         has = Belongings(world.clusters, world.works, world.claims, release, preserve, state)
         self.state = state
-        removal = Removal(world.hub_client, has)
+        removal = Removal(world.hub_client, world.host_client, has)
         self.drain = Drain(world.host_client, self.definitions, removal)
 
     async def _check(self, vc: VirtualCluster) -> None:

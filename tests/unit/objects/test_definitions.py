@@ -2,6 +2,7 @@
 
 import pytest
 
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.objects.definitions import DELETED
@@ -103,3 +104,43 @@ async def test_object_of_another_agent_is_not_served(served: Served) -> None:
     metadata = {**body["metadata"], "labels": {label: "another"}}
     await served.definitions.seen("MODIFIED", body | {"metadata": metadata})
     assert "branch-a" not in served.world.virtual_clusters
+
+
+async def test_changed_settings_lie_under_objects_one_after_another(served: Served) -> None:
+    for name in ("branch-a", "branch-b"):
+        await served.apply(virtual_cluster(name))
+    served.due.clear()
+    served.checked.clear()
+    served.live.use(AgentConfig(agent_namespace="agents", cluster_region="south"))
+    assert served.due == ["branch-a", "branch-b"]
+    assert served.world.vc().region == "", "none was read yet"
+    await served.status("branch-a")
+    assert served.world.vc().region == "south"
+    assert served.checked == [], "rights do not depend on what describes a Cluster"
+    await served.status("branch-b")
+    assert served.world.vc("branch-b").region == "south"
+    await served.apply(virtual_cluster(spec=BRANCH_A | {"region": "own"}, generation=2))
+    assert served.world.vc().region == "own"
+
+
+async def test_object_that_changed_settings_make_wrong_stays_as_it_was(served: Served) -> None:
+    named_first = BRANCH_A | {"serviceNames": "VirtualFirst"}
+    served.live.use(AgentConfig(agent_namespace="agents", cluster_dns=("10.0.0.10",)))
+    await served.apply(virtual_cluster(spec=named_first))
+    before = served.world.vc()
+    served.live.use(AgentConfig(agent_namespace="agents"))
+    await served.status()
+    assert "needs clusterDNS" in served.definitions.problem("branch-a")
+    assert served.world.vc() == before
+    served.live.use(AgentConfig(agent_namespace="agents", cluster_dns=("10.0.0.10",)))
+    await served.status()
+    assert served.definitions.problem("branch-a") == ""
+
+
+async def test_change_that_an_answer_tells_of_first_is_taken(served: Served) -> None:
+    body = await served.apply(virtual_cluster())
+    changed = body | {"spec": BRANCH_A | {"region": "north"}}
+    changed["metadata"] = body["metadata"] | {"generation": 2}
+    served.definitions.observe(changed)  # the answer to a write of the status
+    await served.definitions.seen("MODIFIED", changed)
+    assert served.world.vc().region == "north"

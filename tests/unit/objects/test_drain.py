@@ -48,12 +48,12 @@ def end_cluster(served: Served) -> None:
 
 async def test_everything_goes_in_order(served: Served) -> None:
     await deleted(served)
-    assert await step(served) == "waits for 1 Works of Cluster branch-a to be finalised"
+    assert await step(served) == "waiting for Works of Cluster branch-a to be finalised (1 left)"
     assert served.world.hub.live(CLUSTER)["metadata"]["deletionTimestamp"]
     assert served.world.host.find(DEFAULT), "nothing is taken while Works may use it"
     assert "branch-a" in served.world.virtual_clusters, "its Works have to be finalised"
     end_cluster(served)
-    assert await step(served) == "waits for host namespaces: default-v-branch-a"
+    assert await step(served) == "waiting for host namespaces: default-v-branch-a"
     assert served.world.host.find(DEFAULT) is None
     assert await step(served) == ""
     assert "branch-a" not in served.world.virtual_clusters
@@ -101,11 +101,11 @@ async def test_preserved_objects_stay_though_the_hub_takes_the_mark_off(served: 
 
 async def test_preserved_objects_stay(served: Served) -> None:
     await deleted(served, "Preserve")
-    assert await step(served) == "waits for 1 Works to be marked as preserved"
+    assert await step(served) == "waiting for Works to be marked as preserved (1 left)"
     assert served.world.hub.live(WORK)["spec"]["preserveResourcesOnDeletion"] is True
     cluster = served.world.hub.live(CLUSTER)
     assert not cluster["metadata"].get("deletionTimestamp"), "the mark has to be seen first"
-    assert await step(served) == "waits for 1 Works of Cluster branch-a to be finalised"
+    assert await step(served) == "waiting for Works of Cluster branch-a to be finalised (1 left)"
     end_cluster(served)
     await step(served)
     namespace = served.world.host.live(DEFAULT)
@@ -128,7 +128,7 @@ async def test_hub_that_does_not_take_it_is_told(served: Served, code: int) -> N
     await deleted(served)
     served.world.hub.fail(code, method="DELETE", path=CLUSTER, times=5)
     text = await step(served)
-    assert ("may not delete" if code == 403 else "refuses") in text
+    assert ("may not delete" if code == 403 else "refused") in text
     assert "branch-a" in served.world.virtual_clusters
 
 
@@ -163,3 +163,36 @@ async def test_object_whose_finalizer_was_taken_off_is_forgotten(served: Served)
     assert await step(served) == ""
     assert "branch-a" not in served.world.virtual_clusters
     assert await step(served) == ""
+
+
+@pytest.mark.parametrize("is_other", [True, False], ids=["made anew", "of a backup"])
+async def test_object_that_is_not_being_deleted_keeps_what_it_has(
+    served: Served, *, is_other: bool
+) -> None:
+    """Kopf goes on with the deletion of one that is gone, or was deleted after the backup."""
+    await deleted(served)
+    before = served.world.host.live(OBJECT)
+    served.world.host.remove(OBJECT)
+    uid = "another" if is_other else before["metadata"]["uid"]
+    await served.apply(virtual_cluster(uid=uid))
+    assert await step(served) == ""
+    assert not served.world.hub.live(CLUSTER)["metadata"].get("deletionTimestamp")
+    assert served.world.host.find(DEFAULT)
+    assert "branch-a" in served.world.virtual_clusters
+    assert list(served.definitions) == ["branch-a"]
+    served.world.host.mark_deleted(OBJECT)
+    await served.definitions.seen("MODIFIED", served.world.host.live(OBJECT))
+    assert (await served.status())["conditions"][0]["message"] == "waiting for the agent"
+
+
+@pytest.mark.parametrize("side", ["hub", "host"])
+async def test_nothing_goes_while_a_server_may_have_gone_back_in_time(
+    served: Served, side: str
+) -> None:
+    await deleted(served)
+    world = served.world
+    {"hub": world.hub_client, "host": world.host_client}[side].history.notice("restored")
+    assert await step(served) == f"waiting: {side} went back in time and is being listed again"
+    assert not world.hub.live(CLUSTER)["metadata"].get("deletionTimestamp")
+    assert world.host.find(DEFAULT)
+    assert served.state.cluster("branch-a") is not None

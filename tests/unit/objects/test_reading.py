@@ -1,4 +1,4 @@
-"""read_definition: an object stands upon the agent's settings, as an entry of the file does."""
+"""Reader: an object stands upon the agent's settings, as an entry of the file does."""
 
 from typing import Any
 
@@ -7,18 +7,20 @@ import pytest
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.objects.object_names import PATH
-from karmada_vc_agent.objects.reading import read_definition, virtual_clusters_of_objects
+from karmada_vc_agent.objects.reading import Reader, virtual_clusters_of_objects
+from karmada_vc_agent.views.live_settings import LiveSettings
 from tests.fakes.api_server import FakeApiServer
 from tests.unit.objects.conftest import BRANCH_A, virtual_cluster
 
 CONFIG = AgentConfig(
     agent_namespace="agents", cluster_region="south", bounds=Bounds(works=9, kinds=7)
 )
+LIVE = LiveSettings(CONFIG)
 
 
 def test_settings_of_the_agent_lie_under_the_object() -> None:
     spec = BRANCH_A | {"bounds": {"works": 5}, "deletionPolicy": "Preserve"}
-    found = read_definition(virtual_cluster(spec=spec), CONFIG)
+    found = Reader(LIVE).read(virtual_cluster(spec=spec))
     vc = found.virtual_cluster
     assert vc is not None
     assert (vc.name, vc.region, vc.bounds) == ("branch-a", "south", Bounds(works=5, kinds=7))
@@ -27,7 +29,7 @@ def test_settings_of_the_agent_lie_under_the_object() -> None:
 
 def test_tenant_has_an_account_of_its_own() -> None:
     config = AgentConfig(agent_namespace="agents", tenancy="Strict")
-    vc = read_definition(virtual_cluster(), config).virtual_cluster
+    vc = Reader(LiveSettings(config)).read(virtual_cluster()).virtual_cluster
     assert vc is not None
     assert vc.apply_as is not None
     assert vc.apply_as.name == "branch-a.karmada-vc-agent"
@@ -43,7 +45,7 @@ def test_tenant_has_an_account_of_its_own() -> None:
     ],
 )
 def test_mistake_is_told_with_its_place(spec: dict[str, Any], problem: str) -> None:
-    found = read_definition(virtual_cluster(spec=spec), CONFIG)
+    found = Reader(LIVE).read(virtual_cluster(spec=spec))
     assert found.virtual_cluster is None
     assert problem in found.problem
 
@@ -54,7 +56,7 @@ async def test_what_was_in_use_is_served_from_the_start(host: FakeApiServer) -> 
         body = virtual_cluster(name)
         host.seed(body | ({"status": {"phase": phase}} if phase else {}))
     host.seed(virtual_cluster("e", labels={"virtualcluster.kubeedge.io/agent": "another"}))
-    found = await virtual_clusters_of_objects(client, CONFIG)
+    found = await virtual_clusters_of_objects(client, LIVE)
     assert [vc.name for vc in found] == ["a", "c"]
     host.fail(404, path=PATH)
-    assert await virtual_clusters_of_objects(client, CONFIG) == []
+    assert await virtual_clusters_of_objects(client, LIVE) == []

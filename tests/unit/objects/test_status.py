@@ -107,7 +107,7 @@ async def test_refused_one_says_why_and_no_more(served: Served) -> None:
 async def test_change_that_is_refused_says_that_the_old_stays(registered: Served) -> None:
     await registered.apply(virtual_cluster(spec={}))
     status = await registered.status()
-    assert status["conditions"][0]["message"].endswith("; what was served before stays")
+    assert status["conditions"][0]["message"].endswith("; the previous settings stay in use")
     assert status["nodes"]["total"] == 2
 
 

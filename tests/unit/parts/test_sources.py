@@ -233,6 +233,7 @@ CASES = [
     Case(cluster_status.setup, 4, lambda world: world.parts.works.kept.changed.emit(A), {A}),
     Case(cluster_status.setup, 5, emitted("lead_regained"), BOTH),
     Case(cluster_status.setup, 6, found_by_a_group, {A}),
+    Case(cluster_status.setup, 7, lambda world: world.parts.works.owned.changed.emit(A), {A}),
     Case(service_names.setup, 0, CLAIM, {SERVICE_NAMES}),
     Case(quotas.setup, 0, seeded(own(objects.deployment())), {A}),
     Case(quotas.setup, 1, CLAIM, {A}),
@@ -354,6 +355,7 @@ async def test_slice_that_changed_has_its_service_looked_at(wired: World) -> Non
 INITIAL: dict[str, set[Any]] = {
     "departures": {"was-here"},
     "registration": BOTH,
+    "cluster-access": BOTH,
     "orphans": {ALL},
     "service-names": {SERVICE_NAMES},
     "admin-role": {ADMIN_ROLE},
@@ -364,6 +366,7 @@ INITIAL: dict[str, set[Any]] = {
 RESYNC: dict[str, set[Any]] = {
     "departures": {A},
     "registration": {A},
+    "cluster-access": {A},
     "cluster-status": {A},
     "service-names": {SERVICE_NAMES},
     "quotas": {A},

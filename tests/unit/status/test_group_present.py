@@ -10,7 +10,7 @@ from karmada_vc_agent.status.group_present import group_present
     [
         ("NodeGroup a", "", ("True", "Found", "found by NodeGroup a")),
         ("NodeGroup a", "NodeGroup a is gone", ("False", "Gone", "NodeGroup a is gone")),
-        ("", "", ("True", "WrittenDown", "the settings or an object describe it by now")),
+        ("", "", ("True", "Defined", "the settings or a VirtualCluster object define it now")),
     ],
 )
 def test_condition_says_what_is(found_by: str, absence: str, expected: tuple[str, ...]) -> None:

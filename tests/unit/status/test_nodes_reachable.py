@@ -13,9 +13,9 @@ THERE, AWAY, NONE = (nodes_reachable(n) for n in (NodeCounts(2, 1), NodeCounts(2
 @pytest.mark.parametrize(
     ("nodes", "status", "reason", "message"),
     [
-        (NodeCounts(), "False", "NoNodes", "no node of the host belongs to it"),
-        (NodeCounts(1), "False", "NoNodeReady", "its only node is not Ready"),
-        (NodeCounts(2), "False", "NoNodeReady", "none of its 2 nodes is Ready"),
+        (NodeCounts(), "False", "NoNodes", "no node of the host is in the group"),
+        (NodeCounts(1), "False", "NoNodeReady", "the only node of the group is not Ready"),
+        (NodeCounts(2), "False", "NoNodeReady", "none of the 2 nodes of the group is Ready"),
         (NodeCounts(2, 1), "True", "NodesReady", "1 of 2 nodes are Ready"),
     ],
 )
@@ -40,6 +40,6 @@ def test_ready_follows_the_nodes_where_they_count() -> None:
         type="Ready",
         status="False",
         reason="NodesNotReachable",
-        message="the API server of the host is healthy, but no node of the host belongs to it",
+        message="the API server of the host is healthy, but no node of the host is in the group",
     )
     assert ready_with(UP, AWAY, when_unreachable=False)["status"] == "False"

@@ -59,7 +59,7 @@ def test_adopted_workloads_that_are_not_placed_are_named_and_counted() -> None:
     [found] = with_kept(holds, [f"Deployment edge/{number:02}" for number in range(12)])
     assert (found["status"], found["reason"]) == ("False", "AdoptedNotPlaced")
     assert "Deployment edge/00, Deployment edge/01" in found["message"]
-    assert "Deployment edge/09 and 2 more; each" in found["message"]
+    assert "Deployment edge/09 and 2 more; the agent adds it" in found["message"]
     assert found["message"].endswith(holds["message"])
     broken = placement_enforced(Enforcement(frozenset(), (PROBLEM,)))
     assert with_kept(broken, ["Pod edge/a"])[0]["reason"] == "ForeignPolicy"

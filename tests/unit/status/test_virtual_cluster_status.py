@@ -99,7 +99,7 @@ def test_state_of_a_work_is_that_of_applied(applied: str | None, state: str) -> 
 @pytest.mark.parametrize(
     ("counts", "reason", "message"),
     [
-        (WorkCounts(), "NoWorks", "it has no Works"),
+        (WorkCounts(), "NoWorks", "the virtual cluster has no Works"),
         (WorkCounts(applied=1), "AllApplied", "1 Work is applied"),
         (WorkCounts(applied=1, pending=2), "WorksPending", "2 Works are to be applied"),
         (WorkCounts(failed=1, failing=("a",), pending=1), "WorksFailed", "not applied: a"),

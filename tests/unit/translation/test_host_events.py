@@ -34,6 +34,8 @@ def around(nodes: int = 2) -> Surroundings:
         ("web-x_edge-v-branch-a(uid)", "web-x_edge(uid)"),
         ("edge-v-branch-b/secret of node-of-b, node-1", ".../secret of ..., node-1"),
         ("my-edge-v-branch-b stays", "my-edge-v-branch-b stays"),
+        ("dial web.edge-v-branch-b.svc.cluster.local:80", "dial web.....svc.cluster.local:80"),
+        ("dial web.edge-v-branch-a.svc", "dial web.edge.svc"),
     ],
 )
 def test_text_is_in_the_names_of_the_hub(message: str, text: str) -> None:

@@ -15,6 +15,7 @@ from karmada_vc_agent.model.virtual_cluster import (
 )
 from karmada_vc_agent.translation.namespace_defaults import (
     POD_SECURITY_LABEL,
+    GatewayBinding,
     empty_quota,
     namespace_defaults,
     pod_security_changes,
@@ -170,3 +171,23 @@ def test_level_is_kept_right(
     live = namespace(labels)
     live["metadata"]["annotations"] = annotations
     assert pod_security_changes(live, VirtualCluster("branch-a", pod_security=level)) == expected
+
+
+GATEWAY = GatewayBinding(("agents", "agent-gateway"), "vc-agent:agent:gateway:accounts")
+
+
+@pytest.mark.parametrize("virtual", ["edge", "vc-system"])
+def test_gateway_binds_its_callers_in_each_namespace(virtual: str) -> None:
+    vc = given.virtual_cluster()
+    made = namespace_defaults(vc, VirtualNamespace(virtual), HOST, (), (), GATEWAY)
+    found = {obj["metadata"]["name"]: obj for obj in made}
+    groups = [subject["name"] for subject in found["vc:admin"]["subjects"]]
+    assert groups == ["vc:branch-a:system:masters", "vc:branch-a:karmada-access"]
+    assert found["vc:admin"]["roleRef"]["name"] == "virtual-cluster-admin"
+    if virtual == "vc-system":
+        assert set(found) == {"vc:admin", "vc:reader"}
+        assert found["vc:reader"]["roleRef"]["name"] == "virtual-cluster-reader"
+    else:
+        assert set(found) == {"vc:admin", "vc:gateway"}
+        (account,) = found["vc:gateway"]["subjects"]
+        assert (account["namespace"], account["name"]) == ("agents", "agent-gateway")

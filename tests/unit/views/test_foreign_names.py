@@ -4,7 +4,7 @@ import pytest
 
 from karmada_vc_agent.views.foreign_names import ForeignNames
 from tests.fakes import objects
-from tests.fakes.world import World
+from tests.fakes.world import World, new_world
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,12 @@ async def test_word(world: World, word: str, is_foreign: bool) -> None:
     world.look()
     names = ForeignNames(world.claims, world.nodes, world.membership, world.virtual_clusters)
     assert names.is_foreign("branch-a", word) is is_foreign
+
+
+async def test_renamed_one_is_known_by_its_names_on_the_host() -> None:
+    renamed = objects.virtual_cluster("shop-7", former_names=("branch-b",))
+    async with new_world(objects.virtual_cluster("branch-a"), renamed) as world:
+        names = ForeignNames(world.claims, world.nodes, world.membership, world.virtual_clusters)
+        assert names.is_foreign("branch-a", "reader-v-branch-b")
+        assert not names.is_foreign("shop-7", "reader-v-branch-b")
+        assert not names.is_foreign("branch-a", "reader-v-shop-7")

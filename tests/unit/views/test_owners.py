@@ -5,7 +5,8 @@ import pytest
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.views.owners import Owners, Place, manifest_of
+from karmada_vc_agent.translation.names import NAMES_ANNOTATION
+from karmada_vc_agent.views.owners import NAMES_AT_MOST, Owners, Place, manifest_of
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -88,3 +89,39 @@ async def test_circle_of_owners_ends(owners: Owners, world: World) -> None:
     second = seed(world, "second", owner=first)
     seed(world, "first", owner=second)
     assert await root(owners, "first") is None
+
+
+@pytest.mark.parametrize("name", ["top/status", "..", "top%2Fstatus"])
+async def test_name_that_is_a_path_names_nothing(owners: Owners, world: World, name: str) -> None:
+    seed(world, "top", "karmada-es-branch-a/web-1")
+    world.forget_requests()
+    assert await root(owners, name) is None
+    assert world.host.requests == []
+
+
+@pytest.mark.parametrize(
+    "changed", [{"name": "top/status"}, {"kind": "Node"}, {"kind": "Nonsense"}]
+)
+async def test_owner_that_is_none_in_the_namespace_does_not_count(
+    owners: Owners, world: World, changed: Object
+) -> None:
+    top = seed(world, "top", "karmada-es-branch-a/web-1")
+    node: Object = {"apiVersion": "v1", "kind": "Node", "metadata": top["metadata"]}
+    world.host.seed({**node, "metadata": {**top["metadata"], "namespace": ""}})
+    reference = {"name": "top", "uid": top["metadata"]["uid"], "controller": True}
+    reference |= {"apiVersion": "v1", "kind": "ConfigMap"}
+    bottom = objects.config_map("bottom", HERE.host)
+    bottom["metadata"]["ownerReferences"] = [reference | changed]
+    world.host.seed(bottom)
+    assert await root(owners, "bottom") is None
+
+
+async def test_many_names_are_not_remembered(owners: Owners, world: World) -> None:
+    top = objects.config_map("top", HERE.host)
+    many = "x" * (NAMES_AT_MOST + 1)
+    marks = {WORK_ANNOTATION: "karmada-es-branch-a/web-1", NAMES_ANNOTATION: many}
+    top["metadata"]["annotations"] = marks
+    world.host.seed(top)
+    found = await owners.origin(HERE, MAPS, "top")
+    assert found is not None
+    assert found.root["metadata"]["annotations"] == {}

@@ -104,7 +104,7 @@ def test_restart_tells_nothing_that_the_cluster_says_already(
     setting.nodes.forget("branch-a")
     setting.judge()
     assert setting.told == ["NoNodeReady"]
-    assert caplog.text.count("Reaching no node of the group") == 2
+    assert caplog.text.count("No node of the group is Ready") == 2
 
 
 def test_selector_without_a_node_is_logged_once(
@@ -120,7 +120,7 @@ def test_selector_without_a_node_is_logged_once(
     setting.has("True")
     setting.judge()
     setting.judge(31.0)
-    assert caplog.records[-1].getMessage() == "Reaching nodes of the group again"
+    assert caplog.records[-1].getMessage() == "Nodes of the group are Ready again"
 
 
 def test_what_is_shown_is_judged_but_its_numbers_are_those_of_now(setting: Setting) -> None:

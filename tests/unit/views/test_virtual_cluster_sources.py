@@ -58,3 +58,38 @@ def test_name_that_only_a_younger_source_has_is_free() -> None:
     groups.put(B)
     assert labels.rival("b") is groups
     assert dict(registry) == {"b": B}
+
+
+SHOP, MART = (objects.virtual_cluster(name, former_names=("b",)) for name in ("shop", "mart"))
+
+
+def test_names_on_the_host_are_of_one_only() -> None:
+    registry = VirtualClusters()
+    sources = VirtualClusterSources(registry)
+    file, given = sources.add("the settings file", [B]), sources.add("another object")
+    found = sources.add("a NodeGroup")
+    given.put(SHOP)
+    assert given.rival("shop") is file
+    assert dict(registry) == {"b": B}
+    file.remove("b")
+    assert given.rival("shop") is None
+    assert found.rival("b") is given
+    found.put(OTHER_B)
+    assert found.rival("b") is given
+    assert dict(registry) == {"shop": SHOP}
+    file.put(MART)
+    assert given.rival("shop") is found.rival("b") is file
+    assert dict(registry) == {"mart": MART}
+
+
+def test_first_of_one_source_keeps_its_names() -> None:
+    """It runs: another object, by mistake or not, takes nothing from it."""
+    registry = VirtualClusters()
+    given = VirtualClusterSources(registry).add("another object", [SHOP])
+    for later in (MART, B):
+        given.put(later)
+        assert given.rival(later.name) is given
+    assert dict(registry) == {"shop": SHOP}
+    given.remove("shop")
+    assert dict(registry) == {"mart": MART}
+    assert given.rival("b") is given

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from control_planes import component, host, hub
-from control_planes.component import Component
+from control_planes import access, component, host, hub, launch
+from control_planes.component import Component, Ports
 from control_planes.pki import ClusterPki, create_cluster_pki
 
+PORTS = Ports(4001, 4002, 4003, 4004)
 ALLOWED_KARMADA_FLAGS = {
     "kubeconfig",
     "metrics-bind-address",
@@ -31,6 +32,9 @@ def describe_components(pki: ClusterPki) -> list[Component]:
     return [
         component.etcd(Path("data")),
         *hub.components(pki, 2379).values(),
+        *access.components(pki, 2379).values(),
+        access.proxy_agent(1, pki, 8091),
+        access.proxy_agent(2, pki, 8091),
         *host.components("host", pki, 2379, Path("kwok")).values(),
         *host.components("host2", pki, 2379, Path("kwok")).values(),
     ]
@@ -38,7 +42,7 @@ def describe_components(pki: ClusterPki) -> list[Component]:
 
 def test_everything_listens_on_loopback_only(components: list[Component]) -> None:
     for one in components:
-        placed = one.with_ports(4001, 4002)
+        placed = one.with_ports(PORTS)
         addresses = re.findall(
             r"(?:bind-address|listen-\S+-urls|server-address)=(\S+)", str(placed)
         )
@@ -49,9 +53,9 @@ def test_everything_listens_on_loopback_only(components: list[Component]) -> Non
 
 def test_ports_are_filled_in_everywhere(components: list[Component]) -> None:
     for one in components:
-        placed = one.with_ports(4001, 4002)
+        placed = one.with_ports(PORTS)
         assert "{" not in " ".join([*placed.arguments, placed.health])
-        assert ":4001/" in placed.health
+        assert f":{PORTS.health if one.has_low_ports else PORTS.main}/" in placed.health
 
 
 def test_names_and_etcd_prefixes_are_unique(components: list[Component]) -> None:
@@ -59,7 +63,7 @@ def test_names_and_etcd_prefixes_are_unique(components: list[Component]) -> None
     prefixes = [text for one in components for text in one.arguments if "etcd-prefix" in text]
 
     assert len(set(names)) == len(names)
-    assert len(set(prefixes)) == len(prefixes) == 4
+    assert len(set(prefixes)) == len(prefixes) == 5
 
 
 @pytest.mark.parametrize(
@@ -74,3 +78,14 @@ def test_karmada_keeps_its_defaults(pki: ClusterPki, name: str) -> None:
 
 def test_hosts_are_numbered_from_the_second() -> None:
     assert [host.host_name(number) for number in (1, 2, 3)] == ["host", "host2", "host3"]
+
+
+def test_a_host_of_a_gateway_leads_to_one_agent_of_the_proxy() -> None:
+    found = [address for number in range(1, 10) for address in access.addresses(number)]
+    assert len(set(found)) == len(found)
+
+
+def test_low_ports_are_free_and_below_those_of_outgoing_connections() -> None:
+    ports = launch.low_ports(4)
+    assert len(set(ports)) == 4
+    assert all(1024 <= port <= 49151 for port in ports)

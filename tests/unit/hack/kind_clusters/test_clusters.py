@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from control_planes.errors import ControlPlanesError
-from kind_clusters import engine, karmada, kwok, machine
+from kind_clusters import engine, karmada, kwok, lifecycle, machine, packages
 from kind_clusters.clusters import Cluster, kind_config
 from kind_clusters.directory import Directory, State
 
@@ -109,22 +109,62 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
+def any_engine(_: engine.Engine) -> None:
+    """Find no fault."""
+
+
 def test_engine_is_the_first_that_runs_a_container(path: Path) -> None:
     program(path, "docker", "echo no daemon >&2; exit 1")
     program(path, "podman", "exit 0")
-    assert engine.find(path.parent / "kubectl").name == "podman"
+    assert engine.find(path.parent / "kubectl", any_engine).name == "podman"
 
 
 def test_docker_comes_first(path: Path) -> None:
     program(path, "docker", "exit 0")
     program(path, "podman", "exit 0")
-    found = engine.find(path.parent / "kubectl")
+    found = engine.find(path.parent / "kubectl", any_engine)
     assert (found.name, found.pulls_nodes) == ("docker", True)
 
 
 def test_no_engine_is_told_with_the_reason_of_each(path: Path) -> None:
     program(path, "podman", '[ "$1" = run ] && { echo no cgroups >&2; exit 126; }; exit 0')
     with pytest.raises(ControlPlanesError) as told:
-        engine.find(path.parent / "kubectl")
+        engine.find(path.parent / "kubectl", any_engine)
     assert "docker: not installed" in str(told.value)
     assert "podman: `podman run --rm ...` failed (exit code 126): no cgroups" in str(told.value)
+
+
+def test_engine_without_an_image_of_nodes_is_passed_over(path: Path) -> None:
+    def check(found: engine.Engine) -> None:
+        if found.pulls_nodes:
+            raise ControlPlanesError("no registry")
+
+    program(path, "docker", "exit 0")
+    with pytest.raises(ControlPlanesError, match="docker: no registry; podman: not installed"):
+        engine.find(path.parent / "kubectl", check)
+    program(path, "podman", "exit 0")
+    assert engine.find(path.parent / "kubectl", check).name == "podman"
+
+
+@pytest.mark.parametrize("install", [True, False])
+def test_podman_is_installed_where_that_is_wanted(
+    path: Path, monkeypatch: pytest.MonkeyPatch, install: bool
+) -> None:
+    monkeypatch.setattr(lifecycle, "_probe", lambda: path.parent / "kubectl")
+    monkeypatch.setattr(lifecycle, "_HELPERS", (str(path),))
+    monkeypatch.setattr(packages, "missing", lambda: ["podman"])
+
+    def apt() -> None:
+        for name in ("podman", "mmdebstrap", "aardvark-dns"):
+            program(path, name, "exit 0")
+
+    monkeypatch.setattr(packages, "install", apt)
+    if install:
+        assert lifecycle.find_engine(install=True).name == "podman"
+    else:
+        with pytest.raises(ControlPlanesError, match="podman: not installed"):
+            lifecycle.find_engine(install=False)
+
+
+def test_only_its_own_clusters_are_removed(tmp_path: Path) -> None:
+    lifecycle.down(Directory(tmp_path))

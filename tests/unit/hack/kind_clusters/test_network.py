@@ -1,7 +1,11 @@
 """Routes between the podCIDRs of nodes, where no CNI image can be pulled."""
 
 import json
+import subprocess
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kind_clusters import network
 from kind_clusters.network import NodeAddress
@@ -34,8 +38,24 @@ def test_each_node_has_its_own_range() -> None:
 
 
 def test_routes_lead_to_the_others_and_may_be_made_again() -> None:
-    lines = network.script(ONE, [OTHER]).splitlines()
-    assert lines[0] == "ip route replace 10.244.2.0/24 via 10.89.0.4"
-    (masquerade,) = lines[1:]
+    *_, route, masquerade = network.script(ONE, [OTHER]).splitlines()
+    assert route == "route 10.244.2.0/24 w2"
     assert f"-C POSTROUTING -s {ONE.pods} ! -d {network.PODS}" in masquerade
     assert " || iptables-nft -w -t nat -A " in masquerade
+
+
+@pytest.mark.parametrize(("getent", "made"), [("echo 10.89.0.9 STREAM w2", 1), ("exit 2", 0)])
+def test_others_are_found_by_name_each_time(tmp_path: Path, getent: str, made: int) -> None:
+    log = tmp_path / "log"
+    log.write_text("")
+    programs = {"getent": getent, "ip": f'echo "$*" >>{log}', "iptables-nft": "exit 0"}
+    for name, content in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{content}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(  # noqa: S603
+        ["/bin/sh", "-eu", "-c", network.script(ONE, [OTHER])],
+        env={"PATH": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode == 0
+    assert log.read_text() == "route replace 10.244.2.0/24 via 10.89.0.9\n" * made

@@ -1,0 +1,372 @@
+"""A gateway before a lone API server: two virtual clusters of equal names, made by hand."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import urllib3
+import yaml
+
+from control_planes import tools
+from control_planes.pki import Authority, write_private
+from e2e.lab.agent import ROOT, clean_environment, settings_file
+from e2e.lab.api import Api, Object
+from e2e.lab.wait import eventually
+from karmada_vc_agent.access.gateway_secret import (
+    KEY_BYTES,
+    KINDS,
+    SEALING_KEY,
+    TokenKind,
+    TokenSum,
+    digest,
+    secret_name,
+)
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
+from karmada_vc_agent.translation.identities import absorbed_name, admin_groups
+from karmada_vc_agent.translation.rbac_rules import admin_rules
+
+AGENT, HOME = "agent", "agent-home"
+CLUSTERS = ("a", "b")
+NAMESPACES = ("edge", "shop")
+RBAC = "rbac.authorization.k8s.io/v1"
+READER = "virtual-cluster-reader"
+_READ = ["get", "list", "watch"]
+_CLUSTER_SCOPED = (
+    ("", ["nodes", "namespaces", "persistentvolumes"]),
+    ("rbac.authorization.k8s.io", ["clusterroles", "clusterrolebindings"]),
+    ("storage.k8s.io", ["storageclasses"]),
+    ("scheduling.k8s.io", ["priorityclasses"]),
+    ("apiextensions.k8s.io", ["customresourcedefinitions"]),
+)
+
+
+class LoneGateway:
+    """`karmada-vc-agent gateway` as a process, tokens made by hand, and clients of it."""
+
+    def __init__(self, host: Api, folder: Path, clusters: tuple[str, ...] = CLUSTERS) -> None:
+        self.host = host
+        self.clusters = clusters
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self.tokens: dict[tuple[str, TokenKind], str] = {
+            (cluster, kind): f"{cluster}-{kind}-{os.urandom(16).hex()}"
+            for cluster in clusters
+            for kind in KINDS
+        }
+        authority = Authority("gateway-ca")
+        pair = authority.issue_server()
+        self.ca = folder / "gateway-ca.crt"
+        self.ca.write_bytes(authority.key_pair.certificate)
+        (folder / "tls.crt").write_bytes(pair.certificate)
+        write_private(folder / "tls.key", pair.key)
+        self.port = 0
+        self._pool = urllib3.PoolManager(ca_certs=str(self.ca), retries=False)
+
+    # --- the host -------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make on the host what the agent and `join` would make."""
+        self.host.create(_namespace(HOME))
+        self._grant()
+        for cluster in self.clusters:
+            for virtual in (*NAMESPACES, "vc-system"):
+                self.claim(cluster, virtual)
+            self.host.create(_node(f"node-{cluster}", cluster))
+        self.host.create(self._secret())
+
+    def claim(self, cluster: str, virtual: str) -> str:
+        """Make a claimed namespace with the rights in it; return its name on the host."""
+        name = f"{virtual}-v-{cluster}"
+        labels = {CLUSTER_LABEL: cluster, NAMESPACE_LABEL: virtual, AGENT_LABEL: AGENT}
+        self.host.create(_namespace(name, labels))
+        self.host.create(
+            {
+                "apiVersion": RBAC,
+                "kind": "RoleBinding",
+                "metadata": {"name": "vc:admin", "namespace": name},
+                "roleRef": {
+                    "apiGroup": RBAC.partition("/")[0],
+                    "kind": "ClusterRole",
+                    "name": "virtual-cluster-admin",
+                },
+                "subjects": _groups(admin_groups(cluster)),
+            }
+        )
+        return name
+
+    def allow_to_impersonate(self, cluster: str, users: list[str], groups: list[str]) -> None:
+        """Store what Karmada would send as `karmada-impersonator`."""
+        found = (("users", users), ("groups", groups))
+        self.host.create(
+            {
+                "apiVersion": RBAC,
+                "kind": "ClusterRole",
+                "metadata": {"name": absorbed_name(cluster), "labels": {CLUSTER_LABEL: cluster}},
+                "rules": [
+                    {
+                        "apiGroups": [""],
+                        "verbs": ["impersonate"],
+                        "resources": [resource],
+                        "resourceNames": names,
+                    }
+                    for resource, names in found
+                ],
+            }
+        )
+
+    def _grant(self) -> None:
+        admin = [dict(rule) for rule in admin_rules(self._namespaced())]
+        reader = [{"apiGroups": [g], "resources": r, "verbs": _READ} for g, r in _CLUSTER_SCOPED]
+        for name, rules in (("virtual-cluster-admin", admin), (READER, reader)):
+            self.host.create(
+                {
+                    "apiVersion": RBAC,
+                    "kind": "ClusterRole",
+                    "metadata": {"name": name},
+                    "rules": rules,
+                }
+            )
+        subjects = [each for vc in self.clusters for each in _groups(admin_groups(vc))]
+        self.host.create(
+            {
+                "apiVersion": RBAC,
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": READER},
+                "roleRef": {
+                    "apiGroup": RBAC.partition("/")[0],
+                    "kind": "ClusterRole",
+                    "name": READER,
+                },
+                "subjects": subjects,
+            }
+        )
+
+    def _namespaced(self) -> Iterator[tuple[str, str]]:
+        groups = [("", "/api/v1")]
+        groups += [
+            (group["name"], f"/apis/{group['preferredVersion']['groupVersion']}")
+            for group in self.host.get("/apis")["groups"]
+        ]
+        for name, path in groups:
+            for resource in self.host.get(path)["resources"]:
+                if resource["namespaced"]:
+                    yield name, resource["name"]
+
+    def _secret(self) -> Object:
+        data = {SEALING_KEY: os.urandom(KEY_BYTES)}
+        for (cluster, kind), token in self.tokens.items():
+            each = TokenSum(kind, cluster, "2026-01-01T00:00:00Z", digest(token))
+            data[each.key] = each.text.encode()
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": secret_name(AGENT), "namespace": HOME},
+            "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
+        }
+
+    # --- the process ----------------------------------------------------------------------
+
+    def start(self, kubeconfig: Path | None = None, **settings: Any) -> None:
+        """Start it, and wait until it serves. kubeconfig: None = with all rights on the host."""
+        config = self._folder / "agent.yaml"
+        config.write_text(yaml.safe_dump(settings_file(self._settings(settings))))
+        command = [
+            *(sys.executable, "-m", "karmada_vc_agent", "gateway", "--config", str(config)),
+            *("--kubeconfig", str(kubeconfig or self.host.kubeconfig)),
+        ]
+        with (self._folder / "gateway.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=ROOT, env=clean_environment()
+            )
+        self.port = eventually(self._serving_port)
+
+    def _settings(self, more: dict[str, Any]) -> dict[str, Any]:
+        gateway = {
+            "enabled": True,
+            "host": "localhost",
+            "bindAddress": "127.0.0.1:0",
+            "healthProbeBindAddress": "0",
+            "certFile": str(self._folder / "tls.crt"),
+            "privateKeyFile": str(self._folder / "tls.key"),
+            **more,
+        }
+        vcs = [
+            {"name": vc, "nodeSelector": {"matchLabels": {"branch": vc}}} for vc in self.clusters
+        ]
+        return {
+            "agentName": AGENT,
+            "agentNamespace": HOME,
+            "gateway": gateway,
+            "virtualClusters": vcs,
+        }
+
+    def _serving_port(self) -> int:
+        assert self._process is not None
+        assert self._process.poll() is None, self.log()
+        for line in self.log().splitlines():
+            if "Serving" in line and "port=" in line:
+                port = int(line.partition("port=")[2].split()[0])
+                url = f"https://127.0.0.1:{port}/virtualclusters/{self.clusters[0]}/version"
+                token = self.tokens[self.clusters[0], "access"]
+                headers = {"Authorization": f"Bearer {token}"}
+                assert self._pool.request("GET", url, headers=headers).status == 200
+                return port
+        raise AssertionError(self.log())
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def stop(self) -> float:
+        """Tell it to end; return the seconds that takes."""
+        assert self._process is not None
+        started = time.monotonic()
+        self._process.terminate()
+        self._process.wait(30)
+        return time.monotonic() - started
+
+    def log(self) -> str:
+        """What it wrote, with the lines of the audit."""
+        return (self._folder / "gateway.log").read_text()
+
+    def audit(self) -> list[Any]:
+        """The lines of the audit."""
+        return [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
+
+    # --- clients --------------------------------------------------------------------------
+
+    def url(self, cluster: str) -> str:
+        """The endpoint of a virtual cluster."""
+        return f"https://127.0.0.1:{self.port}/virtualclusters/{cluster}/"
+
+    def ask(
+        self,
+        path: str,
+        cluster: str = "a",
+        method: str = "GET",
+        *,
+        body: Any = None,
+        token: str | None = None,
+        kind: TokenKind = "access",
+        **headers: str,
+    ) -> urllib3.BaseHTTPResponse:
+        """Send a request; headers: by names with `_` for `-`."""
+        token = self.tokens[cluster, kind] if token is None else token
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token:
+            named["Authorization"] = f"bearer {token}"
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body)
+        return self._pool.request(
+            method, self.url(cluster)[:-1] + path, body=content, headers=named, timeout=60.0
+        )
+
+    def kubeconfig(self, cluster: str) -> Path:
+        """A kubeconfig with the token of kind access."""
+        path = self._folder / f"{cluster}.kubeconfig"
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "it",
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+            "clusters": [
+                {
+                    "name": "it",
+                    "cluster": {
+                        "server": self.url(cluster),
+                        "certificate-authority": str(self.ca),
+                    },
+                }
+            ],
+            "users": [{"name": "it", "user": {"token": self.tokens[cluster, "access"]}}],
+        }
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+    def kubectl(self, cluster: str, *arguments: str, stdin: str = "", fails: bool = False) -> str:
+        """Run kubectl against a virtual cluster; return what it writes."""
+        program = tools.program_paths()["kubectl"]
+        environment = {
+            **clean_environment(),
+            "KUBECONFIG": str(self.kubeconfig(cluster)),
+            "HOME": str(self._folder),
+        }
+        done = subprocess.run(
+            [str(program), "--request-timeout=60s", *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode != 0) is fails, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout + (done.stderr if fails else "")
+
+
+@contextmanager
+def lone_gateway(host: Api, folder: Path, **settings: Any) -> Iterator[LoneGateway]:
+    """Run a gateway before an API server that knows nothing of virtual clusters yet."""
+    found = LoneGateway(host, folder)
+    found.prepare()
+    found.start(**settings)
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+def pod(namespace: str, name: str = "nginx", node: str = "") -> Object:
+    """A pod on a node."""
+    spec: Object = {"containers": [{"name": "c", "image": "nginx"}]}
+    if node:
+        spec |= {"nodeName": node, "nodeSelector": {"branch": node.removeprefix("node-")}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": "nginx"}},
+        "spec": spec,
+    }
+
+
+def config_map(namespace: str, name: str, **data: str) -> Object:
+    """A ConfigMap."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": data,
+    }
+
+
+def _namespace(name: str, labels: dict[str, str] | None = None) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": labels or {}},
+    }
+
+
+def _node(name: str, branch: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {"branch": branch, "kubernetes.io/hostname": name},
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+        },
+    }
+
+
+def _groups(names: tuple[str, ...]) -> list[Object]:
+    api_group = RBAC.partition("/")[0]
+    return [{"apiGroup": api_group, "kind": "Group", "name": name} for name in names]

@@ -1,0 +1,104 @@
+"""NodeGroups as tenants who do not trust each other: found, named at `join`, and held apart."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from control_planes import kubeedge
+from e2e.lab import objects
+from e2e.lab.api import Api, ApiError, Object, collection, path_of
+from e2e.lab.lab import FAST, Group, Lab
+from e2e.lab.wait import eventually
+from e2e.lab.works import condition
+
+GROUPS = "/apis/apps.kubeedge.io/v1alpha1/nodegroups"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _served(host: Api) -> None:
+    for crd in kubeedge.crds():
+        try:
+            host.create(crd)
+        except ApiError as error:
+            if error.code != 409:
+                raise
+    eventually(host.get, GROUPS)
+
+
+@pytest.fixture
+def grouped(lab: Lab) -> Iterator[Any]:
+    """Return a function that makes the NodeGroup of a group; they go when the test ends."""
+    made: list[str] = []
+
+    def make(group: Group) -> None:
+        made.append(group.name)
+        labels = {f"{lab.id}/groups": ""}
+        head = {"apiVersion": "apps.kubeedge.io/v1alpha1", "kind": "NodeGroup"}
+        metadata = {"name": group.name, "labels": labels}
+        lab.host.create({**head, "metadata": metadata, "spec": {"nodes": group.nodes}})
+
+    yield make
+    for agent in lab.agents:
+        agent.kill()
+    for name in made:
+        lab.host.delete(f"{GROUPS}/{name}")
+
+
+def test_found_tenants_have_accounts_of_their_own_and_are_held_apart(
+    lab: Lab, grouped: Any
+) -> None:
+    of_file, first, second = lab.group("a"), lab.group("b"), lab.group("c")
+    for group in (first, second):
+        grouped(group)
+    exists = {"key": f"{lab.id}/groups", "operator": "Exists"}
+    found = {"enabled": True, "selector": {"matchExpressions": [exists]}}
+    agent = lab.new_agent(of_file, flags=FAST, tenancy="Strict", nodeGroups=found)
+    agent.extra_names += [first.name, second.name]
+    agent.start()
+    for group in (of_file, first, second):
+        lab.wait_ready(group.name)
+
+    # What they propagate is written by their own accounts.
+    template = objects.config_map(lab.namespace(), "settings", key="1")
+    lab.propagate([template], first, second)
+    lab.wait_fully_applied(template)
+    for group in (first, second):
+        lab.on_host(template, group)
+        assert lab.host.get(_account(agent.namespace, group, agent.name))
+
+    # What may reach a neighbour is refused, as for tenants of the settings file.
+    eventually(_is_refused, lab, lab.create_work(first, "disk", _disk_of_the_host(lab)))
+    assert "Traceback" not in agent.log()
+
+    # Another `join` by the settings alone keeps them.
+    agent.extra_names.clear()
+    agent.join()
+    lab.hub.patch(path_of(template), {"data": {"key": "2"}})
+    for group in (first, second):
+        lab.wait_data(template, group, key="2")
+
+
+def _account(namespace: str, group: Group, agent: str) -> str:
+    return f"{collection('v1', 'ServiceAccount', namespace)}/{group.name}.{agent}"
+
+
+def _disk_of_the_host(lab: Lab) -> Object:
+    """Return a volume that is a directory of whichever node has the pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"{lab.id}-disk"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": lab.namespaces[0], "name": "disk"},
+            "hostPath": {"path": "/data"},
+        },
+    }
+
+
+def _is_refused(lab: Lab, work: str) -> None:
+    applied = condition(lab.hub.get(work), "Applied")
+    assert applied["status"] == "False", applied
+    assert "HostPath" in applied["message"], applied

@@ -1,0 +1,337 @@
+"""kubectl and plain clients through the gateway to a real API server, which has nothing else."""
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.lab.lone_gateway import LoneGateway, config_map, lone_gateway, pod
+from e2e.lab.lone_server import lone_api_server
+from e2e.lab.wait import eventually
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+UNAUTHORIZED = (401, "Unauthorized")
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoneGateway]:
+    folder: Path = tmp_path_factory.mktemp("gateway")
+    with lone_api_server(folder / "host") as host, lone_gateway(host, folder) as found:
+        for vc in ("a", "b"):
+            host.create(pod(f"edge-v-{vc}", "nginx", f"node-{vc}"))
+            host.create(config_map(f"edge-v-{vc}", "settings", owner=vc))
+        host.create(config_map("default", "settings", owner="the host"))
+        host.create(pod("default", "nginx", "node-a"))
+        found.allow_to_impersonate("a", ["alice", "root"], ["system:masters", "dev"])
+        found.allow_to_impersonate("b", ["alice"], ["dev"])
+        eventually(_impersonators_are_known, found)
+        yield found
+
+
+def _impersonators_are_known(gateway: LoneGateway) -> None:
+    for vc in ("a", "b"):
+        answer = gateway.ask("/version", vc, kind="impersonator", Impersonate_User="alice")
+        assert answer.status == 200
+
+
+# --- test list 1: each sees its own, under the virtual names --------------------------------
+
+
+@pytest.mark.parametrize("vc", ["a", "b"])
+def test_each_lists_its_own_pods_in_every_form(gateway: LoneGateway, vc: str) -> None:
+    for arguments in (
+        ("get", "pods", "-n", "edge"),
+        ("get", "pods", "-A"),
+        ("get", "pods", "-A", "-o", "wide"),
+        ("get", "pods", "-A", "-o", "name"),
+        ("get", "pods", "-A", "--chunk-size=1"),
+        ("get", "pods", "-A", "-o", "yaml"),
+        ("describe", "pod", "nginx", "-n", "edge"),
+    ):
+        told = gateway.kubectl(vc, *arguments)
+        assert told.count("nginx") >= 1, (arguments, told)
+        other = "b" if vc == "a" else "a"
+        for hidden in (f"edge-v-{vc}", f"-v-{other}", f"node-{other}", "vc:", "default"):
+            assert hidden not in told.replace("default-scheduler", ""), (arguments, told)
+    listed = yaml.safe_load(gateway.kubectl(vc, "get", "pods", "-A", "-o", "yaml"))["items"]
+    assert [each["metadata"]["namespace"] for each in listed] == ["edge"]
+    assert listed[0]["spec"]["nodeName"] == f"node-{vc}"
+
+
+def test_a_table_and_metadata_alone_show_the_same(gateway: LoneGateway) -> None:
+    for path in ("/api/v1/pods", "/api/v1/namespaces/edge/pods"):
+        table = gateway.ask(path, Accept=TABLE).json()
+        assert table["kind"] == "Table"
+        assert [row["cells"][0] for row in table["rows"]] == ["nginx"]
+        metadata = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+        partial = gateway.ask(path, Accept=metadata).json()
+        assert partial["kind"] == "PartialObjectMetadataList"
+        assert [each["metadata"]["namespace"] for each in partial["items"]] == ["edge"]
+
+
+def test_namespaces_and_nodes_are_its_own(gateway: LoneGateway) -> None:
+    names = gateway.kubectl("a", "get", "namespaces", "-o", "name").split()
+    assert sorted(names) == ["namespace/edge", "namespace/kube-system", "namespace/shop"]
+    assert gateway.kubectl("a", "get", "nodes", "-o", "name").split() == ["node/node-a"]
+    assert "NotFound" in gateway.kubectl("a", "get", "node", "node-b", fails=True)
+    assert gateway.kubectl("a", "get", "namespace", "edge", "-o", "name") == "namespace/edge\n"
+    assert "NotFound" in gateway.kubectl("a", "get", "namespace", "edge-v-a", fails=True)
+
+
+def test_a_list_in_pages_has_everything_once_and_its_tokens_show_nothing(
+    gateway: LoneGateway,
+) -> None:
+    """G-40, G-40a, and test list 8."""
+    for number in range(5):
+        for vc in ("a", "b"):
+            gateway.host.create(config_map(f"shop-v-{vc}", f"page-{number}"))
+    query = "/api/v1/configmaps?limit=2&labelSelector=&fieldSelector=metadata.name!=settings"
+    names, token, pages = [], "", 0
+    while True:
+        page = gateway.ask(query + (f"&continue={token}" if token else "")).json()
+        names += [
+            (item["metadata"]["namespace"], item["metadata"]["name"]) for item in page["items"]
+        ]
+        pages += 1
+        token = page["metadata"].get("continue", "")
+        if not token:
+            break
+        assert b"shop" not in _decoded(token)
+        assert b"/registry" not in _decoded(token)
+        answer = gateway.ask(f"{query}&continue={token}", "b")
+        assert answer.status == 400, answer.data
+    assert len(names) == len(set(names))
+    assert {name for ns, name in names if ns == "shop"} == {f"page-{n}" for n in range(5)}
+    assert pages >= 3
+
+
+def _decoded(token: str) -> bytes:
+    return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+
+
+# --- writes ---------------------------------------------------------------------------------
+
+
+def test_kubectl_creates_applies_patches_and_deletes(gateway: LoneGateway) -> None:
+    first = yaml.safe_dump(config_map("shop", "own", x="1"))
+    assert gateway.kubectl("a", "create", "-f", "-", stdin=first) == "configmap/own created\n"
+    assert gateway.host.get("/api/v1/namespaces/shop-v-a/configmaps/own")["data"] == {"x": "1"}
+    manifest = yaml.safe_dump(config_map("shop", "own", x="2"))
+    for more in ((), ("--server-side", "--force-conflicts")):
+        gateway.kubectl("a", "apply", *more, "-f", "-", stdin=manifest)
+        live = gateway.host.get("/api/v1/namespaces/shop-v-a/configmaps/own")
+        assert live["data"] == {"x": "2"}
+    patch = json.dumps({"data": {"x": "3"}})
+    for form in ("merge", "strategic"):
+        gateway.kubectl("a", "patch", "cm", "own", "-n", "shop", "--type", form, "-p", patch)
+    operations = json.dumps([{"op": "add", "path": "/data/y", "value": "4"}])
+    gateway.kubectl("a", "patch", "cm", "own", "-n", "shop", "--type", "json", "-p", operations)
+    live = gateway.host.get("/api/v1/namespaces/shop-v-a/configmaps/own")
+    assert live["data"] == {"x": "3", "y": "4"}
+    gateway.kubectl("a", "delete", "configmap", "own", "-n", "shop")
+    assert gateway.host.find("/api/v1/namespaces/shop-v-a/configmaps/own") is None
+
+
+def test_a_pod_that_is_written_directly_has_the_node_selector(gateway: LoneGateway) -> None:
+    manifest = yaml.safe_dump(pod("shop", "direct"))
+    gateway.kubectl("a", "apply", "-f", "-", stdin=manifest)
+    live = gateway.host.get("/api/v1/namespaces/shop-v-a/pods/direct")
+    assert live["spec"]["nodeSelector"] == {"branch": "a"}
+
+
+def test_what_is_not_the_clusters_cannot_be_written(gateway: LoneGateway) -> None:
+    for arguments in (
+        ("create", "namespace", "kube-x"),
+        ("label", "node", "node-a", "x=y"),
+        ("create", "configmap", "x", "-n", "kube-system"),
+        ("create", "configmap", "x", "-n", "edge-v-b"),
+        ("delete", "configmap", "settings", "-n", "edge-v-b"),
+        ("create", "clusterrole", "x", "--verb=get", "--resource=pods"),
+    ):
+        told = gateway.kubectl("a", *arguments, fails=True)
+        assert "node-b" not in told
+        assert "vc:" not in told
+    assert gateway.host.get("/api/v1/namespaces/edge-v-b/configmaps/settings")
+
+
+# --- watches --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scope", ["", "/namespaces/shop"])
+def test_a_watch_tells_of_its_own(gateway: LoneGateway, scope: str) -> None:
+    name = f"watched-{'one' if scope else 'all'}"
+    version = gateway.ask("/api/v1/configmaps").json()["metadata"]["resourceVersion"]
+    path = f"/api/v1{scope}/configmaps?watch=true&resourceVersion={version}&timeoutSeconds=4"
+    for vc in ("b", "a"):
+        gateway.host.create(config_map(f"shop-v-{vc}", name))
+    events = [json.loads(line) for line in gateway.ask(path).data.splitlines()]
+    found = [event for event in events if event["object"]["metadata"]["name"] == name]
+    assert [event["type"] for event in found] == ["ADDED"]
+    assert found[0]["object"]["metadata"]["namespace"] == "shop"
+    assert all("-v-" not in json.dumps(event["object"]["metadata"]) for event in events)
+
+
+def test_a_watch_list_ends_its_first_part_with_the_bookmark(gateway: LoneGateway) -> None:
+    query = (
+        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+        "&allowWatchBookmarks=true&timeoutSeconds=3"
+    )
+    lines = gateway.ask(f"/api/v1/pods?{query}").data.splitlines()
+    events = [json.loads(line) for line in lines]
+    pods = [event for event in events if event["type"] == "ADDED"]
+    assert {event["object"]["metadata"]["namespace"] for event in pods} <= {"edge", "shop"}
+    marks = [e["object"]["metadata"].get("annotations") for e in events if e["type"] == "BOOKMARK"]
+    assert {"k8s.io/initial-events-end": "true"} in marks
+
+
+def test_a_pod_in_a_namespace_made_a_moment_before_is_told_of(gateway: LoneGateway) -> None:
+    """Test list 8, G-41: five times, since it is a race."""
+    seen: set[str] = set()
+    version = gateway.ask("/api/v1/configmaps").json()["metadata"]["resourceVersion"]
+    path = f"/api/v1/configmaps?watch=true&resourceVersion={version}&timeoutSeconds=6"
+
+    def watch() -> None:
+        for line in gateway.ask(path).data.splitlines():
+            seen.add(json.loads(line)["object"]["metadata"].get("namespace", ""))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for number in range(5):
+        namespace = gateway.claim("a", f"new-{number}")
+        gateway.host.create(config_map(namespace, "quick"))
+    watcher.join()
+    assert {f"new-{number}" for number in range(5)} <= seen
+
+
+def test_a_node_that_leaves_is_deleted_for_its_watch(gateway: LoneGateway) -> None:
+    """Test list 9."""
+    node = gateway.host.get("/api/v1/nodes/node-a")
+    other = {**node, "metadata": {"name": "node-a2", "labels": {"branch": "a"}}}
+    gateway.host.create({**other, "apiVersion": "v1", "kind": "Node", "spec": {}, "status": {}})
+    version = gateway.ask("/api/v1/nodes").json()["metadata"]["resourceVersion"]
+    gateway.host.patch("/api/v1/nodes/node-a2", {"metadata": {"labels": {"branch": "b"}}})
+    path = f"/api/v1/nodes?watch=true&resourceVersion={version}&timeoutSeconds=3"
+    events = [json.loads(line) for line in gateway.ask(path).data.splitlines()]
+    told = [(event["type"], event["object"]["metadata"]["name"]) for event in events]
+    assert ("DELETED", "node-a2") in told
+    assert gateway.ask("/api/v1/nodes/node-a2").status == 404
+    gateway.host.delete("/api/v1/nodes/node-a2")
+
+
+# --- who may what ---------------------------------------------------------------------------
+
+
+def test_tokens_open_their_own_cluster_only(gateway: LoneGateway) -> None:
+    """Test list 2, plain; upgrades in test_exec_needs_the_same_tokens."""
+    for token in ("", "wrong", gateway.tokens["b", "access"], gateway.tokens["b", "impersonator"]):
+        answer = gateway.ask("/api/v1/pods", "a", token=token)
+        assert (answer.status, answer.json()["reason"]) == UNAUTHORIZED
+    assert gateway.ask("/api", "a", Impersonate_User="alice").status == 403
+    assert gateway.ask("/api", "a", kind="impersonator").status == 403
+    answer = gateway.ask("/api", "a", kind="impersonator", Impersonate_User="mallory")
+    assert answer.status == 403
+    assert answer.json()["message"].startswith('users "mallory" is forbidden: User')
+
+
+def test_masters_have_all_rights_inside_and_none_outside(gateway: LoneGateway) -> None:
+    """Test list 3."""
+
+    def ask(path: str, method: str = "GET", body: object = None) -> int:
+        return gateway.ask(
+            path,
+            "a",
+            method,
+            body=body,
+            kind="impersonator",
+            Content_Type="application/json",
+            Impersonate_User="root",
+            Impersonate_Group="system:masters",
+        ).status
+
+    assert ask("/api/v1/pods") == 200
+    made = ask("/api/v1/namespaces/shop/configmaps", "POST", config_map("shop", "by-root"))
+    assert made == 201
+    assert ask("/api/v1/nodes") == 200
+    assert ask("/api/v1/nodes/node-a", "DELETE") == 403
+    assert ask("/api/v1/nodes/node-b") == 404
+    assert ask("/api/v1/namespaces/edge-v-b/configmaps/settings") in (403, 404)
+    assert ask("/apis/apiregistration.k8s.io/v1/apiservices") in (403, 404)
+    assert ask("/metrics") == 403
+
+
+def test_a_user_may_in_one_cluster_what_the_same_user_may_not_in_another(
+    gateway: LoneGateway,
+) -> None:
+    """Test list 4."""
+    for vc in ("a", "b"):
+        answer = gateway.ask("/api/v1/pods", vc, kind="impersonator", Impersonate_User="alice")
+        assert answer.status == 403
+        assert 'User "alice" cannot list' in answer.json()["message"]
+        assert b"vc:" not in answer.data
+        assert b"-v-" not in answer.data
+    group = "rbac.authorization.k8s.io"
+    metadata = {"name": "alice", "namespace": "edge-v-a"}
+    head = {"apiVersion": f"{group}/v1", "metadata": metadata}
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    gateway.host.create({**head, "kind": "Role", "rules": rules})
+    gateway.host.create(
+        {
+            **head,
+            "kind": "RoleBinding",
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": "alice"},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": "vc:a:alice"}],
+        }
+    )
+    path = "/api/v1/namespaces/edge/pods/nginx"
+
+    def allowed_in_a_only() -> None:
+        found = [
+            gateway.ask(path, vc, kind="impersonator", Impersonate_User="alice").status
+            for vc in ("a", "b")
+        ]
+        assert found == [200, 403]
+
+    eventually(allowed_in_a_only)
+
+
+def test_errors_name_nothing_of_the_host(gateway: LoneGateway) -> None:
+    """Test list 10."""
+    for path, method in (
+        ("/api/v1/namespaces/edge/pods/none", "GET"),
+        ("/api/v1/namespaces/none/pods", "POST"),
+        ("/api/v1/namespaces/edge/pods", "POST"),
+        ("/api/v1/namespaces/edge/nothing", "GET"),
+        ("/apis/none/v1/x", "GET"),
+        ("/api/v1/namespaces/kube-system", "DELETE"),
+        ("/api/v1/namespaces/edge/pods/../x", "GET"),
+        ("/api/v1/nodes/node-b", "GET"),
+    ):
+        answer = gateway.ask(path, "a", method, body={"kind": "Pod"})
+        assert answer.status >= 400, (method, path)
+        assert answer.json()["kind"] == "Status"
+        for hidden in (b"-v-", b"vc:"):
+            assert hidden not in answer.data, (method, path, answer.data)
+
+
+# --- discovery, and the process itself -------------------------------------------------------
+
+
+def test_kubectl_knows_the_kinds_and_the_version(gateway: LoneGateway) -> None:
+    kinds = gateway.kubectl("a", "api-resources", "-o", "name").split()
+    assert {"pods", "deployments.apps", "nodes"} <= set(kinds)
+    assert "apiservices.apiregistration.k8s.io" not in kinds
+    version = gateway.host.get("/version")["gitVersion"]
+    assert version in gateway.kubectl("a", "version")
+    assert "KIND" in gateway.kubectl("a", "explain", "pods")
+
+
+def test_the_audit_tells_who_asked_what(gateway: LoneGateway) -> None:
+    gateway.ask("/api/v1/namespaces/edge/configmaps/settings?pretty=true")
+    line = gateway.audit()[-1]
+    assert (line["vc"], line["user"], line["verb"]) == ("a", "karmada", "get")
+    assert line["hostPath"] == "/api/v1/namespaces/edge-v-a/configmaps/settings"
+    assert not any(token in gateway.log() for token in gateway.tokens.values())

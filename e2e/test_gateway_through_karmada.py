@@ -1,0 +1,236 @@
+"""A virtual cluster as users of Karmada see it: through its aggregated API and the gateway."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.lab import objects
+from e2e.lab.api import Api, ApiError, Object
+from e2e.lab.gateway import Gateway, Way
+from e2e.lab.karmadactl import User
+from e2e.lab.lab import CLUSTERS, Group, Lab
+from e2e.lab.wait import eventually
+from karmada_vc_agent.access.gateway_secret import sums_of
+
+pytestmark = pytest.mark.skipif(
+    "PYTEST_XDIST_WORKER" in os.environ, reason="told in order, on one scene: run it by itself"
+)
+
+RBAC = "rbac.authorization.k8s.io"
+TOKENS = "/api/v1/namespaces/karmada-cluster/secrets"
+MARK = "virtualcluster.kubeedge.io/gateway"
+
+
+class Scene:
+    """Two virtual clusters with a Deployment of the same name in each, and a user of the hub."""
+
+    def __init__(self, lab: Lab, way: Way, user: User) -> None:
+        self.lab, self.user = lab, user
+        self.a, self.b = lab.group("a"), lab.group("b")
+        self.gateway = Gateway(lab, way)
+        self.agent = lab.new_agent(self.a, self.b, gateway=self.gateway.settings).start()
+        lab.wait_serving(self.agent)
+        self.namespace = lab.namespace()
+        self.template = objects.deployment(self.namespace, "web")
+        lab.propagate([self.template], self.a, self.b)
+        for group in (self.a, self.b):
+            lab.on_host(self.template, group)
+
+    def start_gateway(self) -> None:
+        self.gateway.start(self.agent)
+
+    def published(self, group: Group) -> Object:
+        """Wait until a Cluster has its endpoint; return its spec."""
+
+        def look() -> Object:
+            spec: Object = self.lab.cluster(group.name)["spec"]
+            assert spec.get("apiEndpoint"), f"{spec}\n{self.gateway.log_tail()}"
+            return spec
+
+        return eventually(look)
+
+    def pod(self, group: Group) -> str:
+        """Return the name of a pod of a virtual cluster."""
+        pods = eventually(self._pods, group)
+        return str(pods[0]["metadata"]["name"])
+
+    def _pods(self, group: Group) -> list[Object]:
+        pods = self.lab.pods(group.host_namespace(self.namespace))
+        assert pods
+        return pods
+
+
+@pytest.fixture(name="way", params=["direct"], scope="module")
+def reach(request: pytest.FixtureRequest, hub: Api) -> Way:
+    """How the hub connects: by the proxy only where hack/control-planes up --access runs it."""
+    planes = Path(hub.kubeconfig).parent
+    try:
+        return Way(planes, by_proxy=request.param == "proxy")
+    except FileNotFoundError:
+        pytest.skip(f"no apiserver-network-proxy: {planes} was not started with --access")
+
+
+@pytest.fixture(name="scene", scope="module")
+def play(shared_lab: Lab, way: Way, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    home = shared_lab.directory / "home"
+    home.mkdir(exist_ok=True)
+    program = request.config.getoption("--kubectl-karmada")
+    scene = Scene(shared_lab, way, User(shared_lab.hub.kubeconfig, home, program))
+    try:
+        yield scene
+    finally:
+        scene.gateway.stop()
+
+
+def test_endpoint_is_published_once_the_gateway_answers(scene: Scene) -> None:
+    lab, name = scene.lab, scene.a.name
+    before = lab.cluster(name)
+    assert before["spec"]["impersonatorSecretRef"]["name"] == f"{name}-impersonator"
+    assert not {"apiEndpoint", "secretRef", "proxyURL"} & set(before["spec"])
+    impersonator = eventually(
+        lab.host.get, f"/apis/{RBAC}/v1/clusterroles/karmada-impersonator-v-{name}"
+    )
+    assert impersonator["rules"], "Karmada sent its rules when the Cluster was created"
+    scene.start_gateway()
+    spec = scene.published(scene.a)
+    assert spec["apiEndpoint"] == scene.gateway.endpoint(name)
+    assert spec["secretRef"] == {"namespace": "karmada-cluster", "name": name}
+    assert spec.get("proxyURL", "") == scene.gateway.settings.get("proxyURL", "")
+    scene.published(scene.b)
+
+
+def test_each_user_sees_the_pod_of_its_virtual_cluster(scene: Scene) -> None:
+    for group, other in ((scene.a, scene.b), (scene.b, scene.a)):
+        told = scene.user.karmada(
+            "get", "pods", "-n", scene.namespace, "-C", group.name, "--operation-scope=members"
+        )
+        assert scene.pod(group) in told
+        assert scene.pod(other) not in told
+        wide = scene.user.karmada("get", "pods", "-A", "-C", group.name, "--operation-scope=all")
+        assert scene.pod(group) in wide
+        assert scene.pod(other) not in wide
+        assert "-v-" not in wide
+
+
+def test_object_has_the_names_of_the_hub(scene: Scene) -> None:
+    path = f"apis/apps/v1/namespaces/{scene.namespace}/deployments/web"
+    found = json.loads(scene.user.raw(scene.a.name, path))
+    assert found["metadata"]["namespace"] == scene.namespace
+    nodes = json.loads(scene.user.raw(scene.a.name, "api/v1/nodes"))
+    assert [node["metadata"]["name"] for node in nodes["items"]] == scene.a.nodes
+    spaces = json.loads(scene.user.raw(scene.a.name, "api/v1/namespaces"))
+    names = {space["metadata"]["name"] for space in spaces["items"]}
+    assert names == {"default", "kube-system", scene.namespace}
+
+
+def test_any_cluster_finds_the_one_with_the_pod(scene: Scene) -> None:
+    for group in (scene.a, scene.b):
+        path = f"api/v1/namespaces/{scene.namespace}/pods/{scene.pod(group)}"
+        found = json.loads(scene.user.raw("*", path))
+        assert found["metadata"]["name"] == scene.pod(group)
+        assert found["metadata"]["namespace"] == scene.namespace
+
+
+def test_masters_of_the_hub_write_in_the_virtual_cluster_only(scene: Scene) -> None:
+    node = scene.a.nodes[0]
+    server = scene.lab.hub.server
+    told = scene.user.kubectl(server, scene.a.name, "label", "node", node, "taken=yes", fails=True)
+    assert "orbidden" in told
+    assert "vc:" not in told
+    # kubectl itself sends protobuf here, which the gateway answers by 415.
+    made = objects.config_map(scene.namespace, "by-hand", a="b")
+    collection = f"api/v1/namespaces/{scene.namespace}/configmaps"
+    scene.lab.hub.post(f"{CLUSTERS}/{scene.a.name}/proxy/{collection}", made)
+    host = scene.a.host_namespace(scene.namespace)
+    assert scene.lab.host.get(f"/api/v1/namespaces/{host}/configmaps/by-hand")["data"] == {"a": "b"}
+
+
+def test_user_of_one_virtual_cluster_is_nobody_in_another(scene: Scene) -> None:
+    lab, user = scene.lab, f"{scene.lab.id}-alice"
+    role = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": f"{lab.id}-proxy"},
+        "rules": [
+            {
+                "apiGroups": ["cluster.karmada.io"],
+                "resources": ["clusters/proxy"],
+                "resourceNames": [scene.a.name, scene.b.name],
+                "verbs": ["*"],
+            }
+        ],
+    }
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"{lab.id}-proxy"},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"{lab.id}-proxy"},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+    }
+    reader = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "alice", "namespace": scene.namespace},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+    }
+    lab.hub.create(role)
+    lab.hub.create(binding)
+    try:
+        lab.propagate([reader], scene.a)
+        lab.on_host(reader, scene.a)
+        path = f"api/v1/namespaces/{scene.namespace}/pods"
+        as_alice = lab.hub.acting_as(user)
+
+        def look() -> Object:
+            return as_alice.get(f"{CLUSTERS}/{scene.a.name}/proxy/{path}")
+
+        assert eventually(look)["items"]
+        url = f"{CLUSTERS}/{scene.b.name}/proxy/{path}"
+        with pytest.raises(ApiError, match="cannot list resource") as refused:
+            as_alice.get(url)
+        told = str(refused.value)
+        assert "vc:" not in told
+        assert "-v-" not in told
+    finally:
+        lab.hub.delete(f"/apis/{RBAC}/v1/clusterrolebindings/{lab.id}-proxy")
+        lab.hub.delete(f"/apis/{RBAC}/v1/clusterroles/{lab.id}-proxy")
+
+
+def test_tokens_are_on_the_hub_and_their_sums_on_the_host(scene: Scene) -> None:
+    lab = scene.lab
+    path = f"/api/v1/namespaces/{scene.agent.namespace}/secrets/{scene.agent.name}-gateway"
+    sums = [each for each in sums_of(lab.host.get(path)) if each.cluster == scene.a.name]
+    assert {each.kind for each in sums} == {"access", "impersonator"}
+    labels = lab.hub.get(f"{TOKENS}/{scene.a.name}")["metadata"]["labels"]
+    assert labels["karmada.io/system"] == "true"
+
+
+def test_gateway_that_is_turned_off_leaves_nothing(scene: Scene) -> None:
+    lab, name = scene.lab, scene.a.name
+    scene.agent.terminate()
+    scene.gateway.stop()
+    scene.agent.settings["gateway"] = {"enabled": False}
+    scene.agent.start()
+
+    def look() -> None:
+        cluster = lab.cluster(name)
+        fields = {"apiEndpoint", "secretRef", "proxyURL", "impersonatorSecretRef"}
+        assert not fields & set(cluster["spec"])
+        assert MARK not in cluster["metadata"].get("annotations", {})
+        assert lab.host.find(f"/api/v1/namespaces/{scene.a.host_namespace('vc-system')}") is None
+        space = scene.a.host_namespace("default")
+        bindings = lab.host.list(f"/apis/{RBAC}/v1/namespaces/{space}/rolebindings")
+        assert not {"vc:admin", "vc:gateway"} & {each["metadata"]["name"] for each in bindings}
+
+    eventually(look)
+    for group in (scene.a, scene.b):
+        assert lab.hub.find(f"{TOKENS}/{group.name}") is None
+        assert lab.hub.find(f"{TOKENS}/{group.name}-impersonator") is None
+    assert (
+        lab.host.find(f"/apis/{RBAC}/v1/clusterroles/vc-agent:{scene.agent.name}:gateway") is None
+    )
+    assert lab.host.find(f"/apis/{RBAC}/v1/clusterroles/vc:gateway-v-{name}") is None

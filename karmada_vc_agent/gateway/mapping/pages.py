@@ -1,0 +1,105 @@
+"""Joins pages of the host to the pages of all-namespaces lists (G-40).
+
+All pages of one chain have one resource version, so what is joined is what one list of the host
+would have shown of this virtual cluster. A page that yields more than the client asked for is read
+again from its beginning: its place is sealed with the number of entries that were given already.
+"""
+
+from karmada_vc_agent.gateway.mapping.continue_tokens import Place
+from karmada_vc_agent.gateway.mapping.exchange import Unknown, View
+from karmada_vc_agent.gateway.mapping.membership import Membership, unknown_namespaces
+from karmada_vc_agent.gateway.mapping.queries import Query
+from karmada_vc_agent.gateway.mapping.reading import Reader
+from karmada_vc_agent.gateway.mapping.responses import OfResource, entries_of
+from karmada_vc_agent.gateway.mapping.tables import is_table
+from karmada_vc_agent.model.objects import Object, text_at
+
+PAGE_ENTRIES = 500
+"""Entries of a host page, at least: most of them may be of others."""
+
+
+class JoinedPages:
+    """The pages of one request.
+
+    query: of the request, without `limit` and where to go on. place: where to begin.
+    """
+
+    def __init__(
+        self,
+        response: OfResource,
+        membership: Membership,
+        query: Query,
+        limit: int,
+        place: Place,
+    ) -> None:
+        self._response = response
+        self._membership = membership
+        self._query = query
+        self._limit = limit
+        self._place = place
+        self._answer: Object = {}
+        self._entries: list[Object] = []
+        self._next: Place | None = None
+        self._view: View | None = None
+
+    def query(self) -> str:
+        """Return the query of the page at the place."""
+        place, values = self._place, {"limit": str(max(self._limit, PAGE_ENTRIES))}
+        query = self._query
+        if place.token:
+            query = query.with_values(resourceVersion=None, resourceVersionMatch=None)
+            values["continue"] = place.token
+        elif place.resource_version:
+            values["resourceVersion"] = place.resource_version
+            values["resourceVersionMatch"] = "Exact"
+        return query.with_values(**values).encoded()
+
+    def add(self, decoded: Object, view: View) -> str | Unknown | None:
+        """Take one page; return the query of the next one, None: it is complete."""
+        unknown = unknown_namespaces(entries_of(decoded), self._membership, view)
+        if unknown is not None:
+            return unknown
+        self._view = view
+        field = "rows" if is_table(decoded) else "items"
+        raw = decoded.get(field)
+        entries = raw if isinstance(raw, list) else []
+        reader = Reader(view, self._response.info)
+        if not self._answer:
+            head = {**decoded, field: []}
+            self._response.filter(head, reader)  # it may name the list anew
+            self._answer = {**head, field: self._entries}
+        version = text_at(decoded, "metadata", "resourceVersion")
+        token = text_at(decoded, "metadata", "continue")
+        taken = self._take(decoded, field, entries, reader, version)
+        if taken < len(entries):
+            start = Place(self._place.token, version, taken)
+            self._next = Place(start.token, "" if start.token else version, taken)
+            return None
+        self._next = Place(token) if token else None
+        if self._next is None or len(self._entries) >= self._limit:
+            return None
+        self._place = self._next
+        return self.query()
+
+    def answer(self) -> Object:
+        """Return the joined list or Table, mapped."""
+        metadata = self._answer.get("metadata")
+        if isinstance(metadata, dict):
+            metadata.pop("continue", None)
+            metadata.pop("remainingItemCount", None)
+            if self._next is not None and self._view is not None:
+                metadata["continue"] = self._response.seal(self._next, self._view)
+        return self._answer
+
+    def _take(
+        self, decoded: Object, field: str, entries: list[Object], reader: Reader, version: str
+    ) -> int:
+        """Take entries until the answer is full; return how many of the page were looked at."""
+        for index in range(self._place.skip, len(entries)):
+            # Without a version the page could not be read again.
+            if len(self._entries) >= self._limit and version:
+                return index
+            page = {**decoded, field: [entries[index]]}
+            self._response.filter(page, reader)
+            self._entries += page[field]
+        return len(entries)

@@ -1,0 +1,181 @@
+"""Who a request is from, by its token, its path and its headers (G-10 to G-13, G-20, G-21)."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from cachetools import TTLCache
+
+from karmada_vc_agent.access.gateway_secret import digest, matching
+from karmada_vc_agent.gateway import identity
+from karmada_vc_agent.gateway.host_state import HostState
+from karmada_vc_agent.gateway.identity import (
+    ACCESS_KIND,
+    AUDIENCE,
+    IMPERSONATOR_KIND,
+    OPERATOR_KIND,
+    Identity,
+    Impersonation,
+)
+from karmada_vc_agent.gateway.server.heads import Head, impersonation_of
+from karmada_vc_agent.gateway.server.statuses import RefusalError, unauthorized
+from karmada_vc_agent.kube.bearer_review import TOKEN_REVIEWS_PATH
+from karmada_vc_agent.kube.errors import ApiError, KubeError
+from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.translation.identities import (
+    ACCESS_GROUP,
+    KARMADA_USER,
+    OPERATOR_USER,
+    Callers,
+)
+from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
+from karmada_vc_agent.translation.refusal import RefusedError
+
+ACCOUNT_PREFIX = "system:serviceaccount:"
+KNOWN_FOR_S, UNKNOWN_FOR_S = 10.0, 5.0
+KEPT = 1024
+REVIEWS_AT_ONCE, REVIEWS_WAITING = 8, 64
+"""Of one virtual cluster: guessed tokens must not take the host from the others."""
+REVIEW_S = 10.0
+_JWT_DOTS = 2
+
+Ask = Callable[[str, Any], Awaitable[Object]]
+
+
+class Authentication:
+    """Tells who asks. ask_for: creates objects at the host for a virtual cluster."""
+
+    def __init__(
+        self,
+        state: HostState,
+        ask_for: Callable[[str], Ask],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._state = state
+        self._reviews: dict[str, _Reviews] = {}
+        self._ask_for = ask_for
+        self._clock = clock
+        state.went.subscribe(lambda cluster: self._reviews.pop(cluster, None))
+
+    async def identify(self, head: Head) -> Identity:
+        """Return who asks. Raises RefusalError: 401 for whoever is not known, 403."""
+        kind, account = self._kind_of(head), ""
+        if not kind:
+            account = await self._operator(head)
+            kind = OPERATOR_KIND
+        impersonation = impersonation_of(head.headers)
+        roles = self._state.impersonators_of(head.cluster)
+        denial = identity.denial_of(impersonation, kind, roles)
+        if denial is not None:
+            raise RefusalError(403, denial, counted="impersonation")
+        return self._identity(head.cluster, kind, impersonation, account)
+
+    def _identity(
+        self, cluster: str, kind: str, impersonation: Impersonation, account: str
+    ) -> Identity:
+        user, groups = _names(kind, impersonation)
+        vc = self._state.virtual_clusters.get(cluster)
+        if vc is None:
+            raise unauthorized()
+        names = self._state.contexts.context_for(vc, "").names()
+        try:
+            who = identity.identity_of(kind, user, groups, Callers(cluster, names), account)
+        except RefusedError as error:
+            raise RefusalError(403, str(error), counted="impersonation") from error
+        if not identity.is_confined(who, partial(self._is_own, cluster)):
+            raise RefusalError(403, "the user is not one of this cluster", counted="impersonation")
+        return who
+
+    def _is_own(self, cluster: str, host_namespace: str) -> bool:
+        """Whether a host namespace is the virtual cluster's, or not there."""
+        if self._state.namespaces.get("", host_namespace) is None:
+            return True
+        claim = self._state.claims.holder_of(host_namespace)
+        if claim is None or claim.cluster != cluster:
+            return False
+        return claim.namespace != ANCHOR_NAMESPACE
+
+    def _kind_of(self, head: Head) -> str:
+        """Return the kind of a token by its sum, "" if there is none such (G-10)."""
+        found = matching(self._state.sums_of(head.cluster), head.token)
+        return found.kind if found is not None and head.token else ""
+
+    async def _operator(self, head: Head) -> str:
+        """Return the name of the host ServiceAccount whose token this is.
+
+        It lies in the anchor of the virtual cluster, and the token is for the gateway alone.
+        """
+        vc = self._state.virtual_clusters.get(head.cluster)
+        if vc is None or head.token.count(".") != _JWT_DOTS:
+            raise unauthorized()
+        template = self._state.settings.namespace_template
+        claimed = self._state.claims.of(head.cluster).get(ANCHOR_NAMESPACE)
+        anchor = claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
+        if head.cluster not in self._reviews:
+            self._reviews[head.cluster] = _Reviews(self._ask_for(head.cluster), self._clock)
+        reviews = self._reviews[head.cluster]
+        namespace, colon, name = (await reviews.account_of(head.token)).partition(":")
+        if not colon or namespace != anchor:
+            raise unauthorized()
+        return name
+
+
+class _Reviews:
+    """TokenReviews for one virtual cluster, remembered for some seconds."""
+
+    def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
+        self._ask = ask
+        self._known: TTLCache[str, str] = TTLCache(KEPT, KNOWN_FOR_S, timer=clock)
+        self._unknown: TTLCache[str, None] = TTLCache(KEPT, UNKNOWN_FOR_S, timer=clock)
+        self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
+        self._waiting = 0
+
+    async def account_of(self, token: str) -> str:
+        """Return `<namespace>:<name>` of an account, "" for no valid token of one."""
+        key = digest(token)
+        if key in self._unknown:
+            return ""
+        if (known := self._known.get(key)) is not None:
+            return known
+        if self._waiting >= REVIEWS_WAITING:
+            raise RefusalError(429, "too many unknown tokens at once; try again")
+        self._waiting += 1
+        try:
+            async with self._slots:
+                found = await self._review(token)
+        finally:
+            self._waiting -= 1
+        if found:
+            self._known[key] = found
+        else:
+            self._unknown[key] = None
+        return found
+
+    async def _review(self, token: str) -> str:
+        review = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [AUDIENCE]},
+        }
+        try:
+            async with asyncio.timeout(REVIEW_S):
+                status = dig(await self._ask(TOKEN_REVIEWS_PATH, review), "status")
+        except ApiError as error:
+            raise RefusalError(500, "the token cannot be reviewed", counted="review") from error
+        except (KubeError, TimeoutError) as error:
+            text = "the API server of the cluster does not answer"
+            raise RefusalError(503, text, counted="host-away") from error
+        # Both are said: an answer may have a user and not vouch for it.
+        is_ours = AUDIENCE in (dig(status, "audiences") or ())
+        user = str(dig(status, "user", "username") or "")
+        if dig(status, "authenticated") is not True or not is_ours:
+            return ""
+        return user.removeprefix(ACCOUNT_PREFIX) if user.startswith(ACCOUNT_PREFIX) else ""
+
+
+def _names(kind: str, impersonation: Impersonation) -> tuple[str, tuple[str, ...]]:
+    if kind == IMPERSONATOR_KIND:
+        return impersonation.users[0], impersonation.groups
+    return (KARMADA_USER if kind == ACCESS_KIND else OPERATOR_USER), (ACCESS_GROUP,)

@@ -1,0 +1,339 @@
+"""The trip of one request: authenticate, plan, authorize, send, map, answer."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any
+
+import orjson
+
+from karmada_vc_agent.gateway.cluster_view import ClusterView, ServedResources
+from karmada_vc_agent.gateway.host_state import HostState
+from karmada_vc_agent.gateway.identity import Identity
+from karmada_vc_agent.gateway.mapping.continue_tokens import Sealer
+from karmada_vc_agent.gateway.mapping.exchange import (
+    PAGES_MAX,
+    PAGES_MAX_S,
+    Answer,
+    Forward,
+    Pages,
+    Plan,
+    Refused,
+    ResponseKind,
+    VirtualRequest,
+)
+from karmada_vc_agent.gateway.mapping.plan import plan
+from karmada_vc_agent.gateway.server.access_reviews import AccessReviews
+from karmada_vc_agent.gateway.server.audit import Audit, Record
+from karmada_vc_agent.gateway.server.authentication import Ask, Authentication
+from karmada_vc_agent.gateway.server.connection import ClientGoneError, Exchange
+from karmada_vc_agent.gateway.server.host_headers import to_host
+from karmada_vc_agent.gateway.server.host_requests import HostAnswer, HostRequest, HostRequests
+from karmada_vc_agent.gateway.server.limits import Limits
+from karmada_vc_agent.gateway.server.mapped_answers import (
+    EXPIRED,
+    MappedAnswer,
+    first_of,
+    refusal_of,
+)
+from karmada_vc_agent.gateway.server.meter import GatewayMeter
+from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError, unauthorized
+from karmada_vc_agent.gateway.server.upgrade import tunnel
+from karmada_vc_agent.kube.errors import UnreachableError, error_from_answer
+from karmada_vc_agent.model.objects import Object
+
+_log = logging.getLogger(__name__)
+
+ALIVE_S = 30.0
+"""The host is alive if it answered within this time (5.1)."""
+CLIENT_GONE = 499
+"""What the log has as the code of a request whose client went before its answer."""
+_MAIN, _CLIENT_WENT, _, _NAMESPACES_MOVED = range(4)
+"""What may end a long request."""
+
+
+Planner = Callable[[VirtualRequest, Identity, ClusterView], Plan]
+
+
+class Gateway:
+    """Answers the requests of all virtual clusters."""
+
+    def __init__(
+        self,
+        state: HostState,
+        host: HostRequests,
+        sealer: Callable[[], Sealer],
+        limits: Limits,
+        audit: Audit,
+        meter: GatewayMeter,
+        planner: Planner = plan,
+    ) -> None:
+        self._state = state
+        self._host = host
+        self._sealer = sealer
+        self._limits = limits
+        self._audit = audit
+        self._meter = meter
+        self._planner = planner
+        self._resources = ServedResources()
+        self._reviews: dict[str, AccessReviews] = {}
+        self._authentication = Authentication(state, self._ask_for)
+        self._ending = asyncio.Event()
+        self._moved: dict[str, asyncio.Event] = {}
+        state.claims_moved.subscribe(self._claims_moved)
+        state.went.subscribe(self._forget)
+
+    def end_long(self) -> None:
+        """End all watches in good order: their clients open them elsewhere."""
+        self._ending.set()
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Answer one request; nothing that happens to it reaches another one."""
+        head = exchange.head
+        record = Record(head.method, head.cluster, head.path)
+        try:
+            await self._answer(exchange, record)
+        except RefusalError as refusal:
+            await self._refuse(exchange, record, refusal)
+        except ClientGoneError:
+            record.code, record.rejected = CLIENT_GONE, "client-gone"
+            exchange.stream.abort()
+        except Exception:  # noqa: BLE001 - a bug at one request must not cost the others
+            _log.exception("Failed to answer a request", extra={"virtual_cluster": head.cluster})
+            bug = RefusalError(500, "the gateway failed to answer", counted="bug")
+            await self._refuse(exchange, record, bug)
+        finally:
+            record.code = record.code or exchange.code
+            record.bytes_out = record.bytes_out or exchange.bytes_out
+            self._audit.tell(record)
+            is_served = head.cluster in self._state.virtual_clusters
+            self._meter.answered(record, head.cluster if is_served else "")
+
+    async def _refuse(self, exchange: Exchange, record: Record, refusal: RefusalError) -> None:
+        record.code, record.rejected = refusal.code, refusal.counted
+        try:
+            await exchange.refuse(refusal)
+        except ClientGoneError:
+            exchange.stream.abort()
+
+    async def _answer(self, exchange: Exchange, record: Record) -> None:
+        head = exchange.head
+        if not head.cluster or not self._state.sums_of(head.cluster):
+            raise unauthorized()
+        who = record.who = await self._authentication.identify(head)
+        with self._limits.slot(head.cluster, is_long=False):
+            body = await exchange.body()
+            if head.is_upgrade and (body or not head.value(b"upgrade")):
+                raise RefusalError(400, "an upgrade names a protocol and has no body")
+            view = self._view(head.cluster)
+            planned = await self._plan(exchange, body, who, view)
+            if not isinstance(planned, Forward):
+                await self._answer_at_once(exchange, planned)
+                return
+            _note(record, planned, is_upgrade=head.is_upgrade)
+            if planned.authorize is not None:
+                reviews = self._reviews_of(head.cluster)
+                await reviews.check(who, planned.authorize, view.anchor)
+            if not planned.is_long and not head.is_upgrade:
+                await self._forward(exchange, planned, who, view)
+                return
+        with self._limits.slot(head.cluster, is_long=True):
+            await self._forward_long(exchange, record, planned, who, view)
+
+    def _view(self, cluster: str) -> ClusterView:
+        vc = self._state.virtual_clusters.get(cluster)
+        if vc is None:
+            raise unauthorized()
+        if self._state.unlisted():
+            raise RefusalError(503, "the gateway is starting", counted="starting")
+        is_alive = time.monotonic() - self._host.answered_at < ALIVE_S
+        return ClusterView(self._state, self._resources, self._sealer(), vc, host_is_alive=is_alive)
+
+    async def _plan(
+        self, exchange: Exchange, body: bytes, who: Identity, view: ClusterView
+    ) -> Plan:
+        """Plan; for a kind that the host did not serve, ask it again what it serves."""
+        head = exchange.head
+        request = VirtualRequest(
+            head.method,
+            head.path,
+            head.query,
+            head.value(b"accept"),
+            head.value(b"content-type"),
+            body,
+            head.is_upgrade,
+        )
+        planned = self._planner(request, who, view)
+        if view.missed_kind and await self._state.look_for_kinds():
+            return self._planner(request, who, view)
+        return planned
+
+    async def _answer_at_once(self, exchange: Exchange, planned: Answer | Refused) -> None:
+        if isinstance(planned, Refused):
+            raise refusal_of(planned)
+        headers = [("Content-Type", planned.content_type)]
+        await exchange.answer(planned.code, headers, planned.body)
+
+    async def _forward(
+        self, exchange: Exchange, forward: Forward, who: Identity, view: ClusterView
+    ) -> None:
+        mapped = MappedAnswer(exchange, forward, view, self._state.read_namespace)
+        if forward.pages is not None:
+            await self._send_pages(exchange, forward, forward.pages, who, mapped)
+            return
+        async with self._sent(exchange, forward, who) as answer:
+            if answer.status != 404 or forward.otherwise is None:
+                await mapped.send(answer)
+                return
+            await answer.read()
+        await self._forward(exchange, forward.otherwise, who, view)
+
+    async def _send_pages(
+        self,
+        exchange: Exchange,
+        forward: Forward,
+        pages: Pages,
+        who: Identity,
+        mapped: MappedAnswer,
+    ) -> None:
+        """Join pages of the host until there are enough items (G-40)."""
+        until = time.monotonic() + PAGES_MAX_S
+        query: str | None = forward.query
+        content_type = JSON
+        for number in range(PAGES_MAX):
+            assert query is not None  # noqa: S101 - it ends with the last page
+            async with self._sent(exchange, forward, who, query) as answer:
+                if answer.status >= 300:
+                    if number:
+                        await answer.read()
+                        break  # what there is so far says where to go on
+                    await mapped.send(answer)
+                    return
+                content_type = answer.value(b"content-type") or JSON
+                page = orjson.loads(await answer.read())
+            query = await mapped.mapped(pages.add, page)
+            if query is None or time.monotonic() > until:
+                break
+        await mapped.send_object(200, pages.answer(), content_type)
+
+    async def _forward_long(
+        self,
+        exchange: Exchange,
+        record: Record,
+        forward: Forward,
+        who: Identity,
+        view: ClusterView,
+    ) -> None:
+        """Forward a watch, a log that is followed, or an upgrade, until one side ends it."""
+        record.is_long = True
+        if exchange.head.is_upgrade:
+            await self._forward_upgrade(exchange, record, forward, who, view)
+            return
+        others: list[Awaitable[Any]] = [exchange.gone(), self._ending.wait()]
+        is_watch = forward.response.kind is ResponseKind.WATCH
+        if is_watch and forward.as_gateway:
+            others.append(self._moved_of(exchange.head.cluster).wait())
+        ended = await first_of(self._forward(exchange, forward, who, view), *others)
+        if _CLIENT_WENT in ended:
+            raise ClientGoneError
+        if _MAIN in ended:
+            return
+        if not is_watch or not exchange.has_begun:
+            raise RefusalError(503, "the gateway ends; try again", counted="ending")
+        if _NAMESPACES_MOVED in ended:
+            await exchange.send(EXPIRED)
+        await exchange.end()
+
+    async def _forward_upgrade(
+        self,
+        exchange: Exchange,
+        record: Record,
+        forward: Forward,
+        who: Identity,
+        view: ClusterView,
+    ) -> None:
+        def count(size: int) -> None:
+            record.bytes_out += size
+
+        async with self._sent(exchange, forward, who) as answer:
+            if answer.status == 101:
+                record.code = 101
+                await tunnel(exchange, answer, count)
+                return
+            mapped = MappedAnswer(exchange, forward, view, self._state.read_namespace)
+            await mapped.send(answer)
+
+    def _sent(
+        self, exchange: Exchange, forward: Forward, who: Identity, query: str | None = None
+    ) -> AbstractAsyncContextManager[HostAnswer]:
+        head = exchange.head
+        query = forward.query if query is None else query
+        request = HostRequest(
+            head.cluster,
+            forward.method,
+            f"{forward.path}?{query}" if query else forward.path,
+            to_host(head, forward, who),
+            forward.body,
+            is_long=forward.is_long,
+            is_upgrade=head.is_upgrade,
+        )
+        return self._answer_to(request)
+
+    @asynccontextmanager
+    async def _answer_to(self, request: HostRequest) -> AsyncIterator[HostAnswer]:
+        async with await self._host.send(request) as answer:
+            yield answer
+
+    def _ask_for(self, cluster: str) -> Ask:
+        return partial(self._ask, cluster)
+
+    async def _ask(self, cluster: str, path: str, obj: Any) -> Object:
+        """Create an object at the host, by connections of the virtual cluster that it is for.
+
+        Raises KubeError.
+        """
+        headers = [(b"accept", JSON.encode()), (b"content-type", JSON.encode())]
+        request = HostRequest(cluster, "POST", path, headers, orjson.dumps(obj))
+        try:
+            async with self._answer_to(request) as answer:
+                content = await answer.read()
+        except RefusalError as refusal:
+            raise UnreachableError(str(refusal)) from refusal
+        if answer.status >= 300:
+            raise error_from_answer(answer.status, content)
+        found: Object = orjson.loads(content)
+        return found
+
+    def _reviews_of(self, cluster: str) -> AccessReviews:
+        if cluster not in self._reviews:
+            self._reviews[cluster] = AccessReviews(self._ask_for(cluster))
+        return self._reviews[cluster]
+
+    def _moved_of(self, cluster: str) -> asyncio.Event:
+        return self._moved.setdefault(cluster, asyncio.Event())
+
+    def _claims_moved(self, cluster: str) -> None:
+        if (event := self._moved.pop(cluster, None)) is not None:
+            event.set()
+
+    def _forget(self, cluster: str) -> None:
+        """Let go of a virtual cluster that is no longer served; its watches end."""
+        self._claims_moved(cluster)
+        self._reviews.pop(cluster, None)
+        self._host.forget(cluster)
+        self._meter.forget(cluster)
+
+
+def _note(record: Record, forward: Forward, *, is_upgrade: bool) -> None:
+    """Note what the log tells of a request to the host."""
+    kind = forward.response.kind
+    record.host_path = forward.path
+    if is_upgrade:
+        record.verb = "connect"
+    elif kind in (ResponseKind.LIST, ResponseKind.WATCH) and forward.method == "GET":
+        record.verb = str(kind)
+    else:
+        record.verb = forward.method.lower()

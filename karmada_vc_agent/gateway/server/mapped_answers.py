@@ -1,0 +1,271 @@
+"""Answers of the host, mapped to what the virtual cluster sees, on their way to the client."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import orjson
+
+from karmada_vc_agent.gateway.cluster_view import ClusterView
+from karmada_vc_agent.gateway.mapping.exchange import Forward, Refused, ResponseKind, Unknown
+from karmada_vc_agent.gateway.server.connection import Exchange
+from karmada_vc_agent.gateway.server.heads import Head
+from karmada_vc_agent.gateway.server.host_headers import length_of, to_client
+from karmada_vc_agent.gateway.server.host_requests import HostAnswer
+from karmada_vc_agent.gateway.server.large_lists import LARGE_BYTES, mapped_in_parts
+from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError
+from karmada_vc_agent.gateway.server.turns import Turns
+from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.model.objects import Object
+
+_log = logging.getLogger(__name__)
+
+STATUS_BYTES = 2**20
+LINE_BYTES = 16 * 2**20
+"""The largest event of a watch."""
+READS = 4
+"""How often a value may name namespaces that nobody has told of yet."""
+_EXPIRED = {
+    "type": "ERROR",
+    "object": {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "the namespaces of the cluster changed; list again",
+        "reason": "Expired",
+        "code": 410,
+    },
+}
+EXPIRED = orjson.dumps(_EXPIRED) + b"\n"
+"""The last event of a watch once a namespace was adopted or released (G-41)."""
+
+ReadNamespace = Callable[[str], Awaitable[bool]]
+Map = Callable[[Object, ClusterView], Any]
+
+
+class MappedAnswer:
+    """Sends one answer of the host on. read_namespace: reads one, and returns whether it exists."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        forward: Forward,
+        view: ClusterView,
+        read_namespace: ReadNamespace,
+    ) -> None:
+        self._exchange = exchange
+        self._forward = forward
+        self._view = view
+        self._read_namespace = read_namespace
+
+    async def send(self, answer: HostAnswer) -> None:
+        """Send it. Raises RefusalError before anything is sent, ClientGoneError."""
+        kind = self._forward.response.kind
+        if answer.status >= 300:
+            await self._send_failure(answer)
+        elif kind is ResponseKind.OPAQUE:
+            await self._send_bytes(answer)
+        elif kind is ResponseKind.WATCH:
+            await self._send_watch(answer)
+        elif kind is ResponseKind.LIST:
+            await self._send_list(answer, await answer.read())
+        else:
+            await self._send_object(answer, await answer.read())
+
+    async def send_object(self, code: int, obj: Object, content_type: str = JSON) -> None:
+        """Send an object that is mapped already."""
+        await self._exchange.answer(code, [("Content-Type", content_type)], orjson.dumps(obj))
+
+    async def mapped(self, function: Map, value: Object) -> Any:
+        """Map a value, once all namespaces that it lies in are known (G-41)."""
+        self._view.absent.clear()
+        for _ in range(READS):
+            found = function(value, self._view)
+            if not isinstance(found, Unknown):
+                return found
+            try:
+                for name in sorted(found.host_namespaces):
+                    if not await self._read_namespace(name):
+                        self._view.absent.add(name)
+            except KubeError as error:
+                text = "the namespaces of the cluster cannot be read"
+                raise RefusalError(503, text, counted="host-away") from error
+        raise RefusalError(503, "the namespaces of the cluster change; try again")
+
+    def _headers(self, answer: HostAnswer, *, is_mapped: bool) -> list[tuple[str, str]]:
+        response, view = self._forward.response, self._view
+        return to_client(
+            answer.headers, lambda text: response.map_warning(text, view), is_mapped=is_mapped
+        )
+
+    async def _send_failure(self, answer: HostAnswer) -> None:
+        body = await answer.read(STATUS_BYTES)
+        status = _status_in(body)
+        if status is None:
+            headers = self._headers(answer, is_mapped=False)
+            await self._exchange.answer(answer.status, headers, body)
+            return
+        _refuse_own_fault(answer.status, status)
+        mapped = self._forward.response.map_status(status, self._view)
+        headers = self._headers(answer, is_mapped=True)
+        await self._exchange.answer(answer.status, headers, orjson.dumps(mapped))
+
+    async def _send_bytes(self, answer: HostAnswer) -> None:
+        headers = self._headers(answer, is_mapped=False)
+        if length := length_of(answer.headers):
+            headers.append(("Content-Length", length))
+        await self._exchange.begin(answer.status, headers, is_long=self._forward.is_long)
+        turns = Turns()
+        async for part in answer.parts():
+            await self._exchange.send(part)
+            await turns.rest()
+        await self._exchange.end()
+
+    async def _send_object(self, answer: HostAnswer, content: bytes) -> None:
+        response = self._forward.response
+        found = await self.mapped(response.map_object, _decoded(content))
+        if found is None:
+            raise refusal_of(response.not_found())
+        body = orjson.dumps(found)
+        headers = self._headers(answer, is_mapped=True)
+        if response.kind is ResponseKind.DISCOVERY:
+            etag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
+            headers += [("Etag", etag), ("Vary", "Accept")]
+            if _is_known(self._exchange.head, etag):
+                await self._exchange.begin(304, headers)
+                await self._exchange.end()
+                return
+        await self._exchange.answer(answer.status, headers, body)
+
+    async def _send_list(self, answer: HostAnswer, content: bytes) -> None:
+        map_list = self._forward.response.map_list
+        headers = self._headers(answer, is_mapped=True)
+        if len(content) < LARGE_BYTES:
+            found = await self.mapped(map_list, _decoded(content))
+            await self._exchange.answer(answer.status, headers, orjson.dumps(found))
+            return
+
+        async def map_part(value: Object) -> Object:
+            mapped: Object = await self.mapped(map_list, value)
+            return mapped
+
+        parts = mapped_in_parts(content, map_part)
+        del content
+        await self._send_parts(answer.status, headers, parts)
+
+    async def _send_parts(
+        self, status: int, headers: list[tuple[str, str]], parts: AsyncIterator[bytes]
+    ) -> None:
+        try:
+            first = await anext(parts)
+            await self._exchange.begin(status, headers)
+            await self._exchange.send(first)
+            async for part in parts:
+                await self._exchange.send(part)
+        except ValueError as error:
+            raise _unreadable() from error
+        await self._exchange.end()
+
+    async def _send_watch(self, answer: HostAnswer) -> None:
+        headers = self._headers(answer, is_mapped=True)
+        await self._exchange.begin(answer.status, headers, is_long=True)
+        await self._exchange.flush()
+        rest = b""
+        turns = Turns()
+        async for part in answer.parts():
+            *lines, rest = (rest + part).split(b"\n") if rest else part.split(b"\n")
+            if len(rest) > LINE_BYTES:
+                raise _unreadable()
+            mapped = bytearray()
+            for line in lines:
+                mapped += await self._mapped_line(line)
+                if turns.is_over:
+                    await self._flush(mapped)
+                    await turns.rest()
+            await self._flush(mapped)
+        await self._exchange.end()
+
+    async def _flush(self, mapped: bytearray) -> None:
+        if mapped:
+            await self._exchange.send(bytes(mapped))
+            mapped.clear()
+
+    async def _mapped_line(self, line: bytes) -> bytes:
+        if not line.strip():
+            return b""
+        event = _decoded(line)
+        # The namespace of what was deleted may be gone by now, and told of before it.
+        self._view.has_past = event.get("type") == "DELETED"
+        found = await self.mapped(self._forward.response.map_event, event)
+        return b"" if found is None else orjson.dumps(found) + b"\n"
+
+
+def refusal_of(refused: Refused) -> RefusalError:
+    """Return what mapping refused as an answer."""
+    counted = f"refused-{refused.reason}" if refused.reason else "refused"
+    return RefusalError(
+        refused.code,
+        refused.message,
+        reason=refused.reason,
+        details=refused.details,
+        counted=counted,
+    )
+
+
+def _decoded(content: bytes) -> Object:
+    try:
+        found = orjson.loads(content)
+    except ValueError as error:
+        raise _unreadable() from error
+    if not isinstance(found, dict):
+        raise _unreadable()
+    return found
+
+
+def _unreadable() -> RefusalError:
+    return RefusalError(500, "the answer of the cluster cannot be read", counted="unreadable")
+
+
+def _status_in(body: bytes) -> Object | None:
+    """Return the Status of a failure, None if its body is another."""
+    try:
+        found = orjson.loads(body)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and found.get("kind") == "Status" else None
+
+
+def _refuse_own_fault(code: int, status: Object) -> None:
+    """Raise RefusalError where the host refused the gateway, not its client."""
+    if code == 401:
+        _log.error("The host does not know the gateway", extra={"reason": status.get("message")})
+        raise RefusalError(503, "the gateway is not known to the cluster", counted="own-rights")
+    if code == 403 and "cannot impersonate resource" in str(status.get("message")):
+        _log.error("The gateway lacks a right", extra={"reason": status.get("message")})
+        raise RefusalError(500, "the gateway lacks a right", counted="own-rights")
+
+
+def _is_known(head: Head, etag: str) -> bool:
+    known = head.value(b"if-none-match")
+    return any(each.strip().removeprefix("W/") == etag for each in known.split(","))
+
+
+async def first_of(main: Awaitable[None], *others: Awaitable[Any]) -> set[int]:
+    """Run until one ends, and cancel the others; return the numbers of those that did, 0 = main.
+
+    What main raises is raised.
+    """
+    tasks = [asyncio.ensure_future(each) for each in (main, *others)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        ended = {number for number, task in enumerate(tasks) if task.done()}
+        if 0 in ended:
+            tasks[0].result()
+        return ended
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

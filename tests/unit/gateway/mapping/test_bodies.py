@@ -1,0 +1,513 @@
+"""G-31, G-32, G-35: bodies go through the rules of Works."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.model import domain
+from karmada_vc_agent.model.objects import Object
+from tests.fakes.gateway_view import FakeView, asked, forwarded, refused, sent, two_branches
+
+EDGE = "/api/v1/namespaces/edge"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/edge/deployments"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge/rolebindings"
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/edge/networkpolicies"
+MARKS = {domain.CLUSTER_LABEL: "branch-a", domain.NAMESPACE_LABEL: "edge"}
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+@pytest.fixture
+def branch() -> FakeView:
+    return two_branches()[0]
+
+
+def deployment(**pod_spec: Any) -> Object:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "edge"},
+        "spec": {"template": {"spec": pod_spec}},
+    }
+
+
+def test_what_is_created_is_translated(branch: FakeView) -> None:
+    planned = forwarded(branch, "POST", DEPLOYMENTS, deployment(nodeSelector={"disk": "ssd"}))
+    assert planned.path == "/apis/apps/v1/namespaces/edge-v-branch-a/deployments"
+    assert planned.content_type == "application/json"
+    found = sent(planned)
+    assert found["metadata"] == {"name": "web", "namespace": "edge-v-branch-a", "labels": MARKS}
+    assert found["spec"]["template"]["spec"]["nodeSelector"] == {"branch": "a", "disk": "ssd"}
+
+
+def test_what_the_host_would_fill_in_may_be_missing(branch: FakeView) -> None:
+    """Kind, namespace, and the name that is generated."""
+    body = {"metadata": {"generateName": "web-"}, "data": {"a": "b"}}
+    found = sent(forwarded(branch, "POST", f"{EDGE}/configmaps", body))
+    assert found == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"generateName": "web-", "namespace": "edge-v-branch-a", "labels": MARKS},
+        "data": {"a": "b"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"metadata": {"name": "x", "namespace": "shop"}}, 400),
+        ({"metadata": {"name": "x", "namespace": "edge-v-branch-a"}}, 400),
+        ({"kind": "Pod", "metadata": {"name": "x"}}, 400),
+        ({"apiVersion": "v2", "metadata": {"name": "x"}}, 400),
+        ({"metadata": []}, 400),
+        ([], 400),
+        (b"{", 400),
+        (b"\xff", 400),
+        (b"", 400),
+        (b"[" * 100_000, 400),
+        ({"metadata": {"name": "../x"}}, 422),
+        ({"metadata": {"name": "x", "labels": {"a": 1}}}, 422),
+    ],
+)
+def test_a_body_that_is_not_right_is_refused(branch: FakeView, body: Any, code: int) -> None:
+    assert refused(branch, "POST", f"{EDGE}/configmaps", body).code == code
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code", "reason"),
+    [
+        (
+            "POST",
+            DEPLOYMENTS,
+            deployment(nodeSelector={"branch": "b"}),
+            403,
+            "NodeSelectorConflict",
+        ),
+        ("PUT", f"{DEPLOYMENTS}/web", deployment(nodeName="node-2"), 403, "NodeNameForbidden"),
+        ("POST", f"{EDGE}/events", {"metadata": {"name": "x"}}, 403, "KindForbidden"),
+        (
+            "POST",
+            BINDINGS,
+            {
+                "metadata": {"name": "vc:crb:x"},
+                "roleRef": {"kind": "Role", "name": "x"},
+            },
+            403,
+            "NameReserved",
+        ),
+    ],
+)
+def test_a_refusal_has_the_code_and_text_of_works(
+    branch: FakeView, method: str, path: str, body: Object, code: int, reason: str
+) -> None:
+    found = refused(branch, method, path, body)
+    assert found.code == code
+    assert found.details is not None
+    assert found.details["causes"][0]["reason"] == reason
+    assert found.message.startswith('virtual cluster "branch-a" refused ')
+    assert "-v-" not in str(found.status())
+
+
+def test_a_replaced_object_keeps_what_its_controllers_set(branch: FakeView) -> None:
+    """What was read is written back: owner, version, status, node; and the Work it is of."""
+    owner = {"kind": "ReplicaSet", "name": "web", "uid": "1"}
+    read = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web",
+            "namespace": "edge",
+            "uid": "2",
+            "resourceVersion": "3",
+            "ownerReferences": [owner],
+            "finalizers": ["a/b"],
+            "annotations": {
+                "work.karmada.io/name": "w",
+                "work.karmada.io/namespace": "karmada-es-branch-a",
+            },
+        },
+        "spec": {"nodeName": "node-1", "nodeSelector": {"branch": "a"}, "containers": []},
+        "status": {"phase": "Running"},
+    }
+    found = sent(forwarded(branch, "PUT", f"{EDGE}/pods/web", read))
+    metadata = found["metadata"]
+    assert metadata["ownerReferences"] == [owner]
+    assert (metadata["uid"], metadata["resourceVersion"]) == ("2", "3")
+    assert metadata["finalizers"] == ["a/b"]
+    assert metadata["annotations"] == {domain.WORK_ANNOTATION: "karmada-es-branch-a/w"}
+    assert found["spec"]["nodeName"] == "node-1"
+    assert "affinity" not in found["spec"]
+    assert found["status"] == {"phase": "Running"}
+
+
+def test_nobody_claims_the_work_of_a_neighbour(branch: FakeView) -> None:
+    annotations = {
+        "work.karmada.io/name": "w",
+        "work.karmada.io/namespace": "karmada-es-branch-b",
+        domain.WORK_ANNOTATION: "karmada-es-branch-b/w",
+    }
+    body = {"metadata": {"name": "x", "annotations": annotations}}
+    found = sent(forwarded(branch, "POST", f"{EDGE}/configmaps", body))
+    assert "annotations" not in found["metadata"]
+
+
+PARTS = [
+    # G-32: what touches a template gets the selector, and nothing else that was not sent.
+    ({"spec": {"replicas": 2}}, {"spec": {"replicas": 2}}),
+    (
+        {"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}},
+        {
+            "spec": {
+                "template": {
+                    "spec": {
+                        "containers": [{"name": "a", "image": "b"}],
+                        "nodeSelector": {"branch": "a"},
+                    }
+                }
+            }
+        },
+    ),
+    (
+        {"spec": {"template": {"spec": {"nodeSelector": None}}}},
+        {"spec": {"template": {"spec": {"nodeSelector": {"branch": "a"}}}}},
+    ),
+    (
+        {"spec": {"template": {"spec": {"nodeSelector": {"disk": None}}}}},
+        {"spec": {"template": {"spec": {"nodeSelector": {"disk": None, "branch": "a"}}}}},
+    ),
+    (
+        {"spec": {"template": {"spec": {"tolerations": []}}}},
+        {
+            "spec": {
+                "template": {
+                    "spec": {"tolerations": [{"key": "x"}], "nodeSelector": {"branch": "a"}}
+                }
+            }
+        },
+    ),
+    (
+        {"spec": {"template": {"spec": {"nodeName": "node-1"}}}},
+        {
+            "spec": {
+                "template": {
+                    "spec": {
+                        "nodeSelector": {"branch": "a"},
+                        "affinity": {
+                            "nodeAffinity": {
+                                "requiredDuringSchedulingIgnoredDuringExecution": {
+                                    "nodeSelectorTerms": [
+                                        {
+                                            "matchFields": [
+                                                {
+                                                    "key": "metadata.name",
+                                                    "operator": "In",
+                                                    "values": ["node-1"],
+                                                }
+                                            ]
+                                        }
+                                    ]
+                                }
+                            }
+                        },
+                    }
+                }
+            }
+        },
+    ),
+    (
+        {"metadata": {"labels": {"a": "b", "c": None}, "annotations": {"d": None}}},
+        {"metadata": {"labels": {"a": "b", "c": None}, "annotations": {"d": None}}},
+    ),
+    (
+        {"metadata": {"labels": {domain.CLUSTER_LABEL: "branch-b", domain.AGENT_LABEL: None}}},
+        {"metadata": {}},
+    ),
+    (
+        {"metadata": {"resourceVersion": "7", "finalizers": None}},
+        {"metadata": {"resourceVersion": "7", "finalizers": None}},
+    ),
+    (
+        {"kind": "Deployment", "metadata": {"name": "web", "namespace": "edge"}},
+        {"kind": "Deployment", "metadata": {"name": "web", "namespace": "edge-v-branch-a"}},
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", [MERGE, STRATEGIC])
+@pytest.mark.parametrize(("patch", "expected"), PARTS)
+def test_a_patch_is_translated(kind: str, patch: Object, expected: Object) -> None:
+    branch, _ = two_branches()
+    branch.vc_fields = {"tolerations": ({"key": "x"},), "service_names": "SearchDomain"}
+    before = copy.deepcopy(patch)
+    planned = forwarded(branch, "PATCH", f"{DEPLOYMENTS}/web", patch, content_type=kind)
+    assert planned.content_type == kind
+    assert sent(planned) == expected
+    assert patch == before
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"spec": {"template": {"spec": {"nodeSelector": {"branch": "b"}}}}},
+        {"spec": {"template": {"spec": {"nodeSelector": {"branch": None}}}}},
+        {"spec": {"template": {"spec": {"nodeName": "node-2"}}}},
+    ],
+)
+def test_a_patch_that_leads_elsewhere_is_refused(branch: FakeView, patch: Object) -> None:
+    """G-32."""
+    for kind in (MERGE, STRATEGIC):
+        found = refused(branch, "PATCH", f"{DEPLOYMENTS}/web", patch, content_type=kind)
+        assert found.code == 403
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [{"$patch": "delete"}, {"$patch": "delete", "disk": "ssd"}, {"$retainKeys": ["disk"]}],
+)
+def test_a_directive_that_drops_the_selector_is_refused(branch: FakeView, selector: Object) -> None:
+    """G-32."""
+    patch = {"spec": {"template": {"spec": {"nodeSelector": selector}}}}
+    found = refused(branch, "PATCH", f"{DEPLOYMENTS}/web", patch, content_type=STRATEGIC)
+    assert (found.code, found.reason) == (422, "Invalid")
+
+
+def test_labels_that_are_replaced_keep_our_marks(branch: FakeView) -> None:
+    patch = {"metadata": {"labels": {"$patch": "replace", "a": "b"}}}
+    found = sent(forwarded(branch, "PATCH", f"{DEPLOYMENTS}/web", patch, content_type=STRATEGIC))
+    assert found == {"metadata": {"labels": {"$patch": "replace", "a": "b", **MARKS}}}
+
+
+def test_a_patched_selector_stays_in_the_cluster(branch: FakeView) -> None:
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": "shop"}}
+    patch = {"spec": {"ingress": [{"from": [{"namespaceSelector": selector}]}]}}
+    found = sent(forwarded(branch, "PATCH", f"{POLICIES}/x", patch, content_type=MERGE))
+    mapped = found["spec"]["ingress"][0]["from"][0]["namespaceSelector"]["matchLabels"]
+    assert mapped == {
+        "kubernetes.io/metadata.name": "shop-v-branch-a",
+        domain.CLUSTER_LABEL: "branch-a",
+    }
+
+
+TEMPLATE = "/spec/template/spec"
+JSON_PATCHED = [
+    # path of the collection, operation, the operation for the host; None: 422.
+    (DEPLOYMENTS, {"op": "replace", "path": "/spec/replicas", "value": 2}, ...),
+    (DEPLOYMENTS, {"op": "add", "path": "/metadata/labels/a", "value": "b"}, ...),
+    (DEPLOYMENTS, {"op": "add", "path": "/metadata/labels/a~1b", "value": "b"}, ...),
+    (DEPLOYMENTS, {"op": "remove", "path": "/metadata/labels/a"}, ...),
+    (DEPLOYMENTS, {"op": "add", "path": "/metadata/finalizers/-", "value": "a/b"}, ...),
+    (DEPLOYMENTS, {"op": "test", "path": "/metadata/resourceVersion", "value": "1"}, ...),
+    (DEPLOYMENTS, {"op": "replace", "path": "/status/replicas", "value": 1}, ...),
+    (
+        DEPLOYMENTS,
+        {"op": "replace", "path": f"{TEMPLATE}/containers/0/image", "value": "b"},
+        ...,
+    ),
+    (DEPLOYMENTS, {"op": "add", "path": f"{TEMPLATE}/tolerations/-", "value": {"key": "y"}}, ...),
+    (
+        DEPLOYMENTS,
+        {"op": "add", "path": f"{TEMPLATE}/tolerations", "value": []},
+        {"op": "add", "path": f"{TEMPLATE}/tolerations", "value": [{"key": "x"}]},
+    ),
+    (
+        DEPLOYMENTS,
+        {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}},
+        {"op": "add", "path": "/metadata/labels", "value": {"a": "b", **MARKS}},
+    ),
+    (
+        DEPLOYMENTS,
+        {"op": "test", "path": "/metadata/namespace", "value": "edge"},
+        {"op": "test", "path": "/metadata/namespace", "value": "edge-v-branch-a"},
+    ),
+    (DEPLOYMENTS, {"op": "replace", "path": f"{TEMPLATE}/nodeSelector", "value": {}}, None),
+    (DEPLOYMENTS, {"op": "remove", "path": f"{TEMPLATE}/nodeSelector/branch"}, None),
+    (DEPLOYMENTS, {"op": "add", "path": f"{TEMPLATE}/nodeName", "value": "node-2"}, None),
+    (DEPLOYMENTS, {"op": "add", "path": f"{TEMPLATE}/affinity", "value": {}}, None),
+    (DEPLOYMENTS, {"op": "remove", "path": f"{TEMPLATE}/affinity/podAffinity"}, None),
+    (DEPLOYMENTS, {"op": "replace", "path": TEMPLATE, "value": {}}, None),
+    (DEPLOYMENTS, {"op": "replace", "path": "/spec", "value": {}}, None),
+    (DEPLOYMENTS, {"op": "replace", "path": "", "value": {}}, None),
+    (DEPLOYMENTS, {"op": "replace", "path": "/metadata", "value": {}}, None),
+    (DEPLOYMENTS, {"op": "replace", "path": "/metadata/namespace", "value": "shop"}, None),
+    (DEPLOYMENTS, {"op": "copy", "from": "/metadata/name", "path": "/spec/x"}, None),
+    (DEPLOYMENTS, {"op": "move", "from": "/spec/x", "path": "/spec/y"}, None),
+    (
+        DEPLOYMENTS,
+        {"op": "remove", "path": "/metadata/labels/virtualcluster.kubeedge.io~1cluster"},
+        None,
+    ),
+    (
+        DEPLOYMENTS,
+        {"op": "add", "path": "/metadata/labels", "value": {domain.CLUSTER_LABEL: "branch-b"}},
+        None,
+    ),
+    (f"{EDGE}/pods", {"op": "add", "path": "/spec/nodeName", "value": "node-2"}, None),
+    (f"{EDGE}/pods", {"op": "replace", "path": "/spec/containers/0/image", "value": "b"}, ...),
+    (
+        BINDINGS,
+        {"op": "add", "path": "/subjects/-", "value": {"kind": "User", "name": "bob"}},
+        {
+            "op": "add",
+            "path": "/subjects/-",
+            "value": {"kind": "User", "name": "vc:branch-a:bob"},
+        },
+    ),
+    (
+        BINDINGS,
+        {
+            "op": "add",
+            "path": "/subjects/-",
+            "value": {"kind": "Group", "name": "system:serviceaccounts"},
+        },
+        None,
+    ),
+    (BINDINGS, {"op": "replace", "path": "/subjects/0/name", "value": "vc:branch-b:x"}, None),
+    (BINDINGS, {"op": "replace", "path": "/roleRef/name", "value": "cluster-admin"}, None),
+    (
+        POLICIES,
+        {"op": "add", "path": "/spec/ingress/0/from/-", "value": {"namespaceSelector": {}}},
+        {
+            "op": "add",
+            "path": "/spec/ingress/0/from/-",
+            "value": {"namespaceSelector": {"matchLabels": {domain.CLUSTER_LABEL: "branch-a"}}},
+        },
+    ),
+    (
+        POLICIES,
+        {
+            "op": "replace",
+            "path": "/spec/ingress/0/from/0/namespaceSelector/matchLabels",
+            "value": {},
+        },
+        {
+            "op": "replace",
+            "path": "/spec/ingress/0/from/0/namespaceSelector/matchLabels",
+            "value": {domain.CLUSTER_LABEL: "branch-a"},
+        },
+    ),
+    (
+        POLICIES,
+        {"op": "remove", "path": "/spec/ingress/0/from/0/namespaceSelector/matchLabels"},
+        None,
+    ),
+    (POLICIES, {"op": "remove", "path": "/spec/ingress/0"}, ...),
+]
+
+
+@pytest.mark.parametrize(("path", "operation", "expected"), JSON_PATCHED)
+def test_a_json_patch_is_translated_where_it_can_be(
+    path: str, operation: Object, expected: Any
+) -> None:
+    """G-32."""
+    branch, _ = two_branches()
+    branch.vc_fields = {"tolerations": ({"key": "x"},)}
+    planned = asked(branch, "PATCH", f"{path}/web", [operation], content_type=JSON_PATCH)
+    if expected is None:
+        assert getattr(planned, "code", None) == 422, planned
+        assert "-v-" not in str(planned)
+    else:
+        found = forwarded(branch, "PATCH", f"{path}/web", [operation], content_type=JSON_PATCH)
+        assert sent(found) == [operation if expected is ... else expected]
+
+
+@pytest.mark.parametrize("body", [{}, [1], [{"op": "add"}], [{"op": "add", "path": "x"}], b"["])
+def test_what_is_no_json_patch_is_refused(branch: FakeView, body: Any) -> None:
+    path = f"{DEPLOYMENTS}/web"
+    assert refused(branch, "PATCH", path, body, content_type=JSON_PATCH).code == 400
+
+
+def test_yaml_is_read_and_sent_as_json(branch: FakeView) -> None:
+    """G-32."""
+    text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: 'yes'\n  '1': a\n"
+    found = sent(forwarded(branch, "POST", f"{EDGE}/configmaps", text, content_type=YAML))
+    assert found["data"] == {"a": "yes", "1": "a"}
+    apply = forwarded(branch, "PATCH", f"{EDGE}/configmaps/x", text, content_type=APPLY)
+    assert apply.content_type == APPLY
+    assert sent(apply)["metadata"]["namespace"] == "edge-v-branch-a"
+
+
+YAML = "application/yaml"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"a: &x [1]\nb: *x\n",
+        b"a: [",
+        b"- 1\n",
+        b"!!python/object:os.system x",
+        b"a: 1\na: 2\n",
+        b"a: !!binary aGk=\n",
+        b"data: {1: a}\n",
+        b"\x00",
+    ],
+)
+def test_yaml_that_is_not_plain_is_refused(branch: FakeView, text: bytes) -> None:
+    found = refused(branch, "POST", f"{EDGE}/configmaps", text, content_type=YAML)
+    assert found.code == 400
+
+
+def test_a_deletion_passes_its_options(branch: FakeView) -> None:
+    """G-31: lists in bodies too."""
+    options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"}
+    assert sent(forwarded(branch, "DELETE", f"{EDGE}/pods/web", options)) == options
+    assert sent(forwarded(branch, "DELETE", f"{EDGE}/pods", options)) == options
+    assert forwarded(branch, "DELETE", f"{EDGE}/pods/web").body == b""
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", f"{EDGE}/pods/web/eviction", {"metadata": {"name": "web", "namespace": "edge"}}),
+        (
+            "PUT",
+            f"{DEPLOYMENTS}/web/scale",
+            {
+                "apiVersion": "autoscaling/v1",
+                "kind": "Scale",
+                "metadata": {"name": "web", "namespace": "edge", "resourceVersion": "1"},
+                "spec": {"replicas": 2},
+            },
+        ),
+    ],
+)
+def test_a_subresource_with_a_kind_of_its_own_is_mapped(
+    branch: FakeView, method: str, path: str, body: Object
+) -> None:
+    """G-35."""
+    found = sent(forwarded(branch, method, path, body))
+    metadata = {**body["metadata"], "namespace": "edge-v-branch-a"}
+    assert found == {**body, "metadata": metadata}
+    body["metadata"]["namespace"] = "shop"
+    assert refused(branch, method, path, body).code == 400
+
+
+def test_a_scale_is_patched(branch: FakeView) -> None:
+    path = f"{DEPLOYMENTS}/web/scale"
+    patch = {"spec": {"replicas": 3}}
+    assert sent(forwarded(branch, "PATCH", path, patch, content_type=MERGE)) == patch
+    operations = [{"op": "replace", "path": "/spec/replicas", "value": 3}]
+    planned = forwarded(branch, "PATCH", path, operations, content_type=JSON_PATCH)
+    assert sent(planned) == operations
+    operations[0]["path"] = "/metadata/namespace"
+    assert refused(branch, "PATCH", path, operations, content_type=JSON_PATCH).code == 422
+
+
+def test_a_status_is_written(branch: FakeView) -> None:
+    """G-35."""
+    body = deployment() | {"status": {"replicas": 1}}
+    found = sent(forwarded(branch, "PUT", f"{DEPLOYMENTS}/web/status", body))
+    assert found["status"] == {"replicas": 1}
+    assert found["metadata"]["namespace"] == "edge-v-branch-a"
+
+
+def test_a_pod_is_bound_to_own_nodes(branch: FakeView) -> None:
+    """G-35."""
+    path = f"{EDGE}/pods/web/binding"
+    body = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "node-1"}}
+    assert sent(forwarded(branch, "POST", path, body)) == body
+    body["target"]["name"] = "node-2"
+    assert refused(branch, "POST", path, body).code == 403

@@ -1,0 +1,239 @@
+"""ExecPlugin and ExecUser: what a plugin gives, when it runs again, and what ends it."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from karmada_vc_agent.kube import exec_plugin
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
+from karmada_vc_agent.kube.exec_plugin import ExecPlugin, PluginError
+from karmada_vc_agent.kube.exec_user import ExecUser
+from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
+from tests.fakes.authority import Authority, kubeconfig
+
+AUTHORITY = Authority()
+VERSION = "client.authentication.k8s.io/v1"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Program:
+    """A plugin that prints a file, and counts how often it ran."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._answer = folder / "answer"
+        self.write('cat "$(dirname "$0")/answer"')
+
+    def write(self, text: str) -> None:
+        program = self.folder / "plugin"
+        program.write_text(f'#!/bin/sh\necho >> "$(dirname "$0")/runs"\n{text}\n')
+        program.chmod(0o700)
+
+    def gives(self, **status: Any) -> None:
+        self._answer.write_text(json.dumps({"apiVersion": VERSION, "status": status}))
+
+    def gives_certificate(self, until: timedelta, **status: Any) -> bytes:
+        chain, key = AUTHORITY.pair(start=NOW - timedelta(days=1), lifetime=until + timedelta(1))
+        pair = {"clientCertificateData": chain.decode(), "clientKeyData": key.decode()}
+        self.gives(**pair, **status)
+        return chain
+
+    def plugin(self, **spec: Any) -> ExecPlugin:
+        return ExecPlugin(
+            {"apiVersion": VERSION, "command": "./plugin", "interactiveMode": "Never"} | spec,
+            {"server": "https://hub.example:6443", "certificate-authority-data": "Q0E="},
+            self.folder,
+        )
+
+    @property
+    def runs(self) -> int:
+        runs = self.folder / "runs"
+        return len(runs.read_text().splitlines()) if runs.exists() else 0
+
+
+class Wall:
+    """Unix time of a test."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now.timestamp()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+@pytest.fixture
+def wall() -> Wall:
+    return Wall()
+
+
+def test_plugin_is_told_of_its_cluster_and_gets_its_environment(program: Program) -> None:
+    program.write(
+        'echo "{\\"apiVersion\\": \\"$0\\"}" > /dev/null\n'
+        'printf \'{"apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "%s"}}\' '
+        '"$(printf %s "$1$OWN$KUBERNETES_EXEC_INFO" | tr -d \'" \')"'
+    )
+    spec = {"args": ["-x"], "env": [{"name": "OWN", "value": "y"}], "provideClusterInfo": True}
+    token = program.plugin(**spec).run().token
+    assert token is not None
+    assert token.startswith("-xy{apiVersion:client.authentication.k8s.io/v1,kind:ExecCredential")
+    assert "spec:{interactive:false,cluster:{server:https://hub.example:6443" in token
+    assert "certificate-authority-data:Q0E=" in token
+
+
+def test_plugin_that_hangs_is_ended_with_what_it_started(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec_plugin, "PLUGIN_S", 0.5)
+    program.write('sleep 600 &\necho $! > "$(dirname "$0")/child"\nwait')
+    started = time.monotonic()
+    told = "its plugin plugin did not answer within 0.5 s and was ended; install it anew"
+    with pytest.raises(PluginError, match=told):
+        program.plugin(installHint="install it anew").run()
+    assert time.monotonic() - started < 5.0
+    child = int((program.folder / "child").read_text())
+    while _is_alive(child):
+        assert time.monotonic() - started < 10.0
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("echo no way >&2; exit 3", "failed with exit code 3: no way"),
+        ("echo nonsense", "gave no ExecCredential"),
+        ("echo '{}'", "gave no ExecCredential"),
+        ('echo \'{"apiVersion": "other/v1", "status": {"token": "x"}}\'', "apiVersion other/v1"),
+        (f'echo \'{{"apiVersion": "{VERSION}"}}\'', "returned no credential"),
+        (
+            f'echo \'{{"apiVersion": "{VERSION}", "status": {{"clientKeyData": "x"}}}}\'',
+            "only one of clientCertificateData and clientKeyData",
+        ),
+    ],
+)
+def test_plugin_that_gives_nothing_says_why(program: Program, text: str, problem: str) -> None:
+    program.write(text)
+    with pytest.raises(PluginError, match=problem):
+        program.plugin().run()
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"command": "/nowhere/plugin"}, "cannot be run: .*No such file"),
+        ({"command": ""}, "exec.command is not set"),
+        ({"apiVersion": "v1alpha1"}, 'exec.apiVersion is "v1alpha1", must be'),
+        ({"interactiveMode": "Always"}, "there is no terminal"),
+    ],
+)
+def test_plugin_that_cannot_be_run_says_why(
+    program: Program, spec: dict[str, str], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(PluginError, match=problem):
+        program.plugin(**spec).run()
+
+
+def test_certificate_is_outdated_before_it_ends(program: Program, wall: Wall) -> None:
+    program.gives_certificate(timedelta(hours=1))
+    user = ExecUser(program.plugin(), wall)
+    assert user.token() is None
+    assert user.certificate is not None
+    wall.now += timedelta(minutes=54)
+    assert not user.is_outdated()
+    wall.now += timedelta(minutes=2)
+    assert user.is_outdated()
+
+
+def test_plugin_says_that_its_certificate_ends_earlier(program: Program, wall: Wall) -> None:
+    program.gives_certificate(timedelta(hours=1), expirationTimestamp="2026-01-01T00:01:00Z")
+    user = ExecUser(program.plugin(), wall)
+    wall.now += timedelta(seconds=47)
+    assert not user.is_outdated()
+    wall.now += timedelta(seconds=2)
+    assert user.is_outdated()
+
+
+def test_certificate_that_the_server_rejects_is_outdated(program: Program, wall: Wall) -> None:
+    program.gives_certificate(timedelta(hours=1))
+    user = ExecUser(program.plugin(), wall)
+    user.suspect()
+    assert not user.is_outdated(), "it is just there: not again and again"
+    wall.now += timedelta(seconds=10)
+    assert user.is_outdated()
+
+
+def test_expired_certificate_is_none(program: Program, wall: Wall) -> None:
+    program.gives_certificate(-timedelta(hours=1))
+    with pytest.raises(PluginError, match="that expired at 2025-12-31T23:00:00Z"):
+        ExecUser(program.plugin(), wall)
+
+
+def test_token_is_never_outdated_and_runs_the_plugin_by_itself(
+    program: Program, wall: Wall
+) -> None:
+    program.gives(token="first", expirationTimestamp="2026-01-01T01:00:00Z")
+    user = ExecUser(program.plugin(), wall)
+    assert user.token() == "first"
+    program.gives(token="second", expirationTimestamp="2026-01-01T02:00:00Z")
+    assert user._renewed(False) is None
+    wall.now += timedelta(minutes=56)
+    assert user._renewed(False) == "second"
+    assert user._renewed(True) == "second", "the server rejected it"
+    assert not user.is_outdated()
+    assert program.runs == 3
+
+
+async def test_another_certificate_is_used_once_the_first_is_outdated(
+    program: Program, tmp_path: Path
+) -> None:
+    path = tmp_path / "kubeconfig"
+    content = yaml.safe_load(kubeconfig(AUTHORITY.pair()))
+    spec = {"apiVersion": VERSION, "command": "./plugin", "interactiveMode": "Never"}
+    content["users"][0]["user"] = {"exec": spec}
+    path.write_text(yaml.safe_dump(content))
+    lasts = datetime.now(UTC) - NOW
+    program.gives_certificate(lasts + timedelta(days=1))
+    used: list[Credentials] = []
+    credentials = read_kubeconfig(path)
+    follower = CredentialsFollower("hub", credentials, used.append)
+    await follower.check()
+    assert used == []
+    assert program.runs == 1
+    program.gives_certificate(
+        lasts + timedelta(days=1),
+        expirationTimestamp=(datetime.now(UTC) + timedelta(milliseconds=50)).isoformat(),
+    )
+    follower = CredentialsFollower("hub", read_kubeconfig(path), used.append)
+    await asyncio.sleep(0.05)
+    program.write("exit 1")
+    await follower.check()
+    assert used == [], "what was in use stays"
+    program.write('cat "$(dirname "$0")/answer"')
+    program.gives_certificate(lasts + timedelta(days=1))
+    await follower.check()
+    await follower.check()
+    (renewed,) = used
+    assert renewed.ssl_context is not None
+    assert renewed.ssl_context is not credentials.ssl_context
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
