@@ -14,6 +14,7 @@ from e2e.lab.api import Api
 from e2e.lab.cleanup import clean_up, wait_gone
 from e2e.lab.interpret import Interpreter, cached_program
 from e2e.lab.lab import Lab
+from e2e.lab.node_groups import NodeGroups, serve_node_groups
 
 TEST_TIMEOUT_S = 600
 _COUNTS = ("comparisons", "differences")
@@ -129,6 +130,15 @@ def lab2(
     directory.mkdir()
     with _lab(Lab(hub, host2, directory), finished_labs, request) as made:
         yield made
+
+
+@pytest.fixture
+def node_groups(lab: Lab) -> Iterator[NodeGroups]:
+    """Return what makes NodeGroups for a test; they go when it ends."""
+    serve_node_groups(lab.host)
+    made = NodeGroups(lab)
+    yield made
+    made.delete()
 
 
 @pytest.fixture(scope="module")

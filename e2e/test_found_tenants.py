@@ -1,58 +1,20 @@
 """NodeGroups as tenants who do not trust each other: found, named at `join`, and held apart."""
 
-from collections.abc import Iterator
-from typing import Any
-
-import pytest
-
-from control_planes import kubeedge
 from e2e.lab import objects
-from e2e.lab.api import Api, ApiError, Object, collection, path_of
+from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import FAST, Group, Lab
+from e2e.lab.node_groups import NodeGroups
 from e2e.lab.wait import eventually
 from e2e.lab.works import condition
 
-GROUPS = "/apis/apps.kubeedge.io/v1alpha1/nodegroups"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _served(host: Api) -> None:
-    for crd in kubeedge.crds():
-        try:
-            host.create(crd)
-        except ApiError as error:
-            if error.code != 409:
-                raise
-    eventually(host.get, GROUPS)
-
-
-@pytest.fixture
-def grouped(lab: Lab) -> Iterator[Any]:
-    """Return a function that makes the NodeGroup of a group; they go when the test ends."""
-    made: list[str] = []
-
-    def make(group: Group) -> None:
-        made.append(group.name)
-        labels = {f"{lab.id}/groups": ""}
-        head = {"apiVersion": "apps.kubeedge.io/v1alpha1", "kind": "NodeGroup"}
-        metadata = {"name": group.name, "labels": labels}
-        lab.host.create({**head, "metadata": metadata, "spec": {"nodes": group.nodes}})
-
-    yield make
-    for agent in lab.agents:
-        agent.kill()
-    for name in made:
-        lab.host.delete(f"{GROUPS}/{name}")
-
 
 def test_found_tenants_have_accounts_of_their_own_and_are_held_apart(
-    lab: Lab, grouped: Any
+    lab: Lab, node_groups: NodeGroups
 ) -> None:
     of_file, first, second = lab.group("a"), lab.group("b"), lab.group("c")
     for group in (first, second):
-        grouped(group)
-    exists = {"key": f"{lab.id}/groups", "operator": "Exists"}
-    found = {"enabled": True, "selector": {"matchExpressions": [exists]}}
+        node_groups.apply(group.name, nodes=group.nodes)
+    found = {"enabled": True, "selector": node_groups.selector}
     agent = lab.new_agent(of_file, flags=FAST, tenancy="Strict", nodeGroups=found)
     agent.extra_names += [first.name, second.name]
     agent.start()

@@ -3,62 +3,29 @@
 With KubeEdge's own CRDs; its controller is not needed, for the agent goes by what groups say.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 
-from control_planes import kubeedge
 from e2e.lab import accounts, objects
 from e2e.lab.agent import Agent, settings_file
 from e2e.lab.api import Api, ApiError, Object, path_of
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_found
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
+from e2e.lab.node_groups import GROUPS, NodeGroups
 from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import condition
 
-GROUPS = "/apis/apps.kubeedge.io/v1alpha1/nodegroups"
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _served(host: Api) -> None:
-    for crd in kubeedge.crds():
-        try:
-            host.create(crd)
-        except ApiError as error:
-            if error.code != 409:
-                raise
-    eventually(host.get, GROUPS)
-
-
-@pytest.fixture
-def grouped(lab: Lab) -> Iterator[Any]:
-    """Return a function that applies NodeGroups; they go when the test ends."""
-    names: list[str] = []
-
-    def apply(name: str, **spec: Any) -> Object:
-        names.append(name)
-        path = f"{GROUPS}/{name}"
-        if lab.host.find(path) is not None:
-            return lab.host.patch(path, {"spec": spec})
-        metadata = {"name": name, "labels": {f"{lab.id}/groups": ""}}
-        head = {"apiVersion": "apps.kubeedge.io/v1alpha1", "kind": "NodeGroup"}
-        return lab.host.create({**head, "metadata": metadata, "spec": spec})
-
-    yield apply
-    for agent in lab.agents:
-        agent.kill()
-    for name in names:
-        lab.host.delete(f"{GROUPS}/{name}")
-
-
-def follow(lab: Lab, *entries: Group, flags: tuple[str, ...] = FAST, **more: Any) -> Agent:
+def follow(
+    lab: Lab, groups: NodeGroups, *entries: Group, flags: tuple[str, ...] = FAST, **more: Any
+) -> Agent:
     """Start an agent that follows the NodeGroups of this test; `shop` is Cluster `<id>-shop`."""
     settings: dict[str, Any] = {
         "enabled": True,
-        "selector": {"matchExpressions": [{"key": f"{lab.id}/groups", "operator": "Exists"}]},
+        "selector": groups.selector,
         "nameTemplate": f"{lab.id}-{{name}}",
     }
     any_name = {"anyName": True}
@@ -89,11 +56,11 @@ def event_about(lab: Lab, kind: str, name: str, text: str) -> None:
     assert kind in kinds
 
 
-def test_group_comes_changes_and_goes(lab: Lab, grouped: Any) -> None:
-    agent = follow(lab, gracePeriod="2s", drain=True, settings={"region": "south"})
+def test_group_comes_changes_and_goes(lab: Lab, node_groups: NodeGroups) -> None:
+    agent = follow(lab, node_groups, gracePeriod="2s", drain=True, settings={"region": "south"})
     group = of_group(lab, "x" + lab.id[4:], nodes=2)
     name = named(lab, group)
-    grouped(name, nodes=[group.nodes[0]])
+    node_groups.apply(name, nodes=[group.nodes[0]])
     assert lab.wait_ready(group.name)["spec"]["region"] == "south"
     eventually(has_nodes, lab, group, 1)
     template = objects.config_map(lab.namespace(), "settings", key="1")
@@ -106,9 +73,9 @@ def test_group_comes_changes_and_goes(lab: Lab, grouped: Any) -> None:
     present = condition(lab.cluster(group.name), "GroupPresent")
     assert (present["status"], present["reason"]) == ("True", "Found")
 
-    grouped(name, nodes=group.nodes)
+    node_groups.apply(name, nodes=group.nodes)
     eventually(has_nodes, lab, group, 2)
-    grouped(name, nodes=[], matchLabels=group.selector)
+    node_groups.apply(name, nodes=[], matchLabels=group.selector)
     eventually(is_trusted, lab, group, "False", f"NodeGroup {name}")
     eventually(has_nodes, lab, group, 2)
     web = objects.deployment(template["metadata"]["namespace"])
@@ -128,15 +95,17 @@ def test_group_comes_changes_and_goes(lab: Lab, grouped: Any) -> None:
     assert agent.is_running()
     assert "Traceback" not in agent.log()
 
-    grouped(name, nodes=group.nodes)
+    node_groups.apply(name, nodes=group.nodes)
     lab.wait_ready(group.name)
 
 
-def test_group_that_goes_while_nothing_runs_stays_registered(lab: Lab, grouped: Any) -> None:
-    agent = follow(lab, gracePeriod="1s")
+def test_group_that_goes_while_nothing_runs_stays_registered(
+    lab: Lab, node_groups: NodeGroups
+) -> None:
+    agent = follow(lab, node_groups, gracePeriod="1s")
     group = of_group(lab, "x" + lab.id[4:])
     name = named(lab, group)
-    grouped(name, nodes=group.nodes)
+    node_groups.apply(name, nodes=group.nodes)
     lab.wait_ready(group.name)
     web = objects.deployment(lab.namespace(), replicas=1)
     lab.propagate([web], group)
@@ -150,20 +119,22 @@ def test_group_that_goes_while_nothing_runs_stays_registered(lab: Lab, grouped: 
     (after,) = lab.pods(group.host_namespace(web["metadata"]["namespace"]))
     assert after["metadata"]["uid"] == before["metadata"]["uid"], "nothing restarts"
     assert "Keeping a virtual cluster whose source is gone" in agent.log()
-    grouped(name, nodes=group.nodes)
+    node_groups.apply(name, nodes=group.nodes)
     eventually(is_found, lab, group)
 
 
-def test_bad_groups_and_taken_names_are_told_and_cost_no_other(lab: Lab, grouped: Any) -> None:
+def test_bad_groups_and_taken_names_are_told_and_cost_no_other(
+    lab: Lab, node_groups: NodeGroups
+) -> None:
     of_file = lab.group("x" + lab.id[4:])
     endpoints = Endpoints.new()
-    agent = follow(lab, of_file, flags=(*FAST, *endpoints.flags()))
+    agent = follow(lab, node_groups, of_file, flags=(*FAST, *endpoints.flags()))
     good = of_group(lab, "y" + lab.id[4:])
     bad, everything, taken = f"a.{lab.id}", f"all-{lab.id[4:]}", named(lab, of_file)
-    grouped(bad, nodes=good.nodes)
-    grouped(everything, matchLabels={})
-    grouped(taken, nodes=good.nodes)
-    grouped(named(lab, good), nodes=good.nodes)
+    node_groups.apply(bad, nodes=good.nodes)
+    node_groups.apply(everything, matchLabels={})
+    node_groups.apply(taken, nodes=good.nodes)
+    node_groups.apply(named(lab, good), nodes=good.nodes)
     lab.wait_ready(good.name)
     eventually(event_about, lab, "NodeGroup", bad, "is not a valid Cluster name")
     eventually(event_about, lab, "NodeGroup", everything, "selects all nodes")
@@ -186,16 +157,20 @@ def test_bad_groups_and_taken_names_are_told_and_cost_no_other(lab: Lab, grouped
     eventually(is_written_down, lab, of_file)
 
 
-def test_name_without_rights_is_told_and_served_after_join(lab: Lab, grouped: Any) -> None:
+def test_name_without_rights_is_told_and_served_after_join(
+    lab: Lab, node_groups: NodeGroups
+) -> None:
     agent = lab.serve(
         lab.group("x" + lab.id[4:]),
         flags=FAST,
-        nodeGroups={"enabled": True, "nameTemplate": "{name}", "selector": {
-            "matchExpressions": [{"key": f"{lab.id}/groups", "operator": "Exists"}],
-        }},
-    )  # fmt: skip
+        nodeGroups={
+            "enabled": True,
+            "nameTemplate": "{name}",
+            "selector": node_groups.selector,
+        },
+    )
     group = lab.group("y" + lab.id[4:])
-    grouped(group.name, nodes=group.nodes)
+    node_groups.apply(group.name, nodes=group.nodes)
     eventually(event_about, lab, "NodeGroup", group.name, f"join --name {group.name}")
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
     agent.extra_names.append(group.name)
@@ -203,10 +178,10 @@ def test_name_without_rights_is_told_and_served_after_join(lab: Lab, grouped: An
     lab.wait_ready(group.name)
 
 
-def test_nodes_may_not_change_the_labels_of_node_groups(lab: Lab, grouped: Any) -> None:
+def test_nodes_may_not_change_the_labels_of_node_groups(lab: Lab, node_groups: NodeGroups) -> None:
     group = lab.group("x" + lab.id[4:])
-    grouped(named(lab, group), matchLabels=group.selector)
-    follow(lab)
+    node_groups.apply(named(lab, group), matchLabels=group.selector)
+    follow(lab, node_groups)
     lab.wait_ready(group.name)
     path, user = f"{NODES}/{group.nodes[0]}", f"system:node:{group.nodes[0]}"
     right = f"{lab.id}-kubelet"
@@ -224,12 +199,14 @@ def test_nodes_may_not_change_the_labels_of_node_groups(lab: Lab, grouped: Any) 
             lab.host.delete(path_of(each))
 
 
-def test_settings_are_followed_while_the_agent_runs(lab: Lab, grouped: Any) -> None:
+def test_settings_are_followed_while_the_agent_runs(lab: Lab, node_groups: NodeGroups) -> None:
     of_file, group = lab.group("x" + lab.id[4:]), lab.group("y" + lab.id[4:])
-    grouped(named(lab, group), nodes=group.nodes)
+    node_groups.apply(named(lab, group), nodes=group.nodes)
     endpoints = Endpoints.new()
     flags = (*FAST, *endpoints.flags())
-    agent = follow(lab, of_file, flags=flags, enabled=False, settings={"region": "north"})
+    agent = follow(
+        lab, node_groups, of_file, flags=flags, enabled=False, settings={"region": "north"}
+    )
     process = agent.process_id
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
 
@@ -257,7 +234,7 @@ def test_settings_are_followed_while_the_agent_runs(lab: Lab, grouped: Any) -> N
     change(agent, enabled=True, gracePeriod="1s", drain=True)
     eventually(is_found, lab, group)
     assert lab.cluster(group.name)["metadata"]["uid"] == uid, "it was never away"
-    change(agent, selector={"matchLabels": {f"{lab.id}/groups": "none-has-this"}})
+    change(agent, selector={"matchLabels": {lab.label: "none-has-this"}})
     wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
     lab.wait_data(template, of_file, key="2")
     assert agent.process_id == process

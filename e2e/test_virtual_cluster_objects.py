@@ -214,11 +214,11 @@ def test_status_is_written_only_where_something_changed(lab: Lab, applied: Any) 
 
 def _is_quiet(lab: Lab, group: Group) -> str:
     """Return the version of an object that stays for longer than a status is late."""
-    first = lab.host.get(f"{OBJECTS}/{group.name}")["metadata"]["resourceVersion"]
+    first = lab.host.get(f"{OBJECTS}/{group.name}")
     time.sleep(12)
-    second = lab.host.get(f"{OBJECTS}/{group.name}")["metadata"]["resourceVersion"]
+    second = lab.host.get(f"{OBJECTS}/{group.name}")
     assert first == second
-    return str(first)
+    return str(first["metadata"]["resourceVersion"])
 
 
 def _has_region(lab: Lab, group: Group, region: str) -> None:

@@ -148,7 +148,7 @@ class Agent:
         if server == HUB and (refusal := self._check_hub_accepts()) is not None:
             return refusal
         if client.history.is_in_doubt:
-            return Remark(f"the API server of the {server} went back in time; looking at all again")
+            return Remark(f"the API server of the {server} went back in time; resyncing everything")
         return None
 
     def _check_hub_accepts(self) -> str | None:

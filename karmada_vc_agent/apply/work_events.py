@@ -91,24 +91,19 @@ class WorkEvents:
 
     def applied(self, manifest: Object, cluster: str) -> None:
         """Report on the template that its object is on the host."""
-        text = f"Successfully applied resource({_slashed(manifest)}) to cluster {cluster}"
-        self._on_template(manifest, cluster, NORMAL, "SyncSucceed", text)
+        self._applied(manifest, cluster, _slashed(manifest), EXECUTION)
 
     def not_applied(self, manifest: Object, cluster: str, error: str) -> None:
         """Report on the template that its object could not be written."""
-        name = _name(manifest)
-        text = f"Failed to create or update resource({name}) in member cluster({cluster}): {error}"
-        self._on_template(manifest, cluster, WARNING, "SyncFailed", text)
+        self._not_applied(manifest, cluster, _name(manifest), error, EXECUTION)
 
     def recreated(self, manifest: Object, cluster: str, error: str | None) -> None:
         """Report on the template whether its object, deleted on the host, could be recreated."""
         name = _slashed(manifest)
-        kind, reason = (NORMAL, "SyncSucceed") if error is None else (WARNING, "SyncFailed")
-        text = f"Successfully applied resource({name}) to cluster {cluster}"
-        if error is not None:
-            subject = f"resource({name}) in member cluster({cluster})"
-            text = f"Failed to create or update {subject}: {error}"
-        self._on_template(manifest, cluster, kind, reason, text, source=WORK_STATUS)
+        if error is None:
+            self._applied(manifest, cluster, name, WORK_STATUS)
+        else:
+            self._not_applied(manifest, cluster, name, error, WORK_STATUS)
 
     def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
         """Report the result of reflecting the status of an object."""
@@ -127,6 +122,16 @@ class WorkEvents:
         else:
             text = f"{text} failed, err: {error}."
             self._status(work, WARNING, "InterpretHealthFailed", text)
+
+    def _applied(self, manifest: Object, cluster: str, name: str, source: str) -> None:
+        text = f"Successfully applied resource({name}) to cluster {cluster}"
+        self._on_template(manifest, cluster, NORMAL, "SyncSucceed", text, source)
+
+    def _not_applied(
+        self, manifest: Object, cluster: str, name: str, error: str, source: str
+    ) -> None:
+        text = f"Failed to create or update resource({name}) in member cluster({cluster}): {error}"
+        self._on_template(manifest, cluster, WARNING, "SyncFailed", text, source)
 
     def _status(self, work: Object, kind: str, reason: str, text: str) -> None:
         self._recorder.record(WORK_STATUS, work, kind, reason, text)

@@ -34,6 +34,7 @@ from karmada_vc_agent.model.domain import (
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, maps_at
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.planning.orphaned import is_foreign
 from karmada_vc_agent.views.hub_clusters import host_id
@@ -74,9 +75,8 @@ async def check_last(
         await _check_host(agent, hub, host_uid)
     left = await _clusters_left(agent, hub, host)
     if others := [name for name in left if name != leaving]:
-        more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
         raise LeaveError(
-            f"agent {agent.name} has other virtual clusters: {', '.join(others[:SHOWN])}{more}; "
+            f"agent {agent.name} has other virtual clusters: {listed(others, SHOWN)}; "
             "run leave for each of them first. Nothing was changed"
         )
 

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from karmada_vc_agent.config.checks import check_alone
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.loading import described
 from karmada_vc_agent.config.settings import AgentConfig
@@ -18,3 +19,8 @@ def completed(vc: VirtualCluster, config: AgentConfig) -> VirtualCluster:
     check_alone(alone, vc.name)
     (made,) = with_default_accounts(alone, config.agent_namespace).virtual_clusters
     return made
+
+
+def field_of(error: ConfigError) -> str:
+    """Return which field of the virtual cluster an error of `completed` is about, "" = none."""
+    return error.path.removeprefix("virtualClusters[0]").removeprefix(".")

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from karmada_vc_agent.config.completing import completed
+from karmada_vc_agent.config.completing import completed, field_of
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, FoundSettings
 from karmada_vc_agent.kube.signal import Signal
@@ -16,7 +16,6 @@ from karmada_vc_agent.model.selectors import LabelSelector, Requirement
 from karmada_vc_agent.model.virtual_cluster import NO_NODES, VirtualCluster, virtual_cluster_of
 
 _ANY = LabelSelector({"any": ""})
-_PLACE = "virtualClusters[0]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +103,9 @@ class Making:
         try:
             return completed(vc, self.config)
         except ConfigError as error:
-            place = error.path.removeprefix(_PLACE).removeprefix(".")
-            place = "" if place == "name" else place
-            raise ValueError(f"{place} {error.problem}".strip()) from error
+            field = field_of(error)
+            about = "" if field == "name" else field
+            raise ValueError(f"{about} {error.problem}".strip()) from error
 
 
 def making_of_groups(config: AgentConfig) -> Making:

@@ -19,6 +19,7 @@ from karmada_vc_agent.lifecycle.found_records import FoundRecord, FoundRecords
 from karmada_vc_agent.lifecycle.removal import Removal
 from karmada_vc_agent.model.durations import format_duration
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.views.origins import Origin, Origins
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSource
@@ -186,7 +187,7 @@ class Follower:
         if (left_s := ends_at - self._now()) > 0:
             off = f"stays registered, because {self._finder.source}.drain is off"
             then = "is removed" if common.drain else off
-            until = datetime.fromtimestamp(ends_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            until = timestamp(datetime.fromtimestamp(ends_at, UTC))
             waits = f"nothing changes until {until} ({format_duration(common.grace_period)})"
             self._note(
                 name, record.subject, f"{gone} is gone; {waits}, then the virtual cluster {then}"
@@ -234,8 +235,6 @@ class Follower:
         if is_wanted and not self._around.removal.has_begun(name):
             await self._records.keep(name, replace(record, is_draining=False))
             return Requeue(0.0)
-        if self._around.is_in_doubt():
-            return Requeue(LOOK_S)
         try:
             text = await self._around.removal.step(vc, self._source)
         except KubeError as error:

@@ -97,14 +97,14 @@ class NodeGroupFinder:
 
     async def _follow(self) -> None:
         """Follow them from when the host knows them."""
-        has_said = False
+        waits = False
         while not await self._is_served():
-            if not has_said:
-                _log.warning("Waiting for NodeGroups: the host does not know them; is KubeEdge on?")
-                has_said = True
+            if not waits:
+                _log.warning("Waiting for NodeGroups: the host does not serve them; run KubeEdge")
+                waits = True
             await asyncio.sleep(LOOK_S)
-        if has_said:
-            _log.info("Following NodeGroups, which the host knows now")
+        if waits:
+            _log.info("Following NodeGroups, which the host serves now")
         await self._reflector.run()
 
     @property

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from karmada_vc_agent.kube.exec_plugin import ExecCredential, ExecPlugin, PluginError
 from karmada_vc_agent.kube.plugin_token import CHECK_S, PluginToken
+from karmada_vc_agent.model.timestamps import timestamp
 
 MARGIN_S = 300.0
 MARGIN = 0.2
@@ -79,6 +80,6 @@ def _end_of_certificate(given: ExecCredential, now: float) -> float | None:
     except ValueError as error:
         raise PluginError(f"its plugin gave no valid certificate: {error}") from error
     if not_after <= now:
-        moment = datetime.fromtimestamp(not_after, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = timestamp(datetime.fromtimestamp(not_after, UTC))
         raise PluginError(f"its plugin gave a certificate that expired at {moment}")
     return min(not_after, given.expires) if given.expires is not None else not_after

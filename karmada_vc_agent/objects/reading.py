@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field, replace
 
-from karmada_vc_agent.config.completing import completed
+from karmada_vc_agent.config.completing import completed, field_of
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import settings_of
 from karmada_vc_agent.config.decoding import decode
@@ -75,8 +75,8 @@ class Reader:
         try:
             return _virtual_cluster(name, spec, self._live.config), ""
         except ConfigError as error:
-            place = error.path.removeprefix("virtualClusters[0]").removeprefix(".")
-            return None, f"{f'spec.{place} ' if place else ''}{error.problem}"
+            field = field_of(error)
+            return None, f"spec.{field} {error.problem}" if field else error.problem
 
 
 async def virtual_clusters_of_objects(host: ApiClient, live: LiveSettings) -> list[VirtualCluster]:

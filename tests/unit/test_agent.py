@@ -82,7 +82,7 @@ def test_standby_is_ready_unless_the_hub_would_refuse_it(scene: Scene) -> None:
 def test_server_that_went_back_in_time_is_a_remark(scene: Scene) -> None:
     scene.clients.host.history.is_in_doubt = True
     assert scene.wrong() == {}
-    text = "the API server of the host went back in time; looking at all again"
+    text = "the API server of the host went back in time; resyncing everything"
     assert scene.remarks() == {"host": text}
 
 
