@@ -13,6 +13,7 @@ from karmada_vc_agent.access.gateway_objects import (
     gateway_workload,
 )
 from karmada_vc_agent.access.host_roles import HUB_SECRET
+from karmada_vc_agent.access.pod_specs import HEALTH_PORT_NAME, Program, pod_spec
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
 
@@ -169,13 +170,6 @@ def _metadata(install: HostInstall) -> Object:
     return {"name": install.agent, "namespace": install.namespace}
 
 
-_AUTHORITIES_MOUNT: Object = {
-    "name": "authorities",
-    "mountPath": CERTIFICATES,
-    "readOnly": True,
-}
-
-
 def _authorities(install: HostInstall) -> Object:
     """Return the volume with the authorities of the gateway, without its key."""
     items = [{"key": "ca.crt", "path": "ca.crt"}]
@@ -185,7 +179,7 @@ def _authorities(install: HostInstall) -> Object:
 
 def _deployment(install: HostInstall) -> Object:
     labels = _labels(install)
-    template: Object = {"metadata": {"labels": labels}, "spec": _pod_spec(install)}
+    template: Object = {"metadata": {"labels": labels}, "spec": pod_spec(_program(install))}
     if install.settings:
         # Of what changes, the agent takes virtual clusters only: the rest needs new Pods.
         digest = hashlib.sha256(install.settings.encode()).hexdigest()[:16]
@@ -202,72 +196,32 @@ def _deployment(install: HostInstall) -> Object:
     }
 
 
-def _pod_spec(install: HostInstall) -> Object:
-    return {
-        "serviceAccountName": install.agent,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "affinity": install.off_groups.affinity(),
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": _labels(install)},
-            }
+def _program(install: HostInstall) -> Program:
+    mounts = [("settings", "/etc/karmada-vc-agent"), ("hub", "/etc/kubeconfig")]
+    volumes: list[Object] = [
+        {"name": "settings", "configMap": {"name": install.agent}},
+        {"name": "hub", "secret": {"secretName": HUB_SECRET}},
+    ]
+    if install.gateway_port:
+        mounts.append(("authorities", CERTIFICATES))
+        volumes.append(_authorities(install))
+    return Program(
+        name="agent",
+        account=install.agent,
+        image=install.image,
+        args=[
+            "run",
+            f"--config=/etc/karmada-vc-agent/{SETTINGS_KEY}",
+            f"--karmada-kubeconfig=/etc/kubeconfig/{HUB_SECRET}",
+            f"--agent-name={install.agent}",
+            "--log-format=json",
+            f"--metrics-bind-address=:{_METRICS_PORT}",
+            "--metrics-secure",
         ],
-        "containers": [
-            {
-                "name": "agent",
-                "image": install.image,
-                "args": [
-                    "run",
-                    f"--config=/etc/karmada-vc-agent/{SETTINGS_KEY}",
-                    f"--karmada-kubeconfig=/etc/kubeconfig/{HUB_SECRET}",
-                    f"--agent-name={install.agent}",
-                    "--log-format=json",
-                    f"--metrics-bind-address=:{_METRICS_PORT}",
-                    "--metrics-secure",
-                ],
-                "env": [_NODE_NAME],
-                "ports": [
-                    {"name": "metrics", "containerPort": _METRICS_PORT},
-                    {"name": "health", "containerPort": _HEALTH_PORT},
-                ],
-                "livenessProbe": {
-                    "httpGet": {"path": "/healthz", "port": _HEALTH_PORT},
-                    "initialDelaySeconds": 15,
-                    "periodSeconds": 15,
-                    "timeoutSeconds": 5,
-                },
-                "readinessProbe": {
-                    "httpGet": {"path": "/readyz", "port": _HEALTH_PORT},
-                    "periodSeconds": 10,
-                },
-                "resources": {
-                    # Measured (docs/performance.md): 60 MB with one virtual cluster, 90 MB with
-                    # 50, up to 330 MB when Works of 64 MB come in.
-                    "requests": {"cpu": "50m", "memory": "96Mi"},
-                    "limits": {"memory": "512Mi"},
-                },
-                "securityContext": {
-                    "runAsNonRoot": True,
-                    "runAsUser": 65532,
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-                "volumeMounts": [
-                    {"name": "settings", "mountPath": "/etc/karmada-vc-agent", "readOnly": True},
-                    {"name": "hub", "mountPath": "/etc/kubeconfig", "readOnly": True},
-                    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside the container
-                    *([_AUTHORITIES_MOUNT] if install.gateway_port else ()),
-                ],
-            }
-        ],
-        "volumes": [
-            {"name": "settings", "configMap": {"name": install.agent}},
-            {"name": "hub", "secret": {"secretName": HUB_SECRET}},
-            {"name": "tmp", "emptyDir": {"medium": "Memory"}},
-            *([_authorities(install)] if install.gateway_port else ()),
-        ],
-    }
+        labels=_labels(install),
+        ports={"metrics": _METRICS_PORT, HEALTH_PORT_NAME: _HEALTH_PORT},
+        mounts=mounts,
+        volumes=volumes,
+        off_groups=install.off_groups,
+        env=(_NODE_NAME,),
+    )

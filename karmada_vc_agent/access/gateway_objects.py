@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.access.agent_nodes import OffGroups
 from karmada_vc_agent.access.gateway_secret import secret_name
+from karmada_vc_agent.access.pod_specs import HEALTH_PORT_NAME, Program, pod_spec
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.rbac_rule import gateway_account
@@ -103,73 +104,34 @@ def gateway_workload(install: GatewayInstall) -> list[Object]:
             "spec": {
                 "replicas": 2,
                 "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": _pod_spec(install, labels)},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": pod_spec(_program(install, labels)),
+                },
             },
         },
     ]
 
 
-def _pod_spec(install: GatewayInstall, labels: dict[str, str]) -> Object:
-    return {
-        "serviceAccountName": install.name,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        # Who has a node of a group would have the gateway's token, and so all groups.
-        "affinity": install.off_groups.affinity(),
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": labels},
-            }
+def _program(install: GatewayInstall, labels: dict[str, str]) -> Program:
+    return Program(
+        name="gateway",
+        account=install.name,
+        image=install.image,
+        args=[
+            "gateway",
+            f"--config={_CONFIG}/{install.settings_key}",
+            f"--bind-address=:{install.port}",
+            f"--health-probe-bind-address=:{_HEALTH_PORT}",
+            f"--cert-file={CERTIFICATES}/tls.crt",
+            f"--private-key-file={CERTIFICATES}/tls.key",
         ],
-        "containers": [
-            {
-                "name": "gateway",
-                "image": install.image,
-                "args": [
-                    "gateway",
-                    f"--config={_CONFIG}/{install.settings_key}",
-                    f"--bind-address=:{install.port}",
-                    f"--health-probe-bind-address=:{_HEALTH_PORT}",
-                    f"--cert-file={CERTIFICATES}/tls.crt",
-                    f"--private-key-file={CERTIFICATES}/tls.key",
-                ],
-                "ports": [
-                    {"name": "https", "containerPort": install.port},
-                    {"name": "health", "containerPort": _HEALTH_PORT},
-                ],
-                "livenessProbe": {
-                    "httpGet": {"path": "/healthz", "port": _HEALTH_PORT},
-                    "initialDelaySeconds": 15,
-                    "periodSeconds": 15,
-                    "timeoutSeconds": 5,
-                },
-                "readinessProbe": {
-                    "httpGet": {"path": "/readyz", "port": _HEALTH_PORT},
-                    "periodSeconds": 10,
-                },
-                "resources": {
-                    "requests": {"cpu": "50m", "memory": "96Mi"},
-                    "limits": {"memory": "512Mi"},
-                },
-                "securityContext": {
-                    "runAsNonRoot": True,
-                    "runAsUser": 65532,
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-                "volumeMounts": [
-                    {"name": "settings", "mountPath": _CONFIG, "readOnly": True},
-                    {"name": "certificates", "mountPath": CERTIFICATES, "readOnly": True},
-                    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside the container
-                ],
-            }
-        ],
-        "volumes": [
+        labels=labels,
+        ports={"https": install.port, HEALTH_PORT_NAME: _HEALTH_PORT},
+        mounts=[("settings", _CONFIG), ("certificates", CERTIFICATES)],
+        volumes=[
             {"name": "settings", "configMap": {"name": install.agent}},
             {"name": "certificates", "secret": {"secretName": install.certificates}},
-            {"name": "tmp", "emptyDir": {"medium": "Memory"}},
         ],
-    }
+        off_groups=install.off_groups,
+    )
