@@ -1,4 +1,4 @@
-"""A gateway before a lone API server: two virtual clusters of equal names, made by hand."""
+"""A gateway before a lone API server, and its virtual clusters, made by hand."""
 
 import base64
 import json
@@ -25,18 +25,23 @@ from karmada_vc_agent.access.gateway_secret import (
     SEALING_KEY,
     TokenKind,
     TokenSum,
+    definition_key,
+    definition_text,
     digest,
     secret_name,
 )
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
+from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.identities import absorbed_name, admin_groups
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 
 AGENT, HOME = "agent", "agent-home"
-CLUSTERS = ("a", "b")
+FIRST = "first"
+"""A virtual cluster of the settings file; those that are added later are told of in the Secret."""
 NAMESPACES = ("edge", "shop")
 RBAC = "rbac.authorization.k8s.io/v1"
-READER = "virtual-cluster-reader"
+ADMIN, READER = "virtual-cluster-admin", "virtual-cluster-reader"
 _READ = ["get", "list", "watch"]
 _CLUSTER_SCOPED = (
     ("", ["nodes", "namespaces", "persistentvolumes"]),
@@ -50,16 +55,13 @@ _CLUSTER_SCOPED = (
 class LoneGateway:
     """`karmada-vc-agent gateway` as a process, tokens made by hand, and clients of it."""
 
-    def __init__(self, host: Api, folder: Path, clusters: tuple[str, ...] = CLUSTERS) -> None:
+    def __init__(self, host: Api, folder: Path, clusters: tuple[str, ...] = (FIRST,)) -> None:
+        """clusters: those of the settings file."""
         self.host = host
         self.clusters = clusters
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self.tokens: dict[tuple[str, TokenKind], str] = {
-            (cluster, kind): f"{cluster}-{kind}-{os.urandom(16).hex()}"
-            for cluster in clusters
-            for kind in KINDS
-        }
+        self.tokens: dict[tuple[str, TokenKind], str] = {}
         authority = Authority("gateway-ca")
         pair = authority.issue_server()
         self.ca = folder / "gateway-ca.crt"
@@ -74,31 +76,52 @@ class LoneGateway:
     def prepare(self) -> None:
         """Make on the host what the agent and `join` would make."""
         self.host.create(_namespace(HOME))
-        self._grant()
-        for cluster in self.clusters:
-            for virtual in (*NAMESPACES, "vc-system"):
-                self.claim(cluster, virtual)
-            self.host.create(_node(f"node-{cluster}", cluster))
+        self._make_roles()
         self.host.create(self._secret())
+        self._tell({key: text for vc in self.clusters for key, text in self._make(vc).items()})
+
+    def add(self, *clusters: str) -> None:
+        """Make further virtual clusters, and wait until they are served."""
+        told: dict[str, str] = {}
+        for cluster in clusters:
+            vc = VirtualCluster(cluster, LabelSelector(match_labels={"branch": cluster}))
+            told |= {**self._make(cluster), definition_key(cluster): definition_text(vc)}
+        self._tell(told)
+        for cluster in clusters:
+            eventually(self._assert_serves, cluster)
+
+    def _make(self, cluster: str) -> dict[str, str]:
+        """Make what is of one virtual cluster; return what the Secret has to say of it."""
+        for virtual in (*NAMESPACES, "vc-system"):
+            self.claim(cluster, virtual)
+        self.host.create(_node(f"node-{cluster}", cluster))
+        self.host.create(_binding("ClusterRoleBinding", f"{READER}-{cluster}", READER, cluster))
+        told = {}
+        for kind in KINDS:
+            token = f"{cluster}-{kind}-{os.urandom(16).hex()}"
+            self.tokens[cluster, kind] = token
+            each = TokenSum(kind, cluster, "2026-01-01T00:00:00Z", digest(token))
+            told[each.key] = each.text
+        return told
+
+    def _tell(self, texts: dict[str, str]) -> None:
+        path = f"/api/v1/namespaces/{HOME}/secrets/{secret_name(AGENT)}"
+        self.host.patch(path, {"stringData": texts})
+
+    def _assert_serves(self, cluster: str) -> None:
+        answer = self.ask("/api/v1/namespaces", cluster).json()
+        names = {each["metadata"]["name"] for each in answer["items"]}
+        assert names == {*NAMESPACES, "kube-system"}
+        for name in NAMESPACES:
+            assert self.ask(f"/api/v1/namespaces/{name}/configmaps", cluster).status == 200
+        assert len(self.ask("/api/v1/nodes", cluster).json()["items"]) == 1
 
     def claim(self, cluster: str, virtual: str) -> str:
         """Make a claimed namespace with the rights in it; return its name on the host."""
         name = f"{virtual}-v-{cluster}"
         labels = {CLUSTER_LABEL: cluster, NAMESPACE_LABEL: virtual, AGENT_LABEL: AGENT}
         self.host.create(_namespace(name, labels))
-        self.host.create(
-            {
-                "apiVersion": RBAC,
-                "kind": "RoleBinding",
-                "metadata": {"name": "vc:admin", "namespace": name},
-                "roleRef": {
-                    "apiGroup": RBAC.partition("/")[0],
-                    "kind": "ClusterRole",
-                    "name": "virtual-cluster-admin",
-                },
-                "subjects": _groups(admin_groups(cluster)),
-            }
-        )
+        self.host.create(_binding("RoleBinding", "vc:admin", ADMIN, cluster, name))
         return name
 
     def allow_to_impersonate(self, cluster: str, users: list[str], groups: list[str]) -> None:
@@ -121,10 +144,10 @@ class LoneGateway:
             }
         )
 
-    def _grant(self) -> None:
+    def _make_roles(self) -> None:
         admin = [dict(rule) for rule in admin_rules(self._namespaced())]
         reader = [{"apiGroups": [g], "resources": r, "verbs": _READ} for g, r in _CLUSTER_SCOPED]
-        for name, rules in (("virtual-cluster-admin", admin), (READER, reader)):
+        for name, rules in ((ADMIN, admin), (READER, reader)):
             self.host.create(
                 {
                     "apiVersion": RBAC,
@@ -133,20 +156,6 @@ class LoneGateway:
                     "rules": rules,
                 }
             )
-        subjects = [each for vc in self.clusters for each in _groups(admin_groups(vc))]
-        self.host.create(
-            {
-                "apiVersion": RBAC,
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": READER},
-                "roleRef": {
-                    "apiGroup": RBAC.partition("/")[0],
-                    "kind": "ClusterRole",
-                    "name": READER,
-                },
-                "subjects": subjects,
-            }
-        )
 
     def _namespaced(self) -> Iterator[tuple[str, str]]:
         groups = [("", "/api/v1")]
@@ -160,15 +169,11 @@ class LoneGateway:
                     yield name, resource["name"]
 
     def _secret(self) -> Object:
-        data = {SEALING_KEY: os.urandom(KEY_BYTES)}
-        for (cluster, kind), token in self.tokens.items():
-            each = TokenSum(kind, cluster, "2026-01-01T00:00:00Z", digest(token))
-            data[each.key] = each.text.encode()
         return {
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {"name": secret_name(AGENT), "namespace": HOME},
-            "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
+            "data": {SEALING_KEY: base64.b64encode(os.urandom(KEY_BYTES)).decode()},
         }
 
     # --- the process ----------------------------------------------------------------------
@@ -251,7 +256,7 @@ class LoneGateway:
     def ask(
         self,
         path: str,
-        cluster: str = "a",
+        cluster: str,
         method: str = "GET",
         *,
         body: Any = None,
@@ -367,6 +372,14 @@ def _node(name: str, branch: str) -> Object:
     }
 
 
-def _groups(names: tuple[str, ...]) -> list[Object]:
+def _binding(kind: str, name: str, role: str, cluster: str, namespace: str = "") -> Object:
+    """Bind the administrators of a virtual cluster to a role. namespace: of a RoleBinding."""
     api_group = RBAC.partition("/")[0]
-    return [{"apiGroup": api_group, "kind": "Group", "name": name} for name in names]
+    groups = admin_groups(cluster)
+    return {
+        "apiVersion": RBAC,
+        "kind": kind,
+        "metadata": {"name": name} | ({"namespace": namespace} if namespace else {}),
+        "roleRef": {"apiGroup": api_group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": api_group, "kind": "Group", "name": each} for each in groups],
+    }
