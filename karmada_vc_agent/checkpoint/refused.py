@@ -1,0 +1,24 @@
+"""Why what was saved is not used: a code for conditions, and what to read of it."""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """The reasons, as conditions have them."""
+
+    UNREADABLE = "Unreadable"
+    FORMAT = "FormatDiffers"
+    CHECKSUM = "ChecksumDiffers"
+    HUB = "HubDiffers"
+    CLUSTER = "ClusterDiffers"
+    TEMPLATE = "TemplateDiffers"
+    GONE = "ClusterGone"
+    TOO_OLD = "TooOld"
+
+
+class RefusedError(Exception):
+    """An entry of the checkpoint must not be used; `str()` says why."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason

@@ -1,0 +1,227 @@
+"""What all Secrets of the checkpoint say together, as far as it may be used."""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from karmada_vc_agent.checkpoint.entries import (
+    CLUSTER,
+    CONTACT,
+    RULES,
+    WORKS,
+    Entry,
+    Header,
+    decode,
+    header_of,
+)
+from karmada_vc_agent.checkpoint.refused import Reason, RefusedError
+from karmada_vc_agent.checkpoint.shards import (
+    CONTACT_KEY,
+    RULES_KEY,
+    cluster_of_key,
+    head_key,
+    works_key,
+)
+from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.objects import Object, uid_of
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What an entry must be of to be used.
+
+    hub: its identity, "" = not known. uids: Cluster -> the uid that this agent registered; None =
+    it must not be served. template: that of host namespaces. oldest: entries from before are too
+    old; None = none is.
+    """
+
+    template: str
+    uids: Mapping[str, str | None]
+    hub: str = ""
+    oldest: datetime | None = None
+
+
+@dataclass(slots=True)
+class Saved:
+    """The entries by key, and which of them were refused: Cluster, or what it is -> why.
+
+    What was refused is as if it had not been saved.
+    """
+
+    entries: dict[str, bytes] = field(default_factory=dict)
+    refusals: dict[str, RefusedError] = field(default_factory=dict)
+    contact: Header | None = None
+
+    @property
+    def clusters(self) -> list[str]:
+        """Return the Clusters that may be served."""
+        names = (cluster_of_key(key) for key in self.entries if key.startswith("cluster."))
+        return sorted(name for name in names if name not in self.refusals)
+
+    @property
+    def hub(self) -> str:
+        """Return the identity of the hub that all this is of, "" = not known."""
+        return self.contact.hub if self.contact is not None else ""
+
+    def cluster(self, name: str) -> Object | None:
+        """Return a Cluster."""
+        found = self._read(name, head_key(name)) if name not in self.refusals else None
+        return found.objects[0] if found is not None and found.objects else None
+
+    def works(self, name: str) -> list[Object]:
+        """Return the Works of a Cluster; parts that cannot be used are missing."""
+        head = self._read(name, head_key(name)) if name not in self.refusals else None
+        if head is None:
+            return []
+        found: list[Object] = []
+        for part in range(head.header.parts):
+            key = works_key(name, head.header.parts, part)
+            entry = self._read(name, key, head.header) if key in self.entries else None
+            found += entry.objects if entry is not None else ()
+        return found
+
+    def rules(self) -> list[Object]:
+        """Return customizations and webhook configurations."""
+        entry = self._read(RULES, RULES_KEY) if RULES_KEY in self.entries else None
+        return entry.objects if entry is not None else []
+
+    def saved_at(self, name: str) -> datetime | None:
+        """Return from when the knowledge of a Cluster is."""
+        try:
+            head = header_of(self.entries[head_key(name)])
+        except (KeyError, RefusedError):
+            return None
+        return self._time_of(head)
+
+    def forget(self, name: str) -> None:
+        """Drop what is of a Cluster."""
+        self.entries = {k: v for k, v in self.entries.items() if cluster_of_key(k) != name}
+
+    def refuse(self, name: str, reason: RefusedError) -> None:
+        """Have a Cluster not be served from here."""
+        self.refusals[name] = reason
+
+    def _time_of(self, head: Header) -> datetime | None:
+        times = [head.saved]
+        if self.contact is not None and self.contact.hub == head.hub:
+            times.append(self.contact.saved)
+        return max((at for text in times if (at := time_of(text)) is not None), default=None)
+
+    def _read(self, name: str, key: str, head: Header | None = None) -> Entry | None:
+        """Return an entry; where it cannot be used its Cluster says why."""
+        try:
+            entry = decode(self.entries[key])
+            _check_objects(entry, name, head)
+        except KeyError:
+            return None
+        except RefusedError as error:
+            self.refusals.setdefault(name, RefusedError(error.reason, f"{key}: {error}"))
+            return None
+        return entry
+
+
+def read(secrets: Iterable[Mapping[str, str]], expected: Expected) -> Saved:
+    """Return what may be used. secrets: the `data` of each."""
+    saved = Saved()
+    for data in secrets:
+        for key, text in data.items():
+            try:
+                saved.entries[key] = base64.b64decode(text, validate=True)
+            except (binascii.Error, ValueError):
+                name = cluster_of_key(key) or key
+                problem = RefusedError(Reason.UNREADABLE, f"{key}: it is not base64")
+                saved.refusals.setdefault(name, problem)
+    _judge(saved, CONTACT_KEY, CONTACT, lambda header: _take_contact(saved, header))
+    _judge(saved, RULES_KEY, RULES, lambda header: _check_hub(header, expected))
+    for key in [key for key in saved.entries if key.startswith("cluster.")]:
+        _judge(saved, key, CLUSTER, lambda header: _check_head(saved, header, expected))
+    return saved
+
+
+def check_hub(saved: Saved, hub: str) -> None:
+    """Refuse all that is of another hub than the one that answers."""
+    for key in [*saved.entries]:
+        name = cluster_of_key(key) or key
+        try:
+            header = header_of(saved.entries[key])
+            _check_hub(header, Expected("", {}, hub))
+        except RefusedError as error:
+            saved.refuse(name, error)
+
+
+def _take_contact(saved: Saved, header: Header) -> None:
+    saved.contact = header
+
+
+def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -> None:
+    """Drop an entry that may not be used, and note why."""
+    content = saved.entries.get(key)
+    if content is None:
+        return
+    try:
+        header = header_of(content)
+        _check_kind(header, kind)
+        check(header)
+    except RefusedError as error:
+        saved.refusals[cluster_of_key(key) or key] = error
+
+
+def _check_kind(header: Header, kind: str) -> None:
+    if header.kind != kind:
+        raise RefusedError(Reason.UNREADABLE, f"it is of kind {header.kind}")
+
+
+def _check_head(saved: Saved, header: Header, expected: Expected) -> None:
+    _check_hub(header, expected)
+    if header.template != expected.template:
+        detail = f"it was saved with namespaceTemplate {header.template}"
+        raise RefusedError(Reason.TEMPLATE, detail)
+    wanted = expected.uids.get(header.cluster, "")
+    if wanted is None:
+        raise RefusedError(Reason.GONE, "the Cluster was deleted, or left")
+    if wanted and wanted != header.uid:
+        raise RefusedError(Reason.CLUSTER, "another Cluster was registered under its name since")
+    at = saved._time_of(header)  # noqa: SLF001 - of this module
+    if expected.oldest is not None and (at is None or at < expected.oldest):
+        raise RefusedError(Reason.TOO_OLD, f"it is of {header.saved}, older than offlineMaxAge")
+
+
+def _check_hub(header: Header, expected: Expected) -> None:
+    if expected.hub and header.hub and expected.hub != header.hub:
+        raise RefusedError(Reason.HUB, "it is of another hub: that namespace kube-system differs")
+
+
+def _check_objects(entry: Entry, name: str, head: Header | None) -> None:
+    """Refuse objects that are not what the headers say; the checksum keeps no writer out.
+
+    head: that of the Cluster, for Works of it.
+    """
+    header = entry.header
+    if head is not None and (header.hub, header.uid) != (head.hub, head.uid):
+        raise RefusedError(Reason.CLUSTER, "it is of another Cluster")
+    for obj in entry.objects:
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+            raise RefusedError(Reason.UNREADABLE, "an object in it has no name")
+        if header.kind == CLUSTER and (metadata["name"], uid_of(obj)) != (name, header.uid):
+            raise RefusedError(Reason.CLUSTER, "the Cluster in it is another one")
+        if header.kind == WORKS and metadata.get("namespace") != execution_namespace(name):
+            raise RefusedError(Reason.CLUSTER, "a Work in it is of another Cluster")
+        if metadata.get("deletionTimestamp"):
+            raise RefusedError(Reason.UNREADABLE, "an object in it is being deleted")
+
+
+def time_of(text: str) -> datetime | None:
+    """Return a time as the header has it; None if it is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def oldest(now: datetime, max_age_s: float) -> datetime | None:
+    """Return from when on what was saved may be used; max_age_s: 0 = however old."""
+    return now - timedelta(seconds=max_age_s) if max_age_s else None

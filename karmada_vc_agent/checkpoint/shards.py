@@ -1,0 +1,86 @@
+"""Which Secret has what: a fixed set of names, so that a role can name each of them.
+
+    <agent>-checkpoint-0 ... -31
+        cluster.<name>                a Cluster, and into how many parts its Works are split
+        works.<name>.<parts>.<part>   the Works whose names hash to that part
+        rules                         interpreter customizations and webhook configurations (-0)
+        contact                       when the hub was last heard (-0)
+
+The number of parts grows with the Works of a virtual cluster. Its parts lie one after the other in
+the Secrets, beginning with that of its name, so that those of few Works are one Secret. What finds
+no room below `LARGEST_SECRET` is left out, largest first: one virtual cluster's Works must not cost
+another one its own.
+"""
+
+import zlib
+from collections.abc import Mapping
+
+SECRETS = 32
+LARGEST_SECRET = 500_000
+"""Bytes in one Secret; an API server takes 1 MiB, and a request for it with base64 is larger."""
+WORKS_A_PART = 256
+MOST_PARTS = 512
+RULES_KEY, CONTACT_KEY = "rules", "contact"
+
+
+def secret_names(agent: str) -> tuple[str, ...]:
+    """Return the names of all Secrets that an agent may use."""
+    return tuple(f"{agent}-checkpoint-{number}" for number in range(SECRETS))
+
+
+def head_key(cluster: str) -> str:
+    """Return the key of a Cluster."""
+    return f"cluster.{cluster}"
+
+
+def works_key(cluster: str, parts: int, part: int) -> str:
+    """Return the key of a part of the Works of a Cluster."""
+    return f"works.{cluster}.{parts}.{part}"
+
+
+def cluster_of_key(key: str) -> str:
+    """Return the Cluster that a key is of, "" for none. Names of Clusters have no dots."""
+    kind, _, rest = key.partition(".")
+    return rest.partition(".")[0] if kind in ("cluster", "works") else ""
+
+
+def part_of(name: str, parts: int) -> int:
+    """Return the part of a Work."""
+    return zlib.crc32(name.encode("utf-8", "surrogatepass")) % parts
+
+
+def place_of(cluster: str, part: int) -> int:
+    """Return the number of the Secret of a part; the Cluster itself lies beside part 0."""
+    return (zlib.crc32(cluster.encode()) + part) % SECRETS
+
+
+def parts_for(works: int, at_present: int = 1) -> int:
+    """Return into how many parts so many Works are split, a power of two.
+
+    at_present: into how many they are; a smaller number only where it is far smaller, so that a
+    few Works more or less do not have all of them written again.
+    """
+    wanted = 1
+    while wanted * WORKS_A_PART < works and wanted < MOST_PARTS:
+        wanted *= 2
+    return wanted if wanted > at_present or wanted * 4 <= at_present else at_present
+
+
+def left_out(sizes: Mapping[str, int]) -> frozenset[str]:
+    """Return the keys that find no room in one Secret, those of the largest Clusters first.
+
+    sizes: bytes of each key in that Secret. What is of no Cluster always stays.
+    """
+    total = sum(sizes.values())
+    by_cluster: dict[str, int] = {}
+    for key, size in sizes.items():
+        by_cluster[cluster_of_key(key)] = by_cluster.get(cluster_of_key(key), 0) + size
+    gone: set[str] = set()
+    for cluster in sorted(by_cluster, key=lambda name: (-by_cluster[name], name)):
+        for key in sorted(sizes, key=lambda name: (-sizes[name], name)):
+            if total <= LARGEST_SECRET:
+                return frozenset(gone)
+            if cluster and cluster_of_key(key) == cluster and key.startswith("works."):
+                gone.add(key)
+                total -= sizes[key]
+    return frozenset(gone)
