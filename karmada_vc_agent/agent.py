@@ -329,10 +329,13 @@ class Agent:
         await retry_until_done(
             "write the agent's state on the host", lambda: state.check_template(template)
         )
-        ask = partial(has_rights, clients.hub)
-        await self._joined.start(ask, lambda name: state.cluster(name) is not None)
+
+        def is_registered(name: str) -> bool:
+            return state.cluster(name) is not None
+
+        await self._joined.start(partial(has_rights, clients.hub), is_registered)
         if self._objects is not None:
-            find = partial(virtual_clusters_of_objects, clients.host, self._live)
+            find = partial(virtual_clusters_of_objects, clients.host, self._live, is_registered)
             found = await retry_until_done("list VirtualCluster objects on the host", find)
             self._objects.replace_all(found)
         remember = partial(seed, self._found, clients.host, self._live, state)

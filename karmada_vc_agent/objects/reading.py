@@ -1,6 +1,7 @@
 """A VirtualCluster object as the agent uses it: its virtual cluster, or why it can be none."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from karmada_vc_agent.config.completing import completed, field_of
@@ -79,10 +80,13 @@ class Reader:
             return None, f"spec.{field} {error.problem}" if field else error.problem
 
 
-async def virtual_clusters_of_objects(host: ApiClient, live: LiveSettings) -> list[VirtualCluster]:
+async def virtual_clusters_of_objects(
+    host: ApiClient, live: LiveSettings, is_registered: Callable[[str], bool]
+) -> list[VirtualCluster]:
     """Return what the objects that there are say, as far as it was in use. Raises KubeError.
 
     For a start, so that nothing takes what objects describe for gone before they are watched.
+    is_registered: whether a virtual cluster of a name was; its object may not say so yet.
     """
     try:
         found = await host.get(PATH)
@@ -95,8 +99,13 @@ async def virtual_clusters_of_objects(host: ApiClient, live: LiveSettings) -> li
     return [
         each.virtual_cluster
         for each in read
-        if each.virtual_cluster is not None and each.status.get("phase") not in (None, "Refused")
+        if each.virtual_cluster is not None and _was_in_use(each, is_registered)
     ]
+
+
+def _was_in_use(found: Definition, is_registered: Callable[[str], bool]) -> bool:
+    phase = found.status.get("phase")
+    return phase != "Refused" if phase is not None else is_registered(found.name)
 
 
 def _virtual_cluster(name: str, spec: Object, config: AgentConfig) -> VirtualCluster:

@@ -52,11 +52,18 @@ def test_mistake_is_told_with_its_place(spec: dict[str, Any], problem: str) -> N
 
 async def test_what_was_in_use_is_served_from_the_start(host: FakeApiServer) -> None:
     client = host.client()
-    for name, phase in (("a", "Active"), ("b", "Refused"), ("c", "Deleting"), ("d", None)):
+    for name, phase in (
+        ("a", "Active"),
+        ("b", "Refused"),
+        ("c", "Deleting"),
+        ("d", None),
+        ("f", None),
+    ):
         body = virtual_cluster(name)
         host.seed(body | ({"status": {"phase": phase}} if phase else {}))
     host.seed(virtual_cluster("e", labels={"virtualcluster.kubeedge.io/agent": "another"}))
-    found = await virtual_clusters_of_objects(client, LIVE)
-    assert [vc.name for vc in found] == ["a", "c"]
+    registered = {"a", "b", "f"}.__contains__
+    found = await virtual_clusters_of_objects(client, LIVE, registered)
+    assert [vc.name for vc in found] == ["a", "c", "f"]
     host.fail(404, path=PATH)
-    assert await virtual_clusters_of_objects(client, LIVE) == []
+    assert await virtual_clusters_of_objects(client, LIVE, registered) == []
