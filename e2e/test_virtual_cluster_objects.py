@@ -161,6 +161,30 @@ def test_preserved_one_leaves_what_it_made(lab: Lab, applied: Any) -> None:
     lab.host.delete(f"/api/v1/namespaces/{after['metadata']['namespace']}")
 
 
+def test_preserved_one_leaves_what_it_made_though_nobody_served_it_then(
+    lab: Lab, applied: Any
+) -> None:
+    """The Cluster goes while no agent is there, and no Work carries a mark."""
+    of_file, group = lab.group("a"), lab.group("b")
+    agent = serve(lab, of_file)
+    applied(group, deletionPolicy="Preserve")
+    lab.wait_ready(group.name)
+    template = objects.config_map(lab.namespace(), "settings", key="1")
+    lab.propagate([template], group)
+    lab.wait_fully_applied(template)
+    before = lab.on_host(template, group)
+    agent.kill()
+    lab.host.delete(f"{OBJECTS}/{group.name}")
+    lab.hub.delete(f"{CLUSTERS}/{group.name}")
+    agent.start()
+    wait_gone(lab.host, f"{OBJECTS}/{group.name}")
+    assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
+    after = lab.host.get(lab.host_path(template, group))
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert not [key for key in after["metadata"].get("labels") or {} if "virtualcluster" in key]
+    lab.host.delete(f"/api/v1/namespaces/{after['metadata']['namespace']}")
+
+
 def test_name_without_rights_waits_for_join(lab: Lab, applied: Any) -> None:
     of_file, group = lab.group("a"), lab.group("b")
     agent = serve(lab, of_file, enabled=True)

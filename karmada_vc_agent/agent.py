@@ -40,7 +40,7 @@ from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.objects.reading import virtual_clusters_of_objects
+from karmada_vc_agent.objects.reading import read_at_start
 from karmada_vc_agent.parts.clients import Clients, connect, warn_of_few_files
 from karmada_vc_agent.parts.common import Process
 from karmada_vc_agent.service.service import FINISH_S, LAST_EVENTS_S, Service
@@ -90,6 +90,7 @@ class Agent:
         self._joined = JoinedClusters(self._file.replace_all)
         self._joined.take(config.virtual_clusters)
         self._objects = sources.add("another object") if config.objects.enabled else None
+        self._preserved: frozenset[str] = frozenset()
         self._found = add_found_sources(sources)
         self._live = LiveSettings(config)
         self._config = self._live.config
@@ -335,9 +336,10 @@ class Agent:
 
         await self._joined.start(partial(has_rights, clients.hub), is_registered)
         if self._objects is not None:
-            find = partial(virtual_clusters_of_objects, clients.host, self._live, is_registered)
+            find = partial(read_at_start, clients.host, self._live, is_registered)
             found = await retry_until_done("list VirtualCluster objects on the host", find)
-            self._objects.replace_all(found)
+            self._objects.replace_all(found.virtual_clusters)
+            self._preserved = found.preserved
         remember = partial(seed, self._found, clients.host, self._live, state)
         await retry_until_done("list NodeGroups on the host", remember)
 
@@ -354,6 +356,7 @@ class Agent:
             reregister=self._reregister,
             node=self._node,
             objects=self._objects,
+            preserved=self._preserved,
             found=self._found,
         )
 

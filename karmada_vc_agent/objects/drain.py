@@ -14,8 +14,6 @@ from karmada_vc_agent.objects.reading import Definition
 
 _log = logging.getLogger(__name__)
 
-PRESERVE = "Preserve"
-
 
 class Drain:
     """Takes the virtual clusters of deleted objects from hub and host."""
@@ -62,5 +60,4 @@ class Drain:
         vc = next((vc for vc in source.wanted() if vc.name == name), None)
         if vc is None or source.rival(name) is not None:
             return ""  # another one of this name is served, or none ever was
-        keeps = definition.deletion_policy == PRESERVE
-        return await self._removal.step(vc, source, keeps=keeps)
+        return await self._removal.step(vc, source, keeps=definition.is_preserved)

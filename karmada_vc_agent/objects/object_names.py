@@ -17,6 +17,7 @@ DeletionPolicy = Literal["Delete", "Preserve"]
 Phase = Literal["Pending", "Active", "Paused", "Refused", "Deleting"]
 """Not served yet; served; served as it was; not to be served as it is; going."""
 
+PRESERVE: Final[DeletionPolicy] = "Preserve"
 DELETION_POLICIES: tuple[DeletionPolicy, ...] = get_args(DeletionPolicy)
 PHASES: tuple[Phase, ...] = get_args(Phase)
 

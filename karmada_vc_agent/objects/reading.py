@@ -1,7 +1,7 @@
 """A VirtualCluster object as the agent uses it: its virtual cluster, or why it can be none."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from karmada_vc_agent.config.completing import completed, field_of
@@ -14,7 +14,13 @@ from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object, dig, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.objects.object_names import DELETION_POLICIES, PATH, DeletionPolicy, is_for
+from karmada_vc_agent.objects.object_names import (
+    DELETION_POLICIES,
+    PATH,
+    PRESERVE,
+    DeletionPolicy,
+    is_for,
+)
 from karmada_vc_agent.views.live_settings import LiveSettings
 
 _log = logging.getLogger(__name__)
@@ -40,6 +46,11 @@ class Definition:
     is_deleting: bool = False
     status: Object = field(default_factory=dict)
     spec: Object = field(default_factory=dict)
+
+    @property
+    def is_preserved(self) -> bool:
+        """Whether what its Works made stays once it is deleted."""
+        return self.deletion_policy == PRESERVE
 
 
 class Reader:
@@ -80,27 +91,42 @@ class Reader:
             return None, f"spec.{field} {error.problem}" if field else error.problem
 
 
-async def virtual_clusters_of_objects(
+@dataclass(frozen=True, slots=True)
+class AtStart:
+    """What objects say when the agent starts, before they are watched.
+
+    virtual_clusters: those that were in use. preserved: those of them that are being removed while
+    what their Works made stays.
+    """
+
+    virtual_clusters: Sequence[VirtualCluster] = ()
+    preserved: frozenset[str] = frozenset()
+
+
+async def read_at_start(
     host: ApiClient, live: LiveSettings, is_registered: Callable[[str], bool]
-) -> list[VirtualCluster]:
+) -> AtStart:
     """Return what the objects that there are say, as far as it was in use. Raises KubeError.
 
-    For a start, so that nothing takes what objects describe for gone before they are watched.
+    So that nothing takes what objects describe for gone before they are watched, and a removal
+    goes on as it began.
     is_registered: whether a virtual cluster of a name was; its object may not say so yet.
     """
     try:
         found = await host.get(PATH)
     except NotFoundError:
         _log.warning("Waiting for the CRD of VirtualCluster objects; apply manifests/base/crd.yaml")
-        return []
+        return AtStart()
     items = found.get("items") or ()
     ours = (item for item in items if is_for(live.config.agent_name, item["metadata"]))
     read = map(Reader(live).read, ours)
-    return [
-        each.virtual_cluster
+    used = [
+        (each, each.virtual_cluster)
         for each in read
         if each.virtual_cluster is not None and _was_in_use(each, is_registered)
     ]
+    preserved = frozenset(each.name for each, _ in used if each.is_deleting and each.is_preserved)
+    return AtStart([vc for _, vc in used], preserved)
 
 
 def _was_in_use(found: Definition, is_registered: Callable[[str], bool]) -> bool:

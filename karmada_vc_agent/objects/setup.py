@@ -45,6 +45,9 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
     common.live.changed.subscribe(definitions.settings_changed)
     tally = WorkTally(common.signals.work)
     parts.works.registered.gone.subscribe(tally.forget)
+    for name in common.preserved:
+        if source.rival(name) is None:  # else its Works are those of who has the name
+            parts.works.finalizer.preserve(name, is_on=True)
     host = common.clients.host
     drain = Drain(host, definitions, removal_of(parts))
     operator = Operator(config.agent_name, lambda: host.credentials, definitions.seen, drain.step)

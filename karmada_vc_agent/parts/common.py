@@ -71,7 +71,8 @@ class Process:
     live: those of the settings that change. host_uid: of the host's namespace kube-system.
     reregister: virtual clusters to register again although their Clusters were deleted. node: name
     of the agent's own node, "" = not known. objects: what VirtualCluster objects feed, None where
-    they are off. found: what is found feeds, None = nothing is looked for.
+    they are off. preserved: those whose removal an earlier process may have begun, and of which what
+    Works made stays. found: what is found feeds, None = nothing is looked for.
     """
 
     config: AgentConfig
@@ -85,6 +86,7 @@ class Process:
     reregister: frozenset[str] = frozenset()
     node: str = ""
     objects: VirtualClusterSource | None = None
+    preserved: frozenset[str] = frozenset()
     found: FoundSources | None = None
     clock: Clock = field(default_factory=Clock)
 
@@ -103,6 +105,7 @@ class Common:
         self.lead, self.metrics, self.clock = process.lead, process.metrics, process.clock
         self.virtual_clusters, self.objects = process.virtual_clusters, process.objects
         self.node, self.found, self.live = process.node, process.found, process.live
+        self.preserved = process.preserved
         self.origins = Origins()
         self.settings: TranslationSettings = translation_settings(config)
         self.switches: frozenset[str] = enabled_controllers(

@@ -101,14 +101,20 @@ class World:
         self.skipped_s = 0.0
         self._begin(())
 
-    def restart(self, *, reregister: Iterable[str] = (), **settings: Any) -> None:
+    def restart(
+        self,
+        *,
+        reregister: Iterable[str] = (),
+        preserved: Iterable[str] = (),
+        **settings: Any,
+    ) -> None:
         """Go on as another process, with these settings instead of those it had."""
         self.settings |= settings
         self.virtual_clusters = VirtualClusters(self.virtual_clusters.values())
-        self._begin(reregister)
+        self._begin(reregister, preserved)
         self.look()
 
-    def _begin(self, reregister: Iterable[str]) -> None:
+    def _begin(self, reregister: Iterable[str], preserved: Iterable[str] = ()) -> None:
         """Build the agent, as its process does."""
         config = AgentConfig(
             **{
@@ -130,6 +136,7 @@ class World:
             Lead("this-process", lambda: True),
             Metrics(),
             frozenset(reregister),
+            preserved=frozenset(preserved),
             clock=Clock(self.monotonic, lambda: NOW),
         )
         self._use(Parts(self.process))

@@ -4,7 +4,10 @@ import pytest
 
 from karmada_vc_agent.lifecycle.agent_state import ClusterRecord
 from karmada_vc_agent.objects.object_names import PATH
+from karmada_vc_agent.objects.reading import read_at_start
+from karmada_vc_agent.objects.setup import setup
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
 from tests.fakes import objects
 from tests.unit.objects.conftest import BRANCH_A, Served, virtual_cluster
 
@@ -97,6 +100,27 @@ async def test_preserved_objects_stay_though_the_hub_takes_the_mark_off(served: 
     after = world.host.live(CONFIG_MAP)
     assert after["metadata"]["uid"] == made["metadata"]["uid"]
     assert not after["metadata"].get("labels"), "it was released"
+
+
+@pytest.mark.parametrize("is_taken", [False, True], ids=["its own", "of the settings file"])
+async def test_next_process_preserves_what_is_being_removed(
+    served: Served, *, is_taken: bool
+) -> None:
+    """Works of a Cluster that goes are finalised before objects are watched."""
+    await deleted(served, "Preserve")
+    world, key = served.world, ("branch-a", "web-1")
+    await world.execution.reconcile(key)
+    assert world.host.find(CONFIG_MAP)
+    world.hub.mark_deleted(CLUSTER)
+    await served.status()
+    at_start = await read_at_start(world.host_client, served.live, bool)
+    world.restart(preserved=at_start.preserved)
+    sources = VirtualClusterSources(world.virtual_clusters)
+    sources.add("the settings file", at_start.virtual_clusters if is_taken else ())
+    setup(world.parts, sources.add("objects", at_start.virtual_clusters))
+    world.look()
+    await world.execution.reconcile(key)
+    assert (world.host.find(CONFIG_MAP) is None) == is_taken
 
 
 async def test_preserved_objects_stay(served: Served) -> None:

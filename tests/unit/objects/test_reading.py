@@ -7,7 +7,7 @@ import pytest
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.objects.object_names import PATH
-from karmada_vc_agent.objects.reading import Reader, virtual_clusters_of_objects
+from karmada_vc_agent.objects.reading import AtStart, Reader, read_at_start
 from karmada_vc_agent.views.live_settings import LiveSettings
 from tests.fakes.api_server import FakeApiServer
 from tests.unit.objects.conftest import BRANCH_A, virtual_cluster
@@ -63,7 +63,25 @@ async def test_what_was_in_use_is_served_from_the_start(host: FakeApiServer) -> 
         host.seed(body | ({"status": {"phase": phase}} if phase else {}))
     host.seed(virtual_cluster("e", labels={"virtualcluster.kubeedge.io/agent": "another"}))
     registered = {"a", "b", "f"}.__contains__
-    found = await virtual_clusters_of_objects(client, LIVE, registered)
-    assert [vc.name for vc in found] == ["a", "c", "f"]
+    found = await read_at_start(client, LIVE, registered)
+    assert [vc.name for vc in found.virtual_clusters] == ["a", "c", "f"]
     host.fail(404, path=PATH)
-    assert await virtual_clusters_of_objects(client, LIVE, registered) == []
+    assert await read_at_start(client, LIVE, registered) == AtStart()
+
+
+async def test_removal_that_began_before_the_start_preserves_what_it_is_to(
+    host: FakeApiServer,
+) -> None:
+    for name, policy, is_deleting, phase in (
+        ("a", "Preserve", True, "Active"),
+        ("b", "Preserve", False, "Active"),
+        ("c", "Delete", True, "Deleting"),
+        ("d", "Preserve", True, "Refused"),
+    ):
+        body = virtual_cluster(name, spec=BRANCH_A | {"deletionPolicy": policy})
+        host.seed(body | {"status": {"phase": phase}})
+        if is_deleting:
+            host.mark_deleted(f"{PATH}/{name}")
+    found = await read_at_start(host.client(), LIVE, bool)
+    assert [vc.name for vc in found.virtual_clusters] == ["a", "b", "c"]
+    assert found.preserved == {"a"}
