@@ -9,7 +9,7 @@ import yaml
 from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.commands import join_steps
-from karmada_vc_agent.commands.group_keys import group_keys
+from karmada_vc_agent.commands.described import described_on_host
 from karmada_vc_agent.commands.host_rights import (
     Approvals,
     grant_on_host,
@@ -77,9 +77,9 @@ def join(
             made = tuple((each.namespace, each.name) for each in accounts if each.is_default)
             install = HostInstall(name, namespace, image="", accounts=made)
             approvals = Approvals(api_groups=tuple(group.format(name) for group in APPROVED))
-            keys = await group_keys(host, config)
+            described = await described_on_host(host, config)
             rights = host_rights(
-                install, config, clusters, served, approvals, known_owner, group_keys=keys
+                install, config, clusters, served, approvals, known_owner, described=described
             )
             await grant_on_host(host, rights, served)
             token = await _account_token(host, namespace, name)

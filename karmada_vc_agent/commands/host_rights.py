@@ -4,7 +4,7 @@ Order: roles, which grant nothing alone; policies; role bindings. So the agent's
 stronger than its policies allow. Every step can be repeated.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -15,6 +15,7 @@ from karmada_vc_agent.access.host_roles import HostAccess, Kind, host_bindings, 
 from karmada_vc_agent.access.known_kinds import NAMESPACED
 from karmada_vc_agent.commands.apply_objects import apply_all, find
 from karmada_vc_agent.commands.changes import Changes, differences
+from karmada_vc_agent.commands.described import Described
 from karmada_vc_agent.commands.gateway_removal import remove_gateway
 from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.commands.policy_removal import remove_policies
@@ -57,6 +58,7 @@ from karmada_vc_agent.views.installed_policies import (
 
 _POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _ATTEMPTS = 3
+_NOTHING = Described()
 _MET_ANOTHER = (AlreadyExistsError, ConflictError, NotFoundError)
 _WRITTEN = (Policy.SHARE, Policy.RENAME)
 _GRANTED_APART = frozenset({kinds.CLUSTER_ROLE})
@@ -99,19 +101,18 @@ def host_rights(
     served: ServedApis | None,
     approvals: Approvals,
     known: PolicyOwner | None = None,
-    group_keys: Iterable[str] = (),
+    described: Described = _NOTHING,
 ) -> HostRights:
     """Return what an agent needs on the host.
 
     served: what the host serves; None = unknown, assume a current Kubernetes. config: the agent's
     settings, or the defaults if unknown. known: the values that the installed policies protect;
-    protected values are only ever added. group_keys: labels that select groups which are not in
-    the settings.
+    protected values are only ever added. described: what the host describes beside the settings.
     """
     versions = {VALIDATING: "v1"} if served is None else served_versions(served)
     with_policies = config.install_policies and VALIDATING in versions
-    owner = _owner(install, config, clusters, approvals, known, group_keys)
-    by_name = _by_name(install, config, owner.clusters)
+    owner = _owner(install, config, clusters, approvals, known, described)
+    by_name = _by_name(install, config, owner.clusters, described)
     accounts = [(vc.apply_as.namespace, vc.apply_as.name) for vc in by_name if vc.apply_as]
     install = replace(install, accounts=tuple(dict.fromkeys((*install.accounts, *accounts))))
     everybody = structs.replace(config, virtual_clusters=(*config.virtual_clusters, *by_name))
@@ -122,7 +123,7 @@ def host_rights(
     return HostRights(
         install=install,
         access=access,
-        owner=_holding(owner, by_name, config),
+        owner=_with_exceptions(owner, config, described, by_name),
         versions=versions,
         with_policies=with_policies,
         adoptions={name: vc.name for vc in config.virtual_clusters for name in vc.adopt_namespaces},
@@ -283,48 +284,35 @@ def _owner(
     clusters: Sequence[str],
     approvals: Approvals,
     known: PolicyOwner | None,
-    group_keys: Iterable[str],
+    described: Described,
 ) -> PolicyOwner:
     owner = PolicyOwner(
         agent=install.agent,
         namespace=install.namespace,
         user=f"system:serviceaccount:{install.namespace}:{install.agent}",
         clusters=tuple(sorted({*clusters, *_also(config)})),
-        group_labels=_group_labels(config, group_keys),
+        group_labels=_group_labels(config, described.group_labels),
         schedulers=approvals.schedulers or (SCHEDULER,),
         elsewhere=_elsewhere(install, config),
-        held=tuple(
-            sorted({held for vc in config.virtual_clusters for held in holds(vc, config.tenancy)})
-        ),
-        allowed=tuple(
-            sorted(
-                {one for vc in config.virtual_clusters for one in allowances(vc, config.tenancy)}
-            )
-        ),
         renames=tuple(sorted({one for vc in config.virtual_clusters for one in renames_of(vc)})),
     )
     if known is None:
         return owner
     dropped = set() if config.objects.any_name else {ANY_CLUSTER}
-    decided = {vc.name for vc in config.virtual_clusters}
-    held, allowed = (
-        {one for one in entries if cluster_of(one) not in decided}
-        for entries in (known.held, known.allowed)
-    )
     return replace(
         owner,
         clusters=tuple(sorted({*known.clusters, *owner.clusters} - dropped)),
         group_labels=tuple(sorted({*known.group_labels, *owner.group_labels})),
         schedulers=approvals.schedulers or known.schedulers,
-        held=tuple(sorted({*held, *owner.held})),
-        allowed=tuple(sorted({*allowed, *owner.allowed})),
+        held=known.held,
+        allowed=known.allowed,
     )
 
 
 def _by_name(
-    install: HostInstall, config: AgentConfig, clusters: Sequence[str]
+    install: HostInstall, config: AgentConfig, clusters: Sequence[str], described: Described
 ) -> tuple[VirtualCluster, ...]:
-    """Return tenants that only a name is known of: an object or a NodeGroup describes them.
+    """Return tenants that the settings do not list: an object or a NodeGroup describes them.
 
     Each has an account of its own, as those of the settings have; none with a profile without.
     """
@@ -332,18 +320,42 @@ def _by_name(
         return ()
     listed = {vc.name for vc in config.virtual_clusters} | set(_also(config))
     return tuple(
-        VirtualCluster(name, apply_as=default_account(config, install.namespace, name))
+        VirtualCluster(
+            name,
+            allow=described.allow(name),
+            apply_as=default_account(config, install.namespace, name),
+        )
         for name in clusters
         if name not in listed
     )
 
 
-def _holding(
-    owner: PolicyOwner, by_name: Sequence[VirtualCluster], config: AgentConfig
+def _with_exceptions(
+    owner: PolicyOwner,
+    config: AgentConfig,
+    described: Described,
+    by_name: Sequence[VirtualCluster],
 ) -> PolicyOwner:
-    """Hold these to all rules of the profile: their exceptions, if any, are not known here."""
-    held = {one for vc in by_name for one in holds(vc, config.tenancy)}
-    return replace(owner, held=tuple(sorted({*owner.held, *held})))
+    """Hold tenants to what the profile has and `allow` does not permit; others stay as they were.
+
+    One of which only the name is known is held to all of it.
+    """
+    found = (
+        vc
+        for vc in described.virtual_clusters
+        if vc.name in owner.clusters or ANY_CLUSTER in owner.clusters
+    )
+    decided = {vc.name: vc for vc in (*config.virtual_clusters, *found, *by_name)}
+
+    def decide(
+        known: Iterable[str], rule: Callable[[VirtualCluster, str], set[str]]
+    ) -> tuple[str, ...]:
+        kept = {one for one in known if cluster_of(one) not in decided}
+        new = {one for vc in decided.values() for one in rule(vc, config.tenancy)}
+        return tuple(sorted(kept | new))
+
+    held, allowed = decide(owner.held, holds), decide(owner.allowed, allowances)
+    return replace(owner, held=held, allowed=allowed)
 
 
 def _also(config: AgentConfig) -> Iterator[str]:

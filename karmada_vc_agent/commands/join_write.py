@@ -11,7 +11,7 @@ from karmada_vc_agent.access.hub_objects import hub_objects, reasons
 from karmada_vc_agent.access.manifest_text import manifest_text
 from karmada_vc_agent.commands import join_hub, join_preflight, join_steps
 from karmada_vc_agent.commands.changes import Changes
-from karmada_vc_agent.commands.group_keys import group_keys
+from karmada_vc_agent.commands.described import described_on_host
 from karmada_vc_agent.commands.host_rights import HostRights, host_rights, read_host
 from karmada_vc_agent.commands.join_hub import Hub
 from karmada_vc_agent.commands.join_plan import HUB, JoinPlan
@@ -49,9 +49,9 @@ async def rights_for(
     """Return what is to exist on this host, and what it serves. Raises KubeError."""
     served, known = await read_host(host, plan.access.agent)
     install, clusters = plan.install(kubeconfig), plan.access.clusters
-    keys = await group_keys(host, plan.config)
+    described = await described_on_host(host, plan.config)
     rights = host_rights(
-        install, plan.config, clusters, served, plan.approvals, known, group_keys=keys
+        install, plan.config, clusters, served, plan.approvals, known, described=described
     )
     return rights, served
 

@@ -10,9 +10,22 @@ from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.name_template import LABEL_VALUE, name_from
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, labels_of
 
 _PATH = "/api/v1/nodes"
+
+
+async def values_of_host(host: ApiClient, settings: DiscoverSettings) -> list[Found]:
+    """Return all values that nodes have now. Raises KubeError."""
+    key = settings.node_label
+    nodes = (await host.get(_PATH, {"labelSelector": key})).get("items") or ()
+    values = dict.fromkeys(labels_of(node).get(key) for node in nodes)
+    return [_found(settings, value) for value in values if value is not None]
+
+
+def _found(settings: DiscoverSettings, value: str) -> Found:
+    name = name_from(settings.name_template, LABEL_VALUE, value)
+    return Found(name, value, {settings.node_label: value})
 
 
 class NodeLabelFinder:
@@ -59,9 +72,7 @@ class NodeLabelFinder:
     def find(self, name: str) -> Found | None:
         """Return the value that a virtual cluster has its name of, None if no node has it."""
         value = self._values.get(name)
-        if value is None:
-            return None
-        return Found(name, value, {self._key: value})
+        return _found(self._settings, value) if value is not None else None
 
     def text_of(self, subject: str) -> str:
         """Return what a value is called."""

@@ -71,8 +71,8 @@ class Process:
     live: those of the settings that change. host_uid: of the host's namespace kube-system.
     reregister: virtual clusters to register again although their Clusters were deleted. node: name
     of the agent's own node, "" = not known. objects: what VirtualCluster objects feed, None where
-    they are off. preserved: those whose removal an earlier process may have begun, and of which what
-    Works made stays. found: what is found feeds, None = nothing is looked for.
+    they are off. preserved: those whose removal an earlier process may have begun, and of which all
+    that Works made stays. found: what is found feeds, None = nothing is looked for.
     """
 
     config: AgentConfig

@@ -1,12 +1,13 @@
 """What an agent is given on the host, by its settings."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.host_roles import everywhere, host_roles
-from karmada_vc_agent.commands.group_keys import group_keys
+from karmada_vc_agent.commands.described import Described, described_on_host
 from karmada_vc_agent.commands.host_rights import Approvals, HostRights, host_rights
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.settings import (
@@ -16,11 +17,17 @@ from karmada_vc_agent.config.settings import (
     ObjectSettings,
 )
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
-from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import (
+    ApplyAs,
+    VirtualCluster,
+    VirtualClusterSettings,
+)
 from karmada_vc_agent.translation.admission_objects import PolicyOwner
 from karmada_vc_agent.translation.admission_strict import about, holds
+from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import virtual_cluster
+from tests.fakes.served import Served
 
 INSTALL = HostInstall("agent", "home", image="")
 ACCOUNT_ROLE = "vc-agent:agent:account"
@@ -135,7 +142,9 @@ def test_any_name_is_known_to_the_policies_as_long_as_it_is_set() -> None:
 def test_what_finds_groups_protects_their_labels_and_may_tell_of_them() -> None:
     discover = DiscoverSettings(node_label="branch")
     config = AgentConfig(agent_name="agent", discover=discover)
-    given = host_rights(INSTALL, config, (), None, Approvals(), group_keys=("tier",))
+    given = host_rights(
+        INSTALL, config, (), None, Approvals(), described=Described(frozenset(("tier",)))
+    )
     assert given.owner.group_labels == ("branch", "tier")
     events = [
         rule
@@ -156,7 +165,77 @@ async def test_labels_of_objects_and_groups_are_asked_for(host: FakeApiServer) -
             objects=ObjectSettings(enabled=True),
             node_groups=NodeGroupSettings(enabled=True),
         )
-        assert await group_keys(client, config) == frozenset(), "the host serves neither"
+        assert await described_on_host(client, config) == Described(), "the host serves neither"
+
+
+NODE_GROUPS = Served(
+    "apps.kubeedge.io/v1alpha1", "nodegroups", "NodeGroup", namespaced=False, is_custom=True
+)
+ALLOWING = VirtualClusterSettings(allow=("ExternalDNS", "ProxySnippets"))
+
+
+@pytest.fixture
+async def edge() -> AsyncIterator[FakeApiServer]:
+    """Return a host that serves NodeGroups."""
+    async with FakeApiServer((*served.HOST, NODE_GROUPS)) as server:
+        yield server
+
+
+async def test_exceptions_of_what_is_found_are_those_of_who_is_served(edge: FakeApiServer) -> None:
+    """The settings file comes first, then objects, NodeGroups and values of the label."""
+    config = AgentConfig(
+        agent_name="agent",
+        agent_namespace="home",
+        virtual_clusters=(virtual_cluster("of-file"),),
+        node_groups=NodeGroupSettings(enabled=True, settings=ALLOWING),
+        discover=DiscoverSettings(
+            node_label="branch", settings=VirtualClusterSettings(allow=("WildcardHosts",))
+        ),
+        objects=ObjectSettings(enabled=True),
+    )
+    names = ("of-label", "of-group", "of-object", "of-file")
+    for number, name in enumerate(names):
+        edge.seed(objects.node(f"node-{number}", {"branch": name}))
+    for name in (*names[1:], "Not.A.Name"):
+        head = {"apiVersion": NODE_GROUPS.api_version, "kind": NODE_GROUPS.kind}
+        edge.seed({**head, "metadata": {"name": name}, "spec": {"nodes": ["node-1"]}})
+    spec = {"nodeNames": ["node-2"], "allow": ["HostPath"]}
+    head = {"apiVersion": "virtualcluster.kubeedge.io/v1alpha1", "kind": "VirtualCluster"}
+    edge.seed({**head, "metadata": {"name": "of-object"}, "spec": spec})
+    async with edge.client() as client:
+        found = await described_on_host(client, config)
+    assert {name: found.allow(name) for name in (*names, "unknown")} == {
+        "of-label": ("WildcardHosts",),
+        "of-group": ALLOWING.allow,
+        "of-object": ("HostPath",),
+        "of-file": (),
+        "unknown": (),
+    }
+
+
+def test_tenants_that_are_found_are_held_to_what_their_settings_do_not_allow() -> None:
+    known = rights("a", "b", "c", tenancy=STRICT).owner
+    config = AgentConfig(agent_name="agent", tenancy=STRICT)
+    allowing = VirtualCluster("a", allow=ALLOWING.allow)
+    found = Described(virtual_clusters=(allowing, VirtualCluster("d", allow=ALLOWING.allow)))
+    owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known, found).owner
+    assert held("a", owner) == {"LoadBalancerAddresses", "WildcardHosts"}
+    assert about(owner.allowed, "a") == {"ProxySnippets/ingresses/a"}
+    for name in "bc":
+        assert about(owner.held, name) == about(known.held, name)
+        assert not about(owner.allowed, name)
+    assert not about({*owner.held, *owner.allowed}, "d"), "it was given no rights"
+    # What describes it is gone: it is held to all again.
+    owner = host_rights(INSTALL, config, (), None, Approvals(), owner).owner
+    assert about(owner.held, "a") == about(known.held, "a")
+    assert not about(owner.allowed, "a")
+
+
+def test_exceptions_of_what_is_found_count_without_tenants_too() -> None:
+    config = AgentConfig(agent_name="agent", objects=ObjectSettings(enabled=True, any_name=True))
+    found = Described(virtual_clusters=(VirtualCluster("a", allow=ALLOWING.allow),))
+    owner = host_rights(INSTALL, config, (), None, Approvals(), None, found).owner
+    assert owner.allowed == ("ProxySnippets/ingresses/a",)
 
 
 def test_tenants_of_which_only_the_name_is_known_have_accounts_and_are_held() -> None:
