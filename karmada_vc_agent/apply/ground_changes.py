@@ -30,6 +30,10 @@ class GroundChanges:
         """Tell that other nodes belong to a virtual cluster."""
         self._tell(Ground.OWN_NODES, cluster)
 
+    def window(self, cluster: str) -> None:
+        """Tell that the window of a virtual cluster opened or closed."""
+        self._tell(Ground.WINDOW, cluster)
+
     def node_group(self, old: Object | None, new: Object | None) -> None:
         """Tell of a NodeGroup that is another now."""
         group = new or old

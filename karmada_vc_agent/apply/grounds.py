@@ -14,7 +14,7 @@ from karmada_vc_agent.translation.refusal import Code
 class Ground(StrEnum):
     """What a refusal may depend on besides its Work and the settings.
 
-    OWN_*: of the virtual cluster itself. The others are identified by the refusal.
+    OWN_*, WINDOW: of the virtual cluster itself. The others are identified by the refusal.
     """
 
     OWN_NAMESPACES = "own namespaces"
@@ -22,6 +22,7 @@ class Ground(StrEnum):
     HOST_NAMESPACE = "host namespace"
     NODE_GROUP = "node group"
     KIND = "kind"
+    WINDOW = "window"
 
 
 class Dependency(NamedTuple):
@@ -31,7 +32,7 @@ class Dependency(NamedTuple):
     about: str
 
 
-_OWN = frozenset((Ground.OWN_NAMESPACES, Ground.OWN_NODES))
+_OWN = frozenset((Ground.OWN_NAMESPACES, Ground.OWN_NODES, Ground.WINDOW))
 
 GROUNDS: Mapping[Code, tuple[Ground, ...]] = {
     Code.NODE_SELECTOR_CONFLICT: (),

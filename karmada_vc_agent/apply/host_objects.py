@@ -22,11 +22,12 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from karmada_vc_agent.kube.retries import retry_on_conflict
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, is_ours
+from karmada_vc_agent.model.domain import APPLIED_ANNOTATION, CLUSTER_LABEL, is_ours
 from karmada_vc_agent.model.objects import (
     Object,
     ObjectKey,
     annotations_of,
+    drop,
     key_of,
     labels_of,
     uid_of,
@@ -130,7 +131,7 @@ class HostObjects:
         """
         key = key_of(desired)
         live = await self._objects.known(resource, key.namespace, key.name)
-        wanted = digest(desired)
+        wanted = _content(desired)
         memory = self._memory[_cluster_of(desired)]
         known = memory.get(key)
         was_there = known is not None
@@ -165,6 +166,22 @@ class HostObjects:
 
         fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
         return await retry_on_conflict(live, write, fresh)
+
+    def wrote(self, desired: Object) -> bool:
+        """Whether this process wrote just this, or found it there, when it last looked."""
+        known = self._memory[_cluster_of(desired)].get(key_of(desired))
+        return known is not None and known.desired == _content(desired)
+
+    async def differs(self, desired: Object, live: Object, check: Check) -> bool:
+        """Whether applying would change more than the mark of the manifest; nothing is written.
+
+        Raises InterpretationError, and whatever `check` raises.
+        """
+        merged = apply_plan.merge(desired, live, self._former_names(_cluster_of(desired)))
+        if isinstance(merged, Foreign):
+            return False
+        wanted = check(await self._retain(merged, live), live)
+        return not isinstance(apply_plan.decide(_unmarked(wanted), _unmarked(live)), Keep)
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget what was written for a Cluster that is gone."""
@@ -263,6 +280,15 @@ class HostObjects:
 
 def _cluster_of(desired: Object) -> str:
     return labels_of(desired).get(CLUSTER_LABEL, "")
+
+
+def _content(desired: Object) -> str:
+    """Return a digest of what is wanted, whether or not it says from which manifest it is."""
+    return digest(_unmarked(desired))
+
+
+def _unmarked(obj: Object) -> Object:
+    return drop(obj, "metadata", "annotations", APPLIED_ANNOTATION)
 
 
 def _has_our_marks(desired: Object, live: Object) -> bool:

@@ -6,8 +6,9 @@ The result of the translation selects one of apply/strategies; the steps between
 `write` are the same for all (host_objects.py).
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from karmada_vc_agent.apply import causes
 from karmada_vc_agent.apply.failure import Failure, conflict, refused
@@ -18,16 +19,21 @@ from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.apply.strategies.choice import Strategies
 from karmada_vc_agent.apply.target import Target, WorkManifest
 from karmada_vc_agent.apply.translator import ContextFor, FindResource, Translator
+from karmada_vc_agent.apply.windows import Waiting, Windows
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, UnreadableError, UnwritableError
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, gvk_of, key_of
+from karmada_vc_agent.model.windows import Opening
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.status.adoption_complete import owners_of
 from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
 from karmada_vc_agent.translation.refusal import RefusedError
 from karmada_vc_agent.views.noted_objects import NotedObjects
+
+R = TypeVar("R")
+_Apply = Callable[[Target, WorkManifest], Awaitable[R]]
 
 _FAILURES = (ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError)
 """Errors that concern one manifest; no response at all is an outage and no failure."""
@@ -37,7 +43,7 @@ class Manifests:
     """Applies and removes single manifests.
 
     lost_node: returns the name of a node that the virtual cluster selects but an older one owns.
-    owned: told of adopted objects that something else owns.
+    windows: decides what waits. owned: told of adopted objects that something else owns.
     """
 
     def __init__(
@@ -49,6 +55,7 @@ class Manifests:
         context_for: ContextFor,
         lost_node: Callable[[str], str | None],
         shared_names: SharedNames,
+        windows: Windows,
         owned: NotedObjects | None = None,
     ) -> None:
         strategies = Strategies(host_objects, shared_objects, namespaces, shared_names, lost_node)
@@ -56,6 +63,7 @@ class Manifests:
         self.context_for = context_for
         self._shared_names = shared_names
         self._depending_on_claims: set[str] = set()
+        self._windows = windows
         self._owned = owned or NotedObjects()
 
     def depending_on_claims(self, cluster: str) -> list[str]:
@@ -66,23 +74,47 @@ class Manifests:
     def forget_work(self, work: str) -> None:
         """Forget a Work that is gone, as `<execution namespace>/<name>`."""
         self._depending_on_claims.discard(work)
+        self._windows.forget_work(work)
         self._shared_names.forget_work(work)
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget the Works of a Cluster that is gone."""
         self._owned.forget_cluster(cluster)
+        self._windows.forget_cluster(cluster)
         self._depending_on_claims.difference_update(self.depending_on_claims(cluster))
 
-    async def apply(self, item: WorkManifest) -> Applied | Failure | None:
+    async def apply(self, item: WorkManifest) -> Applied | Failure | Waiting | None:
         """Apply one manifest; None if it counts as applied without an object.
 
-        Raises UnreachableError; any other error is returned as a Failure with virtual names.
+        While its window is closed, one that is new is not: what it takes the place of is kept as it
+        was applied. Raises UnreachableError; any other error is returned as a Failure with virtual
+        names.
         """
+        closed: Opening | None = None
+        result = await self._try(item, self._apply_unless_closed)
+        if isinstance(result, Opening):
+            closed, former = result, self._windows.former(item)
+            kept = await self._try(former, self._apply) if former is not None else None
+            return Waiting(closed, kept)
+        if isinstance(result, Applied):
+            self._windows.note(item)
+        return result
+
+    async def _apply_unless_closed(
+        self, target: Target, item: WorkManifest
+    ) -> Applied | Failure | Opening | None:
+        closed = await self._windows.closed_for(target, is_known=item.is_known)
+        return await self._apply(target, item) if closed is None else closed
+
+    async def _try(self, item: WorkManifest, apply: _Apply[R]) -> R | Failure | None:
+        """Translate and apply one manifest; see `apply`."""
         try:
             target = await self._translator.translate(item)
             if isinstance(target, Failure):
                 return target
-            return await self._apply(target) if isinstance(target, Target) else None
+            if not isinstance(target, Target):
+                return None
+            return await apply(self._windows.marked(target), item)
         except RefusedError as error:
             return refused(item.vc, item.manifest, error.refusal)
         except RecreationError as error:
@@ -95,7 +127,7 @@ class Manifests:
                 cause=causes.of_answer(item.vc.name, gvk_of(item.manifest), namespace, error),
             )
 
-    async def _apply(self, target: Target) -> Applied | Failure | None:
+    async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
         if target.depends_on_claims:
             self._depending_on_claims.add(target.work)
         applied = await target.strategy.apply(target)
@@ -134,6 +166,7 @@ class Manifests:
         cannot tell what to keep.
         """
         self._depending_on_claims.discard(item.work)
+        self._windows.forget(item)
         target = await self._translator.locate(item)
         if target is None:
             return

@@ -2,6 +2,7 @@
 
 from karmada_vc_agent.apply.failure import Failure
 from karmada_vc_agent.apply.host_objects import Applied
+from karmada_vc_agent.apply.windows import Waiting
 from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.apply.work_outcome import WorkOutcome, is_recreation
 from karmada_vc_agent.model.objects import Object
@@ -35,7 +36,10 @@ class OutcomeEvents:
 
     def _of_manifests(self, cluster: str, outcome: WorkOutcome, work: Object) -> None:
         """Write the events of the Work and each of its manifests, also of success."""
-        for manifest, result in outcome.results:
+        for manifest, found in outcome.results:
+            result = found.kept if isinstance(found, Waiting) else found
+            if result is None:
+                continue
             if isinstance(result, Applied):
                 for notice in result.notices:
                     self._events.noticed(work, notice)
@@ -44,6 +48,8 @@ class OutcomeEvents:
             if result.code is not None:
                 self._events.refused(work, result.code, result.text)
             self._events.not_applied(manifest, cluster, result.text)
+        if outcome.waiting and not outcome.errors:
+            return
         if outcome.errors:
             error = work_conditions.aggregate(outcome.errors)
             self._events.sync_failed(work, cluster, error)
@@ -54,5 +60,6 @@ class OutcomeEvents:
         """Write events on the templates only, as Karmada does: the Work did not change."""
         for manifest, result in outcome.results:
             if is_recreation(result):
-                error = result.text if isinstance(result, Failure) else None
+                done = result.kept if isinstance(result, Waiting) else result
+                error = done.text if isinstance(done, Failure) else None
                 self._events.recreated(manifest, cluster, error)

@@ -1,7 +1,7 @@
 """The result of translating a manifest, and the strategy that applies it."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from karmada_vc_agent.apply.failure import Failure
 from karmada_vc_agent.apply.host_objects import Applied, Check
@@ -17,7 +17,12 @@ from karmada_vc_agent.translation.translate import HostObject, Skipped
 
 
 class Strategy(Protocol):
-    """How manifests of one sort are applied and removed."""
+    """How manifests of one sort are applied and removed.
+
+    waits_for_window: whether new generations wait for the window of their virtual cluster.
+    """
+
+    waits_for_window: ClassVar[bool]
 
     async def apply(self, target: "Target") -> Applied | Foreign | None:
         """Align the host; None if the manifest counts as applied without an object.
@@ -88,6 +93,7 @@ class WorkManifest:
     """One manifest of a Work in one reconcile.
 
     work: `<execution namespace>/<work>`. ordinal: of the first manifest in it for the same object.
+    is_known: whether the hub has that all of this generation of the Work was applied.
     translation: its result or the reason why there is none, None before the only translation
     (apply/translator.py).
     """
@@ -96,4 +102,5 @@ class WorkManifest:
     manifest: Object
     work: str
     ordinal: int = 0
+    is_known: bool = False
     translation: Target | Failure | Skipped | None = None

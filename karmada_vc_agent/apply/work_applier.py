@@ -11,12 +11,14 @@ from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.reflection import WorkStatus
 from karmada_vc_agent.apply.side_by_side import SideBySide
 from karmada_vc_agent.apply.target import WorkManifest
+from karmada_vc_agent.apply.windows import Waiting
 from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.apply.work_outcome import WorkOutcome
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.planning import apply_order
 from karmada_vc_agent.status.manifest_status import Reflection, ordinals
+from karmada_vc_agent.status.work_status import is_dispatched
 from karmada_vc_agent.views.work_bounds import WorkBounds
 from karmada_vc_agent.views.works import id_of_work, key_of_work, manifests_of
 
@@ -55,9 +57,10 @@ class WorkApplier:
             if result is None:
                 continue
             outcome.results.append((item.manifest, result))
-            if isinstance(result, Applied):
-                live: Object | None = result.live
-                self._held_changes.saw(key_of_work(work), result.live)
+            done = result.kept if isinstance(result, Waiting) else result
+            if isinstance(done, Applied):
+                live: Object | None = done.live
+                self._held_changes.saw(key_of_work(work), done.live)
             else:
                 # What could not be changed keeps running (contract 6.2); it may be newer than the
                 # object that was decided on, so it is reflected and not marked as seen.
@@ -68,9 +71,9 @@ class WorkApplier:
 
     async def _apply_in_order(
         self, vc: VirtualCluster, items: Sequence[WorkManifest]
-    ) -> dict[int, Applied | Failure | None]:
+    ) -> dict[int, Applied | Failure | Waiting | None]:
         """Apply batch after batch; return the result of each manifest by index."""
-        results: dict[int, Applied | Failure | None] = {}
+        results: dict[int, Applied | Failure | Waiting | None] = {}
         for batch in apply_order.batches([item.manifest for item in items]):
             calls = [partial(self._apply, items[place]) for place in batch]
             applied = await self._side_by_side.run(vc.name, calls)
@@ -86,7 +89,7 @@ class WorkApplier:
                 await self._reflect(work, item, live, outcome)
         return outcome
 
-    async def _apply(self, item: WorkManifest) -> Applied | Failure | None:
+    async def _apply(self, item: WorkManifest) -> Applied | Failure | Waiting | None:
         with self._bugs.guard(item.work, item.manifest) as guard:
             refusal = self._bounds.refusal_of(item.vc.name, item.manifest)
             if refusal is not None:
@@ -116,8 +119,8 @@ class WorkApplier:
 
 
 def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
-    manifests = manifests_of(work)
+    manifests, is_known = manifests_of(work), is_dispatched(work)
     return [
-        WorkManifest(vc, manifest, id_of_work(work), ordinal)
+        WorkManifest(vc, manifest, id_of_work(work), ordinal, is_known)
         for manifest, ordinal in zip(manifests, ordinals(manifests), strict=True)
     ]

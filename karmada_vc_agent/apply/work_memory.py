@@ -12,6 +12,9 @@ from karmada_vc_agent.apply.grounds import Dependency, Ground
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.views.works import WorkKey, key_of_work
 
+_NOT_DONE = -1
+"""No generation: the Work is new still once the rest of it is applied."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -48,9 +51,13 @@ class WorkMemory:
         work: Object,
         codes: tuple[str, ...] = (),
         depends_on: Iterable[Dependency] = (),
+        *,
+        is_done: bool = True,
     ) -> None:
-        """Record the result of a sync of a Work."""
+        """Record the result of a sync of a Work; is_done: none of this generation waits."""
         key, generation = key_of_work(work), work["metadata"].get("generation") or 0
+        if not is_done:
+            generation = _NOT_DONE
         self.forget(key)
         found = Outcome(uid_of(work), generation, codes, frozenset(depends_on))
         self._outcomes[key] = found

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from karmada_vc_agent.apply.failure import Failure
 from karmada_vc_agent.apply.grounds import Dependency
 from karmada_vc_agent.apply.host_objects import Applied
+from karmada_vc_agent.apply.windows import Waiting
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.status.manifest_status import ManifestStatus, Reflection
@@ -15,7 +16,7 @@ from karmada_vc_agent.status.manifest_status import ManifestStatus, Reflection
 class WorkOutcome:
     """Skipped manifests have no result. unreadable: why a status could not be read, or ""."""
 
-    results: list[tuple[Object, Applied | Failure]] = field(default_factory=list)
+    results: list[tuple[Object, Applied | Failure | Waiting]] = field(default_factory=list)
     entries: list[ManifestStatus] = field(default_factory=list)
     unreadable: str = ""
     unreadable_for: set[Hashable | None] = field(default_factory=set)
@@ -30,8 +31,14 @@ class WorkOutcome:
 
     @property
     def failures(self) -> list[Failure]:
-        """What could not be applied."""
-        return [result for _, result in self.results if isinstance(result, Failure)]
+        """What could not be applied, or not kept as it was."""
+        done = (_done(result) for _, result in self.results)
+        return [result for result in done if isinstance(result, Failure)]
+
+    @property
+    def waiting(self) -> list[Waiting]:
+        """What waits for a window."""
+        return [result for _, result in self.results if isinstance(result, Waiting)]
 
     @property
     def errors(self) -> list[str]:
@@ -71,6 +78,13 @@ class WorkOutcome:
         return any(is_recreation(result) for _, result in self.results)
 
 
-def is_recreation(result: Applied | Failure) -> bool:
+def is_recreation(result: Applied | Failure | Waiting) -> bool:
     """Whether an object existed before and was deleted by somebody."""
-    return result.is_recreation if isinstance(result, Failure) else result.was_recreated
+    done = _done(result)
+    if isinstance(done, Failure):
+        return done.is_recreation
+    return done is not None and done.was_recreated
+
+
+def _done(result: Applied | Failure | Waiting) -> Applied | Failure | None:
+    return result.kept if isinstance(result, Waiting) else result

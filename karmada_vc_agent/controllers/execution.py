@@ -10,7 +10,7 @@ of one of its objects on the host, a retry. So each Work has one writer and one 
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,6 +18,7 @@ from karmada_vc_agent.apply import causes
 from karmada_vc_agent.apply.affected_works import healed_by_kinds, healed_by_object
 from karmada_vc_agent.apply.bugs import Bugs
 from karmada_vc_agent.apply.causes import READY, Cause
+from karmada_vc_agent.apply.grounds import Dependency, Ground
 from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.apply.hub_works import HubWorks
 from karmada_vc_agent.apply.manifests import Manifests
@@ -39,6 +40,7 @@ from karmada_vc_agent.parts.keys import itself
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.parts.retry_sources import retries
 from karmada_vc_agent.status import work_conditions
+from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.status.work_status import applied_condition, applied_of
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.views.hub_clusters import HubClusters
@@ -160,8 +162,11 @@ class ExecutionController:
         outcome = await self._applier.apply(vc, work)
         self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
         is_new = self._memory.is_new(work)
+        if outcome.waiting:
+            await self._wait(vc, work, outcome, is_new=is_new)
+            return
         conditions = [
-            work_conditions.dispatching(suspended=False),
+            _dispatching(vc, work),
             applied_condition(
                 applied_of(work.get("status")),
                 len(manifests_of(work)),
@@ -175,10 +180,26 @@ class ExecutionController:
         await self._o.hub_works.write_status(work, conditions, outcome.entries)
         self._note(work, outcome)
 
-    def _note(self, work: Object, outcome: WorkOutcome) -> None:
+    async def _wait(
+        self, vc: VirtualCluster, work: Object, outcome: WorkOutcome, *, is_new: bool
+    ) -> None:
+        """Report that something of a Work waits for a window; Applied is of what does not."""
+        until = outcome.waiting[0].opening.text
+        conditions = [work_conditions.waiting(work["metadata"].get("generation") or 0, until)]
+        if outcome.errors:
+            conditions.append(work_conditions.applied(len(manifests_of(work)), outcome.errors))
+        self._events.of_dispatching(work, conditions[0])
+        self._events.of_sync(vc.name, work, outcome, is_new=is_new)
+        await self._o.hub_works.write_status(work, conditions, outcome.entries)
+        self._note(work, outcome, [Dependency(Ground.WINDOW, vc.name)])
+
+    def _note(
+        self, work: Object, outcome: WorkOutcome, waits_for: Sequence[Dependency] = ()
+    ) -> None:
         """Remember how a sync ended. Raises RetryError where another one is needed."""
-        depends_on = outcome.depends_on if outcome.is_refused else ()
-        self._memory.note(work, outcome.codes, depends_on)
+        depends_on = outcome.depends_on if outcome.is_refused else []
+        is_done = not waits_for
+        self._memory.note(work, outcome.codes, [*depends_on, *waits_for], is_done=is_done)
         if self._memory.is_outdated(key_of_work(work)):
             raise RetryError("a cause of its refusal changed during the sync")
         if outcome.errors and not outcome.is_refused:
@@ -231,6 +252,13 @@ class ExecutionController:
             raise outcome.retry(outcome.unreadable)
 
 
+def _dispatching(vc: VirtualCluster, work: Object) -> Condition:
+    """Return Dispatching of a Work of which nothing waits; with windows, of which generation."""
+    if not vc.window:
+        return work_conditions.dispatching(suspended=False)
+    return work_conditions.dispatched(work["metadata"].get("generation") or 0)
+
+
 def _is_suspended(vc: VirtualCluster, work: Object) -> bool:
     """Whether nothing of a Work may be written to the host now."""
     return vc.paused or is_suspended(work)
@@ -265,6 +293,7 @@ def setup(parts: Parts) -> ControllerSpec[WorkKey]:
         sources=(*_of_each_work(parts), *_of_other_works(parts), *retries(parts)),
         resync_keys=works.affected.of_clusters,
         ready=parts.placement.wait_settled,
+        runs={"windows": common.openings.run},
     )
 
 

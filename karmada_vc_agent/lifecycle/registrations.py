@@ -9,18 +9,20 @@ from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualCluster
 from karmada_vc_agent.views.hub_clusters import HubClusters, digest
 
+_OF_WORKS = frozenset(("paused", "window", "window_passes"))
+
 
 def settings_digest(vc: VirtualCluster) -> str:
     """Return a text that changes when any setting of a virtual cluster does.
 
     Settings at their default do not count, so that a new one in a later version changes nothing.
-    Nor does a pause, which comes and goes: it says nothing of the Cluster.
+    Nor do a pause and windows, which say nothing of the Cluster.
     """
     defaults = VirtualCluster(vc.name)
     given = {
         name: getattr(vc, name)
         for name in vc.__struct_fields__
-        if name != "paused" and getattr(vc, name) != getattr(defaults, name)
+        if name not in _OF_WORKS and getattr(vc, name) != getattr(defaults, name)
     }
     return digest(_plain({"name": vc.name, **given}))
 

@@ -180,6 +180,19 @@ class VirtualClusterSettings(
             "had `suspendDispatching`. Its Cluster, its status and deletions go on."
         ),
     ] = False
+    window: Annotated[
+        str,
+        Help(
+            "When the site takes changes: `Mon-Fri 22:00-05:00 Europe/Berlin`, several with `;` "
+            "between them; empty = always. Otherwise new generations of what Works contain wait, "
+            "and what was applied before is kept as it is ([ADR "
+            "42](adr/0042-the-site-decides-when.md))."
+        ),
+    ] = ""
+    window_passes: Annotated[
+        tuple[str, ...],
+        Help("Patterns of kinds that do not wait for a window, as in `allowedKinds`."),
+    ] = ("Secret", "discovery.k8s.io/EndpointSlice")
     bounds: Annotated[
         Bounds, Help("Bounds of its own; those not set are taken from the agent's `bounds`.")
     ] = Bounds()

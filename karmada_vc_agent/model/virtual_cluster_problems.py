@@ -15,6 +15,7 @@ from karmada_vc_agent.model.taint_problems import taint_problems, toleration_pro
 from karmada_vc_agent.model.tenancy import allowance_problem
 from karmada_vc_agent.model.texts import either
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.windows import parse_windows
 
 DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 DNS_LABEL_RULE = 'lower-case letters, digits and "-", beginning and ending with a letter or digit'
@@ -37,6 +38,7 @@ def problems_of(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     yield from _model_problems(vc)
     yield from _tenancy_problems(vc)
     yield from adoption_problems(vc)
+    yield "window", _window_problem(vc.window)
 
 
 def _as_written(vc: VirtualCluster) -> Iterator[tuple[str, list[Object]]]:
@@ -143,6 +145,7 @@ def _tenancy_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
         ("allowedKinds", vc.allowed_kinds, pattern_problem),
         ("deniedKinds", vc.denied_kinds, pattern_problem),
         ("allow", vc.allow, allowance_problem),
+        ("windowPasses", vc.window_passes, pattern_problem),
     ):
         for index, entry in enumerate(entries):
             yield f"{where}[{index}]", problem_with(entry)
@@ -176,6 +179,16 @@ def _quantity_problem(value: Any) -> str | None:
     try:
         quantity.parse(value)
     except (TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def _window_problem(text: str) -> str | None:
+    if not text:
+        return None
+    try:
+        parse_windows(text)
+    except ValueError as error:
         return str(error)
     return None
 

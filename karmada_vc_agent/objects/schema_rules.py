@@ -17,6 +17,7 @@ from karmada_vc_agent.model.adoption_problems import (
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import Guard
+from karmada_vc_agent.model.windows import ONE_WINDOW, WINDOW_RULE
 
 _MOST_NODES = 1000
 _LIMITS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
@@ -165,6 +166,13 @@ EXTRA: Mapping[str, Object] = {
     },
     "VirtualCluster.allowedKinds[]": _PATTERN,
     "VirtualCluster.deniedKinds[]": _PATTERN,
+    "VirtualCluster.windowPasses[]": _PATTERN,
+    "VirtualCluster.window": _rules(
+        _rule(
+            f"self == '' || self.matches('^ *{ONE_WINDOW}( *; *{ONE_WINDOW})* *$')",
+            f"is not a valid window; {WINDOW_RULE}",
+        )
+    ),
     "VirtualCluster.allow[]": _rules(
         _rule(
             f"self in {_listed(tuple(Guard))} || self.matches('^[^/]+/[^/]+$')",

@@ -32,6 +32,7 @@ from karmada_vc_agent.views.agent_node import AgentNode
 from karmada_vc_agent.views.divisions import Divisions
 from karmada_vc_agent.views.judgements import HubContact, Judgements
 from karmada_vc_agent.views.live_settings import LiveSettings
+from karmada_vc_agent.views.openings import Openings
 from karmada_vc_agent.views.origins import Origins
 from karmada_vc_agent.views.virtual_cluster_sources import FoundSources, VirtualClusterSource
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
@@ -133,6 +134,9 @@ class Common:
         self.contact = HubContact(config.cluster_lease_duration)
         self.divisions = Divisions(process.clock.monotonic)
         self.agent_node = AgentNode(process.node, self.stores.nodes, self.stores.membership)
+        self.openings = Openings(
+            process.virtual_clusters, lambda: datetime.fromisoformat(process.clock.now())
+        )
         self.supervisor = Supervisor(process.metrics.part_restarted)
 
 

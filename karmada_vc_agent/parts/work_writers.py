@@ -13,6 +13,7 @@ from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
 from karmada_vc_agent.apply.reflection import WorkStatus
 from karmada_vc_agent.apply.shared_names import NameHolders, SharedNames
 from karmada_vc_agent.apply.shared_objects import SharedObjects
+from karmada_vc_agent.apply.windows import Windows
 from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
 from karmada_vc_agent.interpretation.interpreter import Interpreter
@@ -94,6 +95,7 @@ class WorkWriters:
             readers.contexts.context_for,
             common.stores.membership.lost_node,
             self.shared_names,
+            Windows(common.openings, self.host_objects),
             self.owned,
         )
         self.finalizer = WorkFinalizer(

@@ -13,6 +13,7 @@ _CLUSTER_POLICY_ANNOTATIONS = (karmada.CLUSTER_POLICY_NAME_ANNOTATION,)
 _OF_OTHERS = frozenset(
     (
         domain.STAND_IN_ANNOTATION,
+        domain.APPLIED_ANNOTATION,
         karmada.WORK_NAME_ANNOTATION,
         karmada.WORK_NAMESPACE_ANNOTATION,
     )
@@ -50,7 +51,8 @@ def merge_annotations(desired: Object, live: Object) -> dict[str, str]:
     """Return the annotations to write, by the rule of `merge_labels`.
 
     A stand-in that a Work takes over is none any more (ADR 24). What another agent of Karmada made
-    names that one's Work, which is not to be followed (ADR 35).
+    names that one's Work, which is not to be followed (ADR 35). The digest of a manifest is that of
+    the one written now, or none (ADR 42).
     """
     found = {key: text for key, text in annotations_of(live).items() if key not in _OF_OTHERS}
     return _merge(annotations_of(desired), found, found.get(karmada.MANAGED_ANNOTATIONS_ANNOTATION))

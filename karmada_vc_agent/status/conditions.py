@@ -5,7 +5,7 @@ from typing import NotRequired, TypedDict
 
 
 class Condition(TypedDict):
-    """A metav1.Condition as Karmada writes it, never with observedGeneration.
+    """A metav1.Condition as Karmada writes it, which is without observedGeneration.
 
     `set_condition` sets lastTransitionTime.
     """
@@ -14,6 +14,7 @@ class Condition(TypedDict):
     status: str
     reason: str
     message: str
+    observedGeneration: NotRequired[int]
     lastTransitionTime: NotRequired[str]
 
 
@@ -40,6 +41,8 @@ def set_condition(
         reason=condition["reason"],
         message=condition["message"],
     )
+    if "observedGeneration" in condition:
+        updated["observedGeneration"] = condition["observedGeneration"]
     if current is None:
         return [*(conditions or ()), updated]
     return [updated if other is current else other for other in conditions or ()]

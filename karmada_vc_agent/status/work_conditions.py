@@ -30,6 +30,22 @@ def dispatching(*, suspended: bool) -> Condition:
     )
 
 
+def dispatched(generation: int) -> Condition:
+    """Return Dispatching where there are windows: nothing of this generation waits for one."""
+    return Condition(**{**dispatching(suspended=False), "observedGeneration": generation})
+
+
+def waiting(generation: int, until: str) -> Condition:
+    """Return Dispatching of a Work of which something waits for a window; until: when it opens."""
+    end = f"until {until}" if until else "for its maintenance window, which never opens"
+    return Condition(
+        type=DISPATCHING,
+        status="False",
+        reason="OutsideWindow",
+        message=f"Generation {generation} waits {end}; what was applied before is kept.",
+    )
+
+
 def applied(total: int, errors: Sequence[str]) -> Condition:
     """Return the condition Applied after all manifests were tried (contract 5.4).
 

@@ -62,6 +62,15 @@ def dispatching_of(status: Object | None) -> Condition | None:
     return find_condition(_conditions_of(status), work_conditions.DISPATCHING)
 
 
+def is_dispatched(work: Object) -> bool:
+    """Whether the hub has that nothing of this generation of a Work waits for a window."""
+    found = dispatching_of(work.get("status"))
+    generation = work["metadata"].get("generation")
+    if found is None or found["status"] != "True" or not generation:
+        return False
+    return bool(found.get("observedGeneration") == generation)
+
+
 def _conditions_of(status: Object | None) -> list[Condition]:
     """Return the well-formed conditions; the hub validates only their type and status."""
     found = (c for c in maps_at(status, "conditions") if {"type", "status"} <= c.keys())

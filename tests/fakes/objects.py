@@ -122,6 +122,16 @@ def config_map(name: str = "settings", ns: str = "edge", value: str = "1") -> Ob
     }
 
 
+def secret(name: str, ns: str = "edge") -> Object:
+    """Return a manifest as Karmada sends it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": managed(name, ns),
+        "data": {"value": "MQ=="},
+    }
+
+
 def deployment(name: str = "web", ns: str = "edge", replicas: int = 2, **pod_spec: Any) -> Object:
     """Return a manifest as Karmada sends it."""
     return {

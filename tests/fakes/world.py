@@ -98,7 +98,7 @@ class World:
         host.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS_PATH, times=10_000)
         self.virtual_clusters = VirtualClusters(virtual_clusters)
         self.settings = settings
-        self.skipped_s = 0.0
+        self.skipped_s, self.now = 0.0, NOW
         self._begin(())
 
     def restart(
@@ -137,7 +137,7 @@ class World:
             Metrics(),
             frozenset(reregister),
             preserved=frozenset(preserved),
-            clock=Clock(self.monotonic, lambda: NOW),
+            clock=Clock(self.monotonic, lambda: self.now),
         )
         self._use(Parts(self.process))
 

@@ -1,5 +1,7 @@
 """The RoleBindings that represent a ClusterRoleBinding, one in each claimed namespace (5.2)."""
 
+from typing import ClassVar
+
 from karmada_vc_agent.apply.host_objects import Applied, HostObjects
 from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
 from karmada_vc_agent.apply.target import Target
@@ -9,6 +11,8 @@ from karmada_vc_agent.planning.apply_plan import Foreign
 
 class Bindings:
     """Writes and deletes the RoleBindings."""
+
+    waits_for_window: ClassVar[bool] = False
 
     def __init__(self, host_objects: HostObjects, namespaces: NamespaceWriter) -> None:
         self._host_objects = host_objects

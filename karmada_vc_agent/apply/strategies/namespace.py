@@ -1,5 +1,7 @@
 """Namespaces, which are claimed, not only written (rewriting-rules 1)."""
 
+from typing import ClassVar
+
 from karmada_vc_agent.apply.host_objects import Applied, HostObjects
 from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
 from karmada_vc_agent.apply.strategies.own_object import OwnObject
@@ -9,6 +11,8 @@ from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 
 class Namespace(OwnObject):
     """Passes manifests to the only writer of namespaces, which claims them."""
+
+    waits_for_window: ClassVar[bool] = False
 
     def __init__(self, host_objects: HostObjects, namespaces: NamespaceWriter) -> None:
         super().__init__(host_objects)

@@ -1,5 +1,7 @@
 """What all objects of a single Work have in common."""
 
+from typing import ClassVar
+
 from karmada_vc_agent.apply.host_objects import HostObjects
 from karmada_vc_agent.apply.target import Target
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
@@ -8,6 +10,8 @@ from karmada_vc_agent.model.objects import Object, annotations_of
 
 class OwnObject:
     """Finds and removes the one object of a manifest."""
+
+    waits_for_window: ClassVar[bool] = True
 
     def __init__(self, host_objects: HostObjects) -> None:
         self._host_objects = host_objects

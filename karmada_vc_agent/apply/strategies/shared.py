@@ -1,5 +1,7 @@
 """Cluster-scoped objects that virtual clusters share, with their owners (rewriting-rules 5.1)."""
 
+from typing import ClassVar
+
 from karmada_vc_agent.apply.host_objects import Applied
 from karmada_vc_agent.apply.preconditions import Preconditions
 from karmada_vc_agent.apply.shared_objects import SharedObjects
@@ -9,6 +11,8 @@ from karmada_vc_agent.model.objects import Object
 
 class Shared:
     """Joins and leaves the one host object."""
+
+    waits_for_window: ClassVar[bool] = False
 
     def __init__(self, shared_objects: SharedObjects, preconditions: Preconditions) -> None:
         self._shared_objects = shared_objects

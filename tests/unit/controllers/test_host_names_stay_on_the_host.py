@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from karmada_vc_agent.apply.reflection import WorkStatus
 from karmada_vc_agent.apply.shared_names import SharedNames
 from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.apply.target import WorkManifest
+from karmada_vc_agent.apply.windows import Windows
 from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError
@@ -33,6 +35,7 @@ from karmada_vc_agent.model.virtual_cluster import HostNamespace
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION, is_path
 from karmada_vc_agent.translation.translate import HostObject, translate
+from karmada_vc_agent.views.openings import Openings
 from tests.unit.translation import given as facts
 from tests.unit.translation.cases import CASES
 
@@ -204,6 +207,7 @@ async def test_an_answer_of_the_host_comes_without_host_names(
             lambda *_: context,
             lambda _: None,
             SharedNames(_NoHolders(), lambda _: None),
+            Windows(Openings({}, lambda: datetime.now(UTC)), _Refusing(text)),
         )
         failure = await manifests.apply(WorkManifest(context.vc, manifest, context.work))
         assert isinstance(failure, Failure)
