@@ -17,6 +17,15 @@ def config_map(namespace: str, name: str = "settings", **data: str) -> Object:
     }
 
 
+def secret(namespace: str, name: str = "key") -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": {"key": "MQ=="},
+    }
+
+
 def namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 

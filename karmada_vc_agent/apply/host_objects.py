@@ -20,7 +20,13 @@ from karmada_vc_agent.apply.bound_roles import BoundRoles
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    HeldError,
+    NotFoundError,
+)
 from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import APPLIED_ANNOTATION, CLUSTER_LABEL, is_ours
 from karmada_vc_agent.model.objects import (
@@ -150,7 +156,7 @@ class HostObjects:
             is_recreation = live is None and was_there
             try:
                 answer = await self._sync(resource, desired, live, check, as_user)
-            except (AlreadyExistsError, ConflictError):
+            except (AlreadyExistsError, ConflictError, HeldError):
                 raise
             except ApiError as error:
                 if is_recreation:

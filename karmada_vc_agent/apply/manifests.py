@@ -22,20 +22,23 @@ from karmada_vc_agent.apply.translator import ContextFor, FindResource, Translat
 from karmada_vc_agent.apply.windows import Waiting, Windows
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.errors import ApiError, UnreadableError, UnwritableError
+from karmada_vc_agent.kube.errors import ApiError, HeldError, UnreadableError, UnwritableError
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, gvk_of, key_of
 from karmada_vc_agent.model.windows import Opening
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.status.adoption_complete import owners_of
 from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
-from karmada_vc_agent.translation.refusal import RefusedError
+from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.views.noted_objects import NotedObjects
 
 R = TypeVar("R")
 _Apply = Callable[[Target, WorkManifest], Awaitable[R]]
 
-_FAILURES = (ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError)
+_FAILURES = (
+    *(ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError),
+    *(RefusedError, RecreationError),
+)
 """Errors that concern one manifest; no response at all is an outage and no failure."""
 
 
@@ -90,12 +93,11 @@ class Manifests:
         was applied. Raises UnreachableError; any other error is returned as a Failure with virtual
         names.
         """
-        closed: Opening | None = None
         result = await self._try(item, self._apply_unless_closed)
         if isinstance(result, Opening):
-            closed, former = result, self._windows.former(item)
+            former = self._windows.former(item)
             kept = await self._try(former, self._apply) if former is not None else None
-            return Waiting(closed, kept)
+            return Waiting(result, kept)
         if isinstance(result, Applied):
             self._windows.note(item)
         return result
@@ -115,17 +117,23 @@ class Manifests:
             if not isinstance(target, Target):
                 return None
             return await apply(self._windows.marked(target), item)
-        except RefusedError as error:
-            return refused(item.vc, item.manifest, error.refusal)
-        except RecreationError as error:
-            text = self._translator.virtual_text(item, str(error))
-            return Failure(text, is_recreation=True)
         except _FAILURES as error:
-            namespace = item.manifest["metadata"].get("namespace") or ""
-            return Failure(
-                self._translator.virtual_text(item, str(error)),
-                cause=causes.of_answer(item.vc.name, gvk_of(item.manifest), namespace, error),
-            )
+            return self._failure(item, error)
+
+    def _failure(self, item: WorkManifest, error: Exception) -> Failure:
+        """Return the failure of an error, in virtual names."""
+        if isinstance(error, RefusedError):
+            return refused(item.vc, item.manifest, error.refusal)
+        if isinstance(error, HeldError):
+            detail = f"an administrator of the host holds its namespace: {error.hold}"
+            refusal = Refusal(Code.NAMESPACE_HELD, "metadata.namespace", detail, error.namespace)
+            return refused(item.vc, item.manifest, refusal)
+        text = self._translator.virtual_text(item, str(error))
+        if isinstance(error, RecreationError):
+            return Failure(text, is_recreation=True)
+        namespace = item.manifest["metadata"].get("namespace") or ""
+        cause = causes.of_answer(item.vc.name, gvk_of(item.manifest), namespace, error)
+        return Failure(text, cause=cause)
 
     async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
         if target.depends_on_claims:

@@ -19,6 +19,7 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ForbiddenError,
+    HeldError,
     InvalidError,
     NotFoundError,
 )
@@ -152,6 +153,8 @@ class NamespaceRights:
                 if any(live.get(part) != wanted[part] for part in ("roleRef", "subjects")):
                     _log.info("Correcting own rights", extra={"namespace": namespace})
                     live = await self._host.replace(path, {**live, **_content(wanted)})
+            except HeldError:
+                raise
             except (ForbiddenError, InvalidError):
                 if self._clock() > deadline:
                     raise

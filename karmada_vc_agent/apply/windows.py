@@ -1,4 +1,4 @@
-"""Which manifests wait for a maintenance window, and what is kept as it is until then (ADR 42).
+"""Which manifests wait for a maintenance window, and what is kept as it is until then (ADR 43).
 
 What was applied is known by a digest on its object, which outlives this process, and by its
 manifest as long as this process runs. An object goes on being corrected by the manifest that was

@@ -85,6 +85,15 @@ class WorkEvents:
         kind = NORMAL if found["status"] == "True" else WARNING
         self._recorder.record(STATUS, cluster, kind, found["reason"], found["message"])
 
+    def namespace_held(self, cluster: Object, namespace: str, reason: str | None) -> None:
+        """Report on a Cluster that an administrator holds a namespace; None = no more."""
+        if reason is None:
+            text = f"namespace {namespace} is not held any more"
+            self._recorder.record(STATUS, cluster, NORMAL, "NamespaceReleased", text)
+        else:
+            text = f"the agent writes nothing in namespace {namespace}: {reason}"
+            self._recorder.record(STATUS, cluster, WARNING, "NamespaceHeld", text)
+
     def policy_wrong(self, cluster: Object, reason: str, text: str) -> None:
         """Report on a Cluster which admission policy is missing, changed or not in effect."""
         self._recorder.record(POLICIES, cluster, WARNING, reason, text)

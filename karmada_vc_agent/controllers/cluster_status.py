@@ -17,7 +17,7 @@ from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.switches import CLUSTER_RESOURCE_MODELING, CLUSTER_STATUS
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.parts.common import Clock
-from karmada_vc_agent.parts.keys import itself, same
+from karmada_vc_agent.parts.keys import first_of, itself, same
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.status import cluster_report as rules
 from karmada_vc_agent.status.conditions import Condition, find_condition
@@ -279,6 +279,8 @@ def setup(parts: Parts) -> ControllerSpec[str]:
             Enqueues(common.signals.lead_regained.subscribe, parts.names),
             Enqueues(common.origins.changed.subscribe, itself),
             Enqueues(parts.works.owned.changed.subscribe, itself),
+            Enqueues(common.openings.changed.subscribe, itself),
+            Enqueues(common.held.changed.subscribe, first_of),
         ),
         resync_keys=same,
     )
@@ -315,6 +317,7 @@ def _host_view(parts: Parts) -> HostView:
             common.agent_node.condition,
             parts.missing_rights.condition,
             parts.adoption,
+            parts.changes,
             NamedNodes(stores.nodes).condition,
             trust,
             presence,

@@ -24,6 +24,7 @@ from karmada_vc_agent.kube.errors import (
     ApiError,
     CutOffError,
     ForbiddenError,
+    HeldError,
     NotFoundError,
     TooManyRequestsError,
     UnauthorizedError,
@@ -87,7 +88,8 @@ class ApiClient:
     process that may have lost its lead cannot change anything.
     credentials: may be replaced at any time; counts from the next request on, and watches are
     opened anew. outage: shared with other clients of this server, so that it is told of once.
-    history: shared by all clients of one server. turns: shared by all who watch.
+    history: shared by all clients of one server. held: returns namespace and reason where an
+    administrator stopped all writes to a path. turns: shared by all who watch.
     """
 
     def __init__(
@@ -123,6 +125,7 @@ class ApiClient:
         self.lost_at: float | None = None
         self.instrument: ClientInstrument = NOBODY
         self.history = History(name)
+        self.held: Callable[[str], tuple[str, str] | None] = lambda _path: None
         self.denials = Denials(time.monotonic)
         self._recovery_listeners: list[Callable[[], None]] = []
         self._unknown_listeners: list[Callable[[], None]] = []
@@ -339,6 +342,8 @@ class ApiClient:
             # Checked after all waiting: leadership may have been lost meanwhile.
             if request.method != "GET" and not self._may_write():
                 raise UnreachableError(f"{self.name}: not the leader, write refused")
+            if request.method != "GET" and (held := self.held(request.path)) is not None:
+                raise HeldError(*held)
             return await self._exchange(request)
 
     async def _exchange(self, request: _Request[T]) -> T:

@@ -11,7 +11,8 @@ KubeError
     ├── ConflictError           409, anything else
     ├── ExpiredError            410
     ├── ForbiddenError          403
-    │   └── UnauthorizedError   401
+    │   ├── UnauthorizedError   401
+│   └── HeldError           no answer: not asked, since an administrator holds the namespace
     ├── InvalidError            400, 422
     └── TooManyRequestsError    429, with retry_after_s
 """
@@ -111,6 +112,18 @@ class UnauthorizedError(ForbiddenError):
     """
 
     asked: str = ""
+
+
+class HeldError(ForbiddenError):
+    """An administrator stopped the agent in this namespace; nothing was sent.
+
+    namespace: its name on the server. hold: why, as the administrator says.
+    """
+
+    def __init__(self, namespace: str, hold: str) -> None:
+        super().__init__(403, "Held", f"an administrator holds the namespace: {hold}")
+        self.namespace = namespace
+        self.hold = hold
 
 
 class InvalidError(ApiError):

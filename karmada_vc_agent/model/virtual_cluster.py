@@ -186,7 +186,7 @@ class VirtualClusterSettings(
             "When the site takes changes: `Mon-Fri 22:00-05:00 Europe/Berlin`, several with `;` "
             "between them; empty = always. Otherwise new generations of what Works contain wait, "
             "and what was applied before is kept as it is ([ADR "
-            "42](adr/0042-the-site-decides-when.md))."
+            "43](adr/0043-the-site-decides-when.md))."
         ),
     ] = ""
     window_passes: Annotated[

@@ -15,7 +15,7 @@ from karmada_vc_agent.objects.object_names import is_for
 from karmada_vc_agent.objects.operator import Operator
 from karmada_vc_agent.objects.reading import Reader
 from karmada_vc_agent.objects.status_writer import StatusWriter
-from karmada_vc_agent.parts.keys import itself, same
+from karmada_vc_agent.parts.keys import first_of, itself, same
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.parts.permitted import check_permitted
 from karmada_vc_agent.parts.queues import FEW_WORKERS
@@ -73,6 +73,8 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
             Enqueues(parts.placement.changed.subscribe, parts.names, SETTLES_S),
             Enqueues(parts.works.kept.changed.subscribe, itself, SETTLES_S),
             Enqueues(parts.works.owned.changed.subscribe, itself, SETTLES_S),
+            Enqueues(common.openings.changed.subscribe, itself, SETTLES_S),
+            Enqueues(common.held.changed.subscribe, first_of, SETTLES_S),
         ),
         resync_keys=same,
         runs={"virtual cluster objects": operate},
@@ -103,6 +105,7 @@ def _seen(parts: Parts, tally: WorkTally) -> Seen:
             QuotaCondition(common.divisions, stores.claims).condition,
             parts.missing_rights.condition,
             parts.adoption,
+            parts.changes,
         ),
     )
 

@@ -30,6 +30,7 @@ from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.views.agent_node import AgentNode
 from karmada_vc_agent.views.divisions import Divisions
+from karmada_vc_agent.views.held_namespaces import HeldNamespaces
 from karmada_vc_agent.views.judgements import HubContact, Judgements
 from karmada_vc_agent.views.live_settings import LiveSettings
 from karmada_vc_agent.views.openings import Openings
@@ -134,6 +135,9 @@ class Common:
         self.contact = HubContact(config.cluster_lease_duration)
         self.divisions = Divisions(process.clock.monotonic)
         self.agent_node = AgentNode(process.node, self.stores.nodes, self.stores.membership)
+        self.held = HeldNamespaces(self.stores.claims)
+        for client in clients.of_host():
+            client.held = self.held.by_path
         self.openings = Openings(
             process.virtual_clusters, lambda: datetime.fromisoformat(process.clock.now())
         )

@@ -12,3 +12,8 @@ def same(keys: Iterable[Any]) -> Iterable[Any]:
 def itself(key: Any) -> tuple[Any]:
     """Return the keys of a change that is told as a key."""
     return (key,)
+
+
+def first_of(key: Any, *_: Any) -> tuple[Any]:
+    """Return the keys of a change whose first part is the key."""
+    return (key,)

@@ -12,8 +12,10 @@ from karmada_vc_agent.parts.leases import Leases
 from karmada_vc_agent.parts.work_parts import WorkParts
 from karmada_vc_agent.status.adoption_complete import ADOPTION_COMPLETE, adoption_complete
 from karmada_vc_agent.status.conditions import Condition, find_condition
+from karmada_vc_agent.status.namespaces_held import NAMESPACES_HELD, namespaces_held
 from karmada_vc_agent.status.placement_enforced import with_kept
 from karmada_vc_agent.status.readiness import Thresholds
+from karmada_vc_agent.status.takes_changes import TAKES_CHANGES, takes_changes
 from karmada_vc_agent.telemetry.collector import MetricsCollector, Sources
 from karmada_vc_agent.views.escaped_pods import EscapedPods
 from karmada_vc_agent.views.missing_rights import MissingRights
@@ -61,6 +63,19 @@ class Parts:
         owned = self.works.owned.of(vc.name)
         was_told = find_condition(live.get("conditions"), ADOPTION_COMPLETE) is not None
         return [adoption_complete(owned)] if owned or was_told else []
+
+    def changes(self, vc: VirtualCluster, live: Object) -> list[Condition]:
+        """Return TakesChanges where there are windows or a pause, or were.
+
+        And NamespacesHeld while a namespace is held, or was.
+        """
+        told, found = live.get("conditions"), []
+        if vc.paused or vc.window or find_condition(told, TAKES_CHANGES):
+            found.append(takes_changes(vc, self.common.openings.of(vc)))
+        held = self.common.held.of(vc.name)
+        if held or find_condition(told, NAMESPACES_HELD):
+            found.append(namespaces_held(held))
+        return found
 
     def _reachable(self) -> ReachableNodes:
         common, events = self.common, self.works.events

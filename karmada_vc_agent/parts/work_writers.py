@@ -52,6 +52,7 @@ class WorkWriters:
         self.recorder = EventRecorder(clients.hub_events, is_busy)
         self.events = WorkEvents(self.recorder)
         common.signals.bound_met.subscribe(self._bound_met)
+        common.held.changed.subscribe(self._hold_changed)
         former = partial(former_names, common.virtual_clusters)
         self.kept, self.owned = NotedObjects(), NotedObjects()
         self._adoptions = Adoptions(
@@ -155,6 +156,12 @@ class WorkWriters:
         found = self._common.stores.clusters.ours(cluster)
         if found is not None:
             self.events.bound_met(found, text)
+
+    def _hold_changed(self, cluster: str, namespace: str, reason: str | None) -> None:
+        """Tell of a namespace that an administrator holds, or holds no more."""
+        found = self._common.stores.clusters.ours(cluster)
+        if found is not None:
+            self.events.namespace_held(found, namespace, reason)
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what they need running: name -> coroutine; nothing of it writes but events."""

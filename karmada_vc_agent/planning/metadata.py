@@ -52,7 +52,7 @@ def merge_annotations(desired: Object, live: Object) -> dict[str, str]:
 
     A stand-in that a Work takes over is none any more (ADR 24). What another agent of Karmada made
     names that one's Work, which is not to be followed (ADR 35). The digest of a manifest is that of
-    the one written now, or none (ADR 42).
+    the one written now, or none (ADR 43).
     """
     found = {key: text for key, text in annotations_of(live).items() if key not in _OF_OTHERS}
     return _merge(annotations_of(desired), found, found.get(karmada.MANAGED_ANNOTATIONS_ANNOTATION))

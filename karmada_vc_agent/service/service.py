@@ -42,6 +42,7 @@ class Service:
             client.history.on_settled(self.retry_failed)
             client.history.on_settled(self._resync)
         common.clients.host.history.on_back(parts.works.host_went_back)
+        common.held.changed.subscribe(self._hold_changed)
         common.metrics.add_source(parts.collector.samples)
         common.virtual_clusters.changed.subscribe(self._virtual_cluster_changed)
 
@@ -95,6 +96,10 @@ class Service:
         """
         for controller in self._controllers:
             controller.queue.retry_failed()
+
+    def _hold_changed(self, _cluster: str, _namespace: str, reason: str | None) -> None:
+        if reason is None:
+            self.retry_failed()
 
     def lead_regained(self) -> None:
         """Once the lead is certain again, try what failed and report what was not reported."""

@@ -21,6 +21,7 @@ from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     CLUSTER_LABEL,
     DOMAIN,
+    HOLD_ANNOTATION,
     NODE_SELECTOR_ANNOTATION,
 )
 from karmada_vc_agent.model.objects import Object, dig
@@ -274,7 +275,9 @@ def _pairs() -> str:
 
 
 def _is_ours(key: str) -> str:
-    return f"{key}.startsWith('{DOMAIN}/') || {key} == {_ANNOTATION}"
+    """Return whether a key is the agent's alone; a hold is the administrator's (ADR 43)."""
+    own = f"{key}.startsWith('{DOMAIN}/') && {key} != '{HOLD_ANNOTATION}'"
+    return f"{own} || {key} == {_ANNOTATION}"
 
 
 # --- bindings ---------------------------------------------------------------------------

@@ -18,6 +18,7 @@ class Code(StrEnum):
     NAMESPACE_MISSING = "NamespaceMissing"
     NAMESPACE_NOT_OWNED = "NamespaceNotOwned"
     NAMESPACE_CLAIM_CONFLICT = "NamespaceClaimConflict"
+    NAMESPACE_HELD = "NamespaceHeld"
     NAMESPACE_TERMINATING = "NamespaceTerminating"
     MANIFEST_INVALID = "ManifestInvalid"
     KIND_FORBIDDEN = "KindForbidden"

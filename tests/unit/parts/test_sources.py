@@ -234,6 +234,13 @@ CASES = [
     Case(cluster_status.setup, 5, emitted("lead_regained"), BOTH),
     Case(cluster_status.setup, 6, found_by_a_group, {A}),
     Case(cluster_status.setup, 7, lambda world: world.parts.works.owned.changed.emit(A), {A}),
+    Case(cluster_status.setup, 8, lambda world: world.parts.common.openings.changed.emit(A), {A}),
+    Case(
+        cluster_status.setup,
+        9,
+        lambda world: world.parts.common.held.changed.emit(A, "edge", None),
+        {A},
+    ),
     Case(service_names.setup, 0, CLAIM, {SERVICE_NAMES}),
     Case(quotas.setup, 0, seeded(own(objects.deployment())), {A}),
     Case(quotas.setup, 1, CLAIM, {A}),
@@ -280,6 +287,13 @@ CASES = [
     Case(execution.setup, 4, emitted("meaning", lambda gvk: gvk.kind == "ConfigMap"), {WEB}),
     Case(execution.setup, 5, CLAIM, {(A, work_name("Namespace", "shop", ""))}),
     Case(execution.setup, 6, NODE, {WEB}, refused(Ground.OWN_NODES, A)),
+    Case(
+        execution.setup,
+        6,
+        lambda world: world.parts.common.openings.changed.emit(A),
+        {WEB},
+        refused(Ground.WINDOW, A),
+    ),
     Case(
         execution.setup,
         6,
