@@ -3,8 +3,8 @@
 import os
 import signal
 import threading
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -142,16 +142,27 @@ def node_groups(lab: Lab) -> Iterator[NodeGroups]:
 
 
 @pytest.fixture(scope="module")
-def shared_lab(
+def new_lab(
     hub: Api,
     host: Api,
     tmp_path_factory: pytest.TempPathFactory,
     finished_labs: list[Lab],
     request: pytest.FixtureRequest,
-) -> Iterator[Lab]:
+) -> Iterator[Callable[[], Lab]]:
+    """Return what makes labs that several tests of a file share."""
+    with ExitStack() as stack:
+
+        def make() -> Lab:
+            lab = Lab(hub, host, tmp_path_factory.mktemp("lab"))
+            return stack.enter_context(_lab(lab, finished_labs, request))
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def shared_lab(new_lab: Callable[[], Lab]) -> Lab:
     """Make one lab for all tests of a file."""
-    with _lab(Lab(hub, host, tmp_path_factory.mktemp("lab")), finished_labs, request) as made:
-        yield made
+    return new_lab()
 
 
 @contextmanager

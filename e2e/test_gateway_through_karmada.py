@@ -1,12 +1,13 @@
 """A virtual cluster as users of Karmada see it: through its aggregated API and the gateway."""
 
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from control_planes.directory import Directory
 from e2e.lab import objects
 from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.gateway import Gateway, Way
@@ -14,10 +15,6 @@ from e2e.lab.karmadactl import User
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import eventually
 from karmada_vc_agent.access.gateway_secret import sums_of
-
-pytestmark = pytest.mark.skipif(
-    "PYTEST_XDIST_WORKER" in os.environ, reason="told in order, on one scene: run it by itself"
-)
 
 RBAC = "rbac.authorization.k8s.io"
 TOKENS = "/api/v1/namespaces/karmada-cluster/secrets"
@@ -39,8 +36,15 @@ class Scene:
         for group in (self.a, self.b):
             lab.on_host(self.template, group)
 
-    def start_gateway(self) -> None:
+    def serve(self) -> "Scene":
+        """Start the gateway, unless it runs, and wait until both Clusters have their endpoint."""
         self.gateway.start(self.agent)
+        for group in (self.a, self.b):
+            self.published(group)
+        return self
+
+    def close(self) -> None:
+        self.gateway.stop()
 
     def published(self, group: Group) -> Object:
         """Wait until a Cluster has its endpoint; return its spec."""
@@ -63,30 +67,69 @@ class Scene:
         return pods
 
 
-@pytest.fixture(name="way", params=["direct"], scope="module")
+@pytest.fixture(name="way", params=["direct", "proxy"])
 def reach(request: pytest.FixtureRequest, hub: Api) -> Way:
     """How the hub connects: by the proxy only where hack/control-planes up --access runs it."""
     planes = Path(hub.kubeconfig).parent
+    if not Directory(planes).is_ours:
+        pytest.skip("only a hub of hack/control-planes reaches this machine's loopback")
     try:
         return Way(planes, by_proxy=request.param == "proxy")
     except FileNotFoundError:
         pytest.skip(f"no apiserver-network-proxy: {planes} was not started with --access")
 
 
-@pytest.fixture(name="scene", scope="module")
-def play(shared_lab: Lab, way: Way, request: pytest.FixtureRequest) -> Iterator[Scene]:
-    home = shared_lab.directory / "home"
-    home.mkdir(exist_ok=True)
+@pytest.fixture(name="new_scene", scope="module")
+def set_up(request: pytest.FixtureRequest) -> Callable[[Lab, Way], Scene]:
+    """Return what makes a scene, its gateway not yet started."""
     program = request.config.getoption("--kubectl-karmada")
-    scene = Scene(shared_lab, way, User(shared_lab.hub.kubeconfig, home, program))
-    try:
-        yield scene
-    finally:
-        scene.gateway.stop()
+
+    def make(lab: Lab, way: Way) -> Scene:
+        home = lab.directory / "home"
+        home.mkdir()
+        return Scene(lab, way, User(lab.hub.kubeconfig, home, program))
+
+    return make
 
 
-def test_endpoint_is_published_once_the_gateway_answers(scene: Scene) -> None:
-    lab, name = scene.lab, scene.a.name
+@pytest.fixture(name="served_scenes", scope="module")
+def keep() -> Iterator[tuple[ExitStack, dict[str, Scene]]]:
+    """Return the scenes that tests share, by the URL of the proxy.
+
+    Gateways outlive the labs: what Karmada still asks a Cluster that goes has an answer.
+    """
+    with ExitStack() as stack:
+        yield stack, {}
+
+
+@pytest.fixture(name="scene")
+def play(
+    way: Way,
+    served_scenes: tuple[ExitStack, dict[str, Scene]],
+    new_scene: Callable[[Lab, Way], Scene],
+    new_lab: Callable[[], Lab],
+) -> Scene:
+    """Return a scene that is served: one for each way, which tests only add to."""
+    stack, scenes = served_scenes
+    if way.proxy_url not in scenes:
+        scenes[way.proxy_url] = stack.enter_context(closing(new_scene(new_lab(), way)))
+    return scenes[way.proxy_url].serve()
+
+
+@pytest.fixture(name="own_scene")
+def play_alone(
+    way: Way,
+    served_scenes: tuple[ExitStack, dict[str, Scene]],
+    new_scene: Callable[[Lab, Way], Scene],
+    lab: Lab,
+) -> Scene:
+    """Return a scene of one test, for what changes it."""
+    stack, _ = served_scenes
+    return stack.enter_context(closing(new_scene(lab, way)))
+
+
+def test_endpoint_is_published_once_the_gateway_answers(own_scene: Scene) -> None:
+    scene, lab, name = own_scene, own_scene.lab, own_scene.a.name
     before = lab.cluster(name)
     assert before["spec"]["impersonatorSecretRef"]["name"] == f"{name}-impersonator"
     assert not {"apiEndpoint", "secretRef", "proxyURL"} & set(before["spec"])
@@ -94,12 +137,11 @@ def test_endpoint_is_published_once_the_gateway_answers(scene: Scene) -> None:
         lab.host.get, f"/apis/{RBAC}/v1/clusterroles/karmada-impersonator-v-{name}"
     )
     assert impersonator["rules"], "Karmada sent its rules when the Cluster was created"
-    scene.start_gateway()
+    scene.serve()
     spec = scene.published(scene.a)
     assert spec["apiEndpoint"] == scene.gateway.endpoint(name)
     assert spec["secretRef"] == {"namespace": "karmada-cluster", "name": name}
     assert spec.get("proxyURL", "") == scene.gateway.settings.get("proxyURL", "")
-    scene.published(scene.b)
 
 
 def test_each_user_sees_the_pod_of_its_virtual_cluster(scene: Scene) -> None:
@@ -121,9 +163,24 @@ def test_object_has_the_names_of_the_hub(scene: Scene) -> None:
     assert found["metadata"]["namespace"] == scene.namespace
     nodes = json.loads(scene.user.raw(scene.a.name, "api/v1/nodes"))
     assert [node["metadata"]["name"] for node in nodes["items"]] == scene.a.nodes
-    spaces = json.loads(scene.user.raw(scene.a.name, "api/v1/namespaces"))
-    names = {space["metadata"]["name"] for space in spaces["items"]}
-    assert names == {"default", "kube-system", scene.namespace}
+
+
+def test_namespaces_are_those_that_are_claimed(scene: Scene) -> None:
+    selector = f"virtualcluster.kubeedge.io/cluster={scene.a.name}"
+    anchor = scene.a.host_namespace("vc-system")
+
+    def look() -> None:
+        """Compare: the hub sends namespaces of other tests to all Clusters while this runs."""
+        spaces = json.loads(scene.user.raw(scene.a.name, "api/v1/namespaces"))
+        claimed = {
+            each["metadata"]["name"] for each in scene.lab.host.list("/api/v1/namespaces", selector)
+        }
+        names = {space["metadata"]["name"] for space in spaces["items"]}
+        assert {"default", "kube-system", scene.namespace} <= names
+        shown = {scene.a.host_namespace(name) for name in names - {"kube-system"}}
+        assert shown | {anchor} == claimed
+
+    eventually(look)
 
 
 def test_any_cluster_finds_the_one_with_the_pod(scene: Scene) -> None:
@@ -209,8 +266,8 @@ def test_tokens_are_on_the_hub_and_their_sums_on_the_host(scene: Scene) -> None:
     assert labels["karmada.io/system"] == "true"
 
 
-def test_gateway_that_is_turned_off_leaves_nothing(scene: Scene) -> None:
-    lab, name = scene.lab, scene.a.name
+def test_gateway_that_is_turned_off_leaves_nothing(own_scene: Scene) -> None:
+    scene, lab, name = own_scene.serve(), own_scene.lab, own_scene.a.name
     scene.agent.terminate()
     scene.gateway.stop()
     scene.agent.settings["gateway"] = {"enabled": False}

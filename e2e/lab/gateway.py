@@ -68,7 +68,9 @@ class Gateway:
         return account_kubeconfig(self._lab.host.kubeconfig, agent.namespace, name, file)
 
     def start(self, agent: Agent) -> None:
-        """Start it with the settings of an agent that was started before."""
+        """Start it, unless it runs, with the settings of an agent that was started before."""
+        if self._process is not None:
+            return
         command = [
             *(sys.executable, "-m", "karmada_vc_agent", "gateway"),
             *("--config", str(agent.config), "--kubeconfig", str(self.kubeconfig(agent))),

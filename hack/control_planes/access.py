@@ -65,6 +65,10 @@ def metrics_adapter(pki: ClusterPki) -> Component:
         ),
         f"{TLS_HEALTH}/healthz",
         str(pki.ca),
+        # Where a Cluster changes while its informers wait for a gateway that is gone: its worker
+        # takes an informer manager for there that was stopped (handleClusters, v1.18.2). While it
+        # is away the hub deletes no namespace, for its groups cannot be discovered.
+        panics=True,
     )
 
 

@@ -31,7 +31,8 @@ class Component:
 
     arguments, health: {port}, {peer_port}, {health_port} and {admin_port} stand for ports that are
     chosen at the start. ca: file with the authority of an https health URL. has_low_ports: it
-    refuses those that systems give out by themselves.
+    refuses those that systems give out by themselves. panics: it is known to, and is started
+    again then, as a kubelet would.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Component:
     health: str
     ca: str = ""
     has_low_ports: bool = False
+    panics: bool = False
 
     def with_ports(self, ports: Ports) -> "Component":
         """Return the component with real ports in place."""

@@ -21,6 +21,18 @@ POLL_S = 0.1
 PORT_ATTEMPTS = 5
 LOW_PORTS = (10_000, 32_768)
 LAST_LINES = 15
+AGAIN = (
+    *("/bin/sh", "-c"),
+    """while :; do
+        setpriv --pdeathsig KILL "$@"
+        code=$?
+        [ $code = 2 ] || exit $code  # of a panic of Go
+        echo "$1 panicked; starting it again"
+        sleep 1
+    done""",
+    "again",
+)
+"""Runs a command until it ends otherwise than by a panic; it ends with this shell."""
 PORT_TAKEN = "address already in use"
 # inotify.room waits for room before a start; others may take it all the same
 INOTIFY_USED_UP = "too many open files"
@@ -60,7 +72,7 @@ class Launcher:
     def _start(self, component: Component) -> subprocess.Popen[bytes]:
         program = str(self._programs[component.program])
         log = self._directory.log(component.name)
-        command = [program, *component.arguments]
+        command = [*(AGAIN if component.panics else ()), program, *component.arguments]
         try:
             process = processes.spawn(command, log, self._directory.data)
         except OSError as error:
