@@ -26,14 +26,16 @@ from karmada_vc_agent.kube.bearer_review import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
-from karmada_vc_agent.kube.errors import KubeError, UnreachableError
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.kube.reachability import Reachability
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.lifecycle.api_servers import KUBE_SYSTEM_PATH, check_apart, check_karmada
+from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
 from karmada_vc_agent.lifecycle.hub_certificate import HubCertificate
+from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
 from karmada_vc_agent.lifecycle.joined import JoinedClusters, has_rights
 from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
@@ -106,6 +108,8 @@ class Agent:
         self._waits_for = "waits for the API servers"
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._phase = STARTING
+        self._hub = HubIdentity()
+        self._checkpoint: CheckpointSecrets | None = None
         self._service: Service | None = None
         self.metrics = metrics or Metrics()
         self._reachability: dict[str, Reachability] = {}
@@ -301,7 +305,7 @@ class Agent:
         )
         host_uid = str(kube_system["metadata"]["uid"])
         await retry_until_done("list Clusters on the hub", lambda: check_karmada(hub))
-        await retry_until_done(
+        self._hub.uid = await retry_until_done(
             "read namespace kube-system on the hub", lambda: check_apart(hub, host_uid)
         )
         vcs = self._virtual_clusters.values()
@@ -340,8 +344,29 @@ class Agent:
             found = await retry_until_done("list VirtualCluster objects on the host", find)
             self._objects.replace_all(found.virtual_clusters)
             self._preserved = found.preserved
+        await self._read_checkpoint(clients)
         remember = partial(seed, self._found, clients.host, self._live, state)
         await retry_until_done("list NodeGroups on the host", remember)
+
+    async def _read_checkpoint(self, clients: Clients) -> None:
+        """Read what was kept of the hub; without the right to it the agent does without."""
+        config = self._config
+        if not config.checkpoint.enabled:
+            return
+        secrets = CheckpointSecrets(clients.host, config.agent_namespace, config.agent_name)
+
+        async def load() -> bool:
+            try:
+                await secrets.load()
+            except ForbiddenError as error:
+                _log.warning(
+                    "Keeping no checkpoint: run karmada-vc-agent join", extra={"reason": str(error)}
+                )
+                return False
+            return True
+
+        if await retry_until_done("read the checkpoint on the host", load):
+            self._checkpoint = secrets
 
     def _process(self, clients: Clients, state: AgentState, host_uid: str) -> Process:
         return Process(
@@ -358,6 +383,8 @@ class Agent:
             objects=self._objects,
             preserved=self._preserved,
             found=self._found,
+            checkpoint=self._checkpoint,
+            hub=self._hub,
         )
 
     async def _keep_asking(self, hub: ApiClient) -> None:

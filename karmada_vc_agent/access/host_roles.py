@@ -22,6 +22,7 @@ from karmada_vc_agent.access.gateway_roles import (
 from karmada_vc_agent.access.gateway_secret import secret_name
 from karmada_vc_agent.access.hub_objects import Reasons
 from karmada_vc_agent.access.known_kinds import NAMESPACED
+from karmada_vc_agent.checkpoint.shards import secret_names
 from karmada_vc_agent.model.domain import AGENT_LABEL, DOMAIN
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.rbac_rule import (
@@ -96,7 +97,7 @@ class HostAccess:
     acts_as: (namespace, name) of the accounts of `applyAs`.
     dns_namespace: where it writes the rules for CoreDNS; empty = it writes none.
     objects: whether it serves VirtualCluster objects. finds: whether it makes virtual clusters of
-    what it finds on the host.
+    what it finds on the host. checkpoint: whether it keeps what the hub last said.
     """
 
     agent: str
@@ -114,6 +115,7 @@ class HostAccess:
     kubeconfig_namespace: str = ""
     objects: bool = False
     finds: bool = False
+    checkpoint: bool = False
     gateway: GatewayAccess | None = None
 
     @property
@@ -313,6 +315,15 @@ def _local(access: HostAccess) -> dict[str, list[Reasoned]]:
                 "tell its gateway the sums of valid tokens",
             )
         )
+    if access.checkpoint:
+        names = secret_names(access.agent)
+        rules[access.namespace] += [
+            (Rule(("",), ("secrets",), ("get", "patch"), names), "keep what the hub last said"),
+            (
+                Rule(("",), ("secrets",), ("create",)),
+                "make these Secrets: RBAC cannot confine `create` by name",
+            ),
+        ]
     if access.finds:
         why = "say on a NodeGroup or Node why it makes no virtual cluster (agent-confines: only so)"
         rules[_EVENTS].append((Rule(("",), ("events",), ("create", "patch")), why))

@@ -15,7 +15,7 @@ likewise: what is remembered of either is bound to its uid.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from karmada_vc_agent.apply.bugs import Bugs
 from karmada_vc_agent.apply.manifests import Manifests
@@ -70,6 +70,8 @@ class WorkFinalizer:
         self._taken: dict[WorkKey, Object] = {}
         self._barred: dict[str, str] = {}
         self._preserved: set[str] = set()
+        self.strike: Callable[[str, str], Awaitable[None]] = _nothing_saved
+        """Called with virtual cluster and name before the objects of a Work are removed."""
 
     def preserve(self, cluster: str, *, is_on: bool) -> None:
         """Have all Works of a virtual cluster leave what they created, or as each of them says.
@@ -132,6 +134,8 @@ class WorkFinalizer:
         if not self._is_cleaned(work):
             if doubt := doubt_of(self._hub.history, self._host.history):
                 raise NotReadyError(doubt)
+            self._wait_for_works(vc)
+            await self.strike(*key)
             if await self._clean(vc, work):
                 self._cleaned[key] = metadata["uid"]
         if not is_held or self._taken.pop(key, None) is not None:
@@ -224,6 +228,10 @@ class WorkFinalizer:
             name = other["metadata"]["name"]
             if name != work["metadata"]["name"] and not self._is_cleaned(other):
                 raise RetryError(f"namespace {namespace} is still used by work {name}")
+
+
+async def _nothing_saved(_cluster: str, _work: str) -> None:
+    return
 
 
 def _is_namespace(manifest: Object) -> bool:

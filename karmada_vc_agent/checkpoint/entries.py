@@ -91,6 +91,20 @@ def decode(content: bytes) -> Entry:
     return Entry(header, objects)
 
 
+def identity(content: bytes) -> str:
+    """Return what tells an entry from another one, whenever it was saved; never "".
+
+    What cannot be read is not what anybody wants to have.
+    """
+    try:
+        header = header_of(content)
+    except RefusedError:
+        return "?"
+    if header.kind == CONTACT:
+        return header.sum
+    return _sum(msgspec.structs.replace(header, saved=""), content.partition(b"\n")[2])
+
+
 def _decompressed(body: bytes) -> bytes:
     unpacking = zlib.decompressobj()
     content = unpacking.decompress(body, LARGEST_BYTES)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 SECRETS = 32
 LARGEST_SECRET = 500_000
 """Bytes in one Secret; an API server takes 1 MiB, and a request for it with base64 is larger."""
+LARGEST_RULES = LARGEST_SECRET // 2
 WORKS_A_PART = 256
 MOST_PARTS = 512
 RULES_KEY, CONTACT_KEY = "rules", "contact"

@@ -245,6 +245,7 @@ def _access(
         dns_namespace=config.dns_namespace if names_services else "",
         objects=config.objects.enabled,
         finds=config.node_groups.enabled or bool(config.discover.node_label),
+        checkpoint=config.checkpoint.enabled,
         kubeconfig_namespace=config.karmada_kubeconfig_namespace,
     )
 

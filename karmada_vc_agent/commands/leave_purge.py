@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
+from karmada_vc_agent.checkpoint.shards import secret_names
 from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.gateway_removal import remove_gateway
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH, PreflightError
@@ -257,6 +258,7 @@ async def _delete_objects(host: ApiClient, agent: InstalledAgent, say: Say) -> N
         f"{_in_namespace(agent, 'v1', 'configmaps')}/{agent.name}",
         f"{_in_namespace(agent, 'v1', 'configmaps')}/{agent.name}-state",
         f"{_in_namespace(agent, 'v1', 'secrets')}/{HUB_SECRET}",
+        *(f"{_in_namespace(agent, 'v1', 'secrets')}/{name}" for name in secret_names(agent.name)),
         f"{_in_namespace(agent, 'coordination.k8s.io/v1', 'leases')}/{agent.name}",
         *(
             f"{accounts}/{name}"

@@ -20,6 +20,7 @@ from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.gateway_removal import revoke
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.commands.leave_checkpoint import forget_saved
 from karmada_vc_agent.commands.leave_cleaning import HostCleaner
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH
@@ -338,6 +339,7 @@ async def clean_host(host: ApiClient, leaving: Leaving, say: Say) -> None:
     await revoke(host, leaving.agent, leaving.namespace, leaving.cluster, say)
     cleaner = HostCleaner(host, leaving.agent, leaving.cluster, say, leaving.claims_user)
     await cleaner.clean(preserve=leaving.preserve)
+    await forget_saved(host, leaving.namespace, leaving.agent, leaving.cluster, say)
 
 
 async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:

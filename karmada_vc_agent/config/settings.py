@@ -128,6 +128,19 @@ class DiscoverSettings(FoundSettings, frozen=True, forbid_unknown_fields=True, r
     ] = 100
 
 
+class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What the hub last said, kept on the host."""
+
+    enabled: Annotated[
+        bool,
+        Help(
+            "Keep what the hub last said in Secrets of the agent's namespace "
+            "([ADR 42](adr/0042-a-checkpoint-on-the-host.md)): an agent that starts while the hub "
+            "is away serves from there. Run `karmada-vc-agent join` after turning it on."
+        ),
+    ] = False
+
+
 class AgentConfig(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=camel
 ):
@@ -405,6 +418,9 @@ class AgentConfig(
     gateway: Annotated[
         GatewaySettings, Help("How the hub reaches virtual clusters; off by default.")
     ] = GatewaySettings()
+    checkpoint: Annotated[CheckpointSettings, Help("What is kept for a start without the hub.")] = (
+        CheckpointSettings()
+    )
     virtual_clusters: Annotated[
         tuple[VirtualCluster, ...],
         Help("The virtual clusters; at least one, unless there is another source of them."),

@@ -30,24 +30,26 @@ async def check_karmada(hub: ApiClient, *, pause_s: float = PAUSE_S) -> None:
         raise ConfigError("settings", "karmadaKubeconfig", problem) from error
 
 
-async def check_apart(hub: ApiClient, host_uid: str) -> None:
+async def check_apart(hub: ApiClient, host_uid: str) -> str:
     """Reject one API server as both hub and host. Raises ConfigError, KubeError.
 
-    host_uid: UID of the host's kube-system.
+    host_uid: UID of the host's kube-system. Returns that of the hub, "" where it does not tell.
     """
     try:
         kube_system = await hub.get(KUBE_SYSTEM_PATH)
     except NotFoundError:
-        return
+        return ""
     except ForbiddenError as error:
         _log.warning(
             "Cannot determine whether hub and host are different API servers",
             extra={"reason": str(error)},
         )
-        return
-    if kube_system["metadata"]["uid"] == host_uid:
+        return ""
+    uid = str(kube_system["metadata"]["uid"])
+    if uid == host_uid:
         problem = (
             f"{hub.credentials.server} is also the API server of the host (its kube-system has "
             "the same uid); the hub must be another one"
         )
         raise ConfigError("settings", "karmadaKubeconfig", problem)
+    return uid

@@ -10,7 +10,9 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
 from karmada_vc_agent.lifecycle.hub_certificate import is_agents_own
+from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
 from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.lifecycle.registrations import Registrations
 from karmada_vc_agent.model.objects import GroupVersionKind
@@ -74,7 +76,8 @@ class Process:
     reregister: virtual clusters to register again although their Clusters were deleted. node: name
     of the agent's own node, "" = not known. objects: what VirtualCluster objects feed, None where
     they are off. preserved: those whose removal an earlier process may have begun, and of which all
-    that Works made stays. found: what is found feeds, None = nothing is looked for.
+    that Works made stays. found: what is found feeds, None = nothing is looked for. checkpoint:
+    where it is kept what the hub said, None = nowhere. hub: which one it is.
     """
 
     config: AgentConfig
@@ -90,6 +93,8 @@ class Process:
     objects: VirtualClusterSource | None = None
     preserved: frozenset[str] = frozenset()
     found: FoundSources | None = None
+    checkpoint: CheckpointSecrets | None = None
+    hub: HubIdentity = field(default_factory=HubIdentity)
     clock: Clock = field(default_factory=Clock)
 
 
@@ -107,7 +112,9 @@ class Common:
         self.lead, self.metrics, self.clock = process.lead, process.metrics, process.clock
         self.virtual_clusters, self.objects = process.virtual_clusters, process.objects
         self.node, self.found, self.live = process.node, process.found, process.live
-        self.preserved = process.preserved
+    they are off. preserved: those whose removal an earlier process may have begun, and of which all
+    that Works made stays. found: what is found feeds, None = nothing is looked for. checkpoint:
+    where it is kept what the hub said, None = nowhere. hub: which one it is.
         self.origins = Origins()
         self.settings: TranslationSettings = translation_settings(config)
         self.switches: frozenset[str] = enabled_controllers(

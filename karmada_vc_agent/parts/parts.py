@@ -6,6 +6,7 @@ from typing import Any
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.parts.checkpoint_parts import checkpoint_parts
 from karmada_vc_agent.parts.common import Common, Process
 from karmada_vc_agent.parts.gateway_parts import GatewayParts
 from karmada_vc_agent.parts.leases import Leases
@@ -29,7 +30,8 @@ class Parts:
     common: settings, clients, stores, signals. works: what reads and applies Works. leases: which
     Leases are renewed. placement, escaped: what was found of policies and of pods. gateway: how
     the hub reaches virtual clusters. reachable: what is judged of nodes. missing_rights: which
-    rights are missing, and for whom. controllers: all that run; nobody reads them but metrics.
+    rights are missing, and for whom. checkpoint: what is kept of the hub.
+    controllers: all that run; nobody reads them but metrics.
     """
 
     def __init__(self, process: Process) -> None:
@@ -40,6 +42,7 @@ class Parts:
         self.works = works = WorkParts(common)
         works.registered.gone.subscribe(self.leases.forget)
         self.gateway = GatewayParts(common, works)
+        self.checkpoint = checkpoint_parts(common, works)
         self.reachable = self._reachable()
         self.missing_rights = MissingRights(
             common.clients.lacking,

@@ -191,7 +191,11 @@ class Service:
         for controller in self._controllers:
             controller.enqueue_initial()
         start = common.supervisor.start
-        return [start(group, "controller", each.run, each.name) for each in self._controllers]
+        checkpoint = self._parts.checkpoint
+        writing = {"checkpoint": checkpoint.run} if checkpoint is not None else {}
+        return [start(group, "controller", each.run, each.name) for each in self._controllers] + [
+            start(group, name, run) for name, run in writing.items()
+        ]
 
     def _start_resync(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         common = self._common

@@ -75,6 +75,11 @@ class InterpreterRules:
         self._wants_services = asyncio.Event()
         self.levels: list[HookLevel] = [self._declarative, self._webhooks]
 
+    @property
+    def stores(self) -> tuple[Store[Object], ...]:
+        """Return what was said of customizations and webhook configurations."""
+        return self._customizations, self._configurations
+
     async def run(self) -> None:
         """Watch until cancelled."""
         start = self._supervisor.start
