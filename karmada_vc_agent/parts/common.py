@@ -112,9 +112,8 @@ class Common:
         self.lead, self.metrics, self.clock = process.lead, process.metrics, process.clock
         self.virtual_clusters, self.objects = process.virtual_clusters, process.objects
         self.node, self.found, self.live = process.node, process.found, process.live
-    they are off. preserved: those whose removal an earlier process may have begun, and of which all
-    that Works made stays. found: what is found feeds, None = nothing is looked for. checkpoint:
-    where it is kept what the hub said, None = nowhere. hub: which one it is.
+        self.preserved = process.preserved
+        self.checkpoint, self.hub = process.checkpoint, process.hub
         self.origins = Origins()
         self.settings: TranslationSettings = translation_settings(config)
         self.switches: frozenset[str] = enabled_controllers(

@@ -1,0 +1,40 @@
+"""What an agent kept of the hub, as its next start would read it."""
+
+from e2e.lab.agent import Agent
+from e2e.lab.api import Api, Object, collection
+from karmada_vc_agent.checkpoint.saved import Expected, Saved, read
+from karmada_vc_agent.checkpoint.shards import secret_names
+
+TEMPLATE = "{namespace}-v-{cluster}"
+
+
+def secrets_of(host: Api, agent: Agent) -> list[Object]:
+    """Return the Secrets that are there."""
+    names = secret_names(agent.name)
+    found = host.get(collection("v1", "Secret", agent.namespace))["items"]
+    return [each for each in found if each["metadata"]["name"] in names]
+
+
+def saved(host: Api, agent: Agent) -> Saved:
+    """Return what may be used of them."""
+    return read(
+        [each.get("data") or {} for each in secrets_of(host, agent)], Expected(TEMPLATE, {})
+    )
+
+
+def manifest_saved(host: Api, agent: Agent, cluster: str, like: Object) -> Object | None:
+    """Return the saved manifest of the kind and name of an object, None where there is none.
+
+    Karmada gives every Cluster the Namespaces of all templates, so there are other Works, too.
+    """
+    for work in saved(host, agent).works(cluster):
+        for manifest in work["spec"]["workload"]["manifests"]:
+            if _identity(manifest) == _identity(like):
+                found: Object = manifest
+                return found
+    return None
+
+
+def _identity(obj: Object) -> tuple[str, str, str]:
+    metadata = obj["metadata"]
+    return obj["kind"], metadata.get("namespace", ""), metadata["name"]

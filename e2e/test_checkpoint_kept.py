@@ -1,0 +1,74 @@
+"""What the hub said is kept on the host, and no longer than it says so."""
+
+from e2e.lab import objects
+from e2e.lab.agent import Agent
+from e2e.lab.api import Object, path_of
+from e2e.lab.checkpoint import manifest_saved, saved, secrets_of
+from e2e.lab.lab import CLUSTERS, Group, Lab
+from e2e.lab.wait import eventually
+
+KEPT = {"enabled": True}
+
+
+def test_works_are_kept_and_follow_the_hub(lab: Lab) -> None:
+    group = lab.group("a")
+    agent = lab.serve(group, checkpoint=KEPT)
+    template = objects.config_map(lab.namespace(), key="1")
+    lab.propagate([template], group)
+    lab.wait_fully_applied(template)
+    eventually(_has, lab, agent, group, template)
+    lab.hub.patch(path_of(template), {"data": {"key": "2"}})
+    eventually(_has, lab, agent, group, {**template, "data": {"key": "2"}})
+    cluster = saved(lab.host, agent).cluster(group.name)
+    assert cluster is not None
+    assert cluster["metadata"]["uid"] == lab.cluster(group.name)["metadata"]["uid"]
+    text = str([each.get("data") for each in secrets_of(lab.host, agent)])
+    assert template["metadata"]["name"] not in text
+    agent.terminate()
+
+
+def test_a_work_is_struck_out_before_its_objects_go(lab: Lab) -> None:
+    group = lab.group("a")
+    agent = lab.serve(group, checkpoint=KEPT)
+    namespace = lab.namespace()
+    kept = objects.config_map(namespace, "kept")
+    lab.wait_applied(lab.create_work(group, "kept", kept))
+    gone = objects.config_map(namespace, "gone")
+    work = lab.create_work(group, "gone", gone)
+    lab.wait_applied(work)
+    eventually(_has, lab, agent, group, gone)
+    held = lab.host_path(gone, group)
+    lab.host.patch(held, {"metadata": {"finalizers": ["example.org/hold"]}})
+    lab.hub.delete(work)
+    eventually(_is_marked, lab, held)
+    assert manifest_saved(lab.host, agent, group.name, gone) is None
+    _has(lab, agent, group, kept)
+    lab.host.patch(held, {"metadata": {"finalizers": None}})
+    eventually(_is_gone, lab, work)
+
+
+def test_a_cluster_that_is_deleted_is_kept_no_more(lab: Lab) -> None:
+    one, other = lab.group("a"), lab.group("b")
+    agent = lab.serve(one, other, checkpoint=KEPT)
+    eventually(_has_clusters, lab, agent, {one.name, other.name})
+    lab.hub.delete(f"{CLUSTERS}/{one.name}")
+    eventually(_has_clusters, lab, agent, {other.name})
+    eventually(_is_gone, lab, f"{CLUSTERS}/{one.name}")
+
+
+def _has(lab: Lab, agent: Agent, group: Group, wanted: Object) -> None:
+    found = manifest_saved(lab.host, agent, group.name, wanted)
+    assert found is not None, "it is not in the checkpoint"
+    assert found["data"] == wanted["data"]
+
+
+def _has_clusters(lab: Lab, agent: Agent, names: set[str]) -> None:
+    assert set(saved(lab.host, agent).clusters) == names
+
+
+def _is_marked(lab: Lab, path: str) -> None:
+    assert lab.host.get(path)["metadata"].get("deletionTimestamp")
+
+
+def _is_gone(lab: Lab, path: str) -> None:
+    assert lab.hub.find(path) is None
