@@ -14,7 +14,8 @@ def test_found_tenants_have_accounts_of_their_own_and_are_held_apart(
     of_file, first, second = lab.group("a"), lab.group("b"), lab.group("c")
     for group in (first, second):
         node_groups.apply(group.name, nodes=group.nodes)
-    found = {"enabled": True, "selector": node_groups.selector}
+    settings = {"allow": ["ExternalDNS"]}
+    found = {"enabled": True, "selector": node_groups.selector, "settings": settings}
     agent = lab.new_agent(of_file, flags=FAST, tenancy="Strict", nodeGroups=found)
     agent.extra_names += [first.name, second.name]
     agent.start()
@@ -33,6 +34,15 @@ def test_found_tenants_have_accounts_of_their_own_and_are_held_apart(
     eventually(_is_refused, lab, lab.create_work(first, "disk", _disk_of_the_host(lab)))
     assert "Traceback" not in agent.log()
 
+    # Policies know what the settings allow them, and nothing else.
+    for group in (first, second):
+        named, addressed = _services(group.host_namespace(lab.namespaces[0]))
+        assert not lab.host.refusal(named)
+        assert "LoadBalancerAddresses" in lab.host.refusal(addressed)
+        eventually(_is_confined, lab, group)
+    named, _ = _services(of_file.host_namespace(lab.namespaces[0]))
+    assert "ExternalDNS" in lab.host.refusal(named)
+
     # Another `join` by the settings alone keeps them.
     agent.extra_names.clear()
     agent.join()
@@ -43,6 +53,20 @@ def test_found_tenants_have_accounts_of_their_own_and_are_held_apart(
 
 def _account(namespace: str, group: Group, agent: str) -> str:
     return f"{collection('v1', 'ServiceAccount', namespace)}/{group.name}.{agent}"
+
+
+def _services(namespace: str) -> tuple[Object, Object]:
+    """Return a Service with a public name, and one with an address of the host."""
+    named, addressed = objects.service(namespace, "named"), objects.service(namespace, "addressed")
+    name = {"external-dns.alpha.kubernetes.io/hostname": "shop.example.com"}
+    named["metadata"]["annotations"] = name
+    addressed["spec"] |= {"type": "LoadBalancer", "loadBalancerIP": "192.0.2.1"}
+    return named, addressed
+
+
+def _is_confined(lab: Lab, group: Group) -> None:
+    confined = condition(lab.cluster(group.name), "RightsConfined")
+    assert confined["status"] == "True", confined
 
 
 def _disk_of_the_host(lab: Lab) -> Object:
