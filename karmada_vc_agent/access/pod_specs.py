@@ -62,9 +62,9 @@ def _container(program: Program) -> Object:
         "ports": ports,
         **_probes(program.ports[HEALTH_PORT_NAME]),
         "resources": {
-            # Measured (docs/performance.md): the agent has 60 MB with one virtual cluster, 90 MB
-            # with 50, up to 330 MB when Works of 64 MB come in.
-            "requests": {"cpu": "50m", "memory": "96Mi"},
+            # Measured (docs/performance.md, "What to request"): what 100 virtual clusters take at
+            # rest, and above what a start with Works of 120 MB takes at most.
+            "requests": {"cpu": "50m", "memory": "128Mi"},
             "limits": {"memory": "512Mi"},
         },
         "securityContext": {
