@@ -126,7 +126,8 @@ def test_agent_is_installed_by_manifests_and_join(kind: Installed, tmp_path: Pat
     base = os.path.relpath(ROOT / "manifests" / "overlays" / "kubeedge", tmp_path)
     overlay = OVERLAY | {"resources": [base]}
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
-    kind.kubectl("apply", "--server-side", "-k", str(tmp_path))
+    # On clusters where `join` ran before, it set some of these fields for its settings.
+    kind.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(tmp_path))
     (tmp_path / "agent.yaml").write_text(yaml.safe_dump(SETTINGS))
     kind.join("--config", str(tmp_path / "agent.yaml"), "--apply")
     kind.kubectl("-n", AGENT, "rollout", "status", f"deployment/{AGENT}", "--timeout=300s")

@@ -133,18 +133,23 @@ def host_roles(access: HostAccess) -> list[Object]:
             _role(access, "ClusterRole", name, rules)
             for name, rules in _of_accounts(access).items()
         ),
-        {
-            "apiVersion": RBAC_API,
-            "kind": "ClusterRole",
-            "metadata": {"name": NAMESPACE_ADMIN, "labels": dict(_MANAGED)},
-            "rules": list(access.granted),
-        },
+        _admin_role(access),
         *(
             _role(access, "Role", access.role, rules, namespace)
             for namespace, rules in _local(access).items()
         ),
         *(gateway_roles(access.gateway) if access.gateway else ()),
     ]
+
+
+def _admin_role(access: HostAccess) -> Object:
+    """Return the ClusterRole of tenants; its rules are the agent's to write, where it may."""
+    role = {
+        "apiVersion": RBAC_API,
+        "kind": "ClusterRole",
+        "metadata": {"name": NAMESPACE_ADMIN, "labels": dict(_MANAGED)},
+    }
+    return role if access.is_confined else role | {"rules": list(access.granted)}
 
 
 def host_bindings(access: HostAccess) -> list[Object]:

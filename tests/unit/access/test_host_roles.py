@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from karmada_vc_agent.access.host_roles import (
     HostAccess,
     host_bindings,
@@ -21,7 +23,7 @@ ACCOUNT = "ClusterRole vc-agent:a:account"
 
 def rules(**access: Any) -> dict[str, list[Object]]:
     made = host_roles(HostAccess("a", "home", CEILING, **access))
-    return {str(key_of(role)): role["rules"] for role in made}
+    return {str(key_of(role)): role.get("rules", []) for role in made}
 
 
 def verbs(granted: list[Object], group: str, resource: str) -> set[str]:
@@ -114,3 +116,11 @@ def test_every_rule_has_a_reason() -> None:
     for role in host_roles(access):
         if role["metadata"]["name"] != "virtual-cluster-admin":
             assert len(reasons[str(key_of(role))]) == len(role["rules"])
+
+
+@pytest.mark.parametrize("is_confined", [True, False])
+def test_rules_of_tenants_have_one_writer(*, is_confined: bool) -> None:
+    """The agent follows what the host serves; where it may not write roles, `join` gives them."""
+    access = HostAccess("a", "home", CEILING, granted=CEILING, is_confined=is_confined)
+    roles = {role["metadata"]["name"]: role for role in host_roles(access)}
+    assert ("rules" in roles["virtual-cluster-admin"]) != is_confined
