@@ -79,6 +79,8 @@ _OTHER_COMMANDS = {
     "gateway": "karmada_vc_agent.commands.gateway_options",
     "kubeconfig": "karmada_vc_agent.commands.kubeconfig_options",
     "join": "karmada_vc_agent.commands.join_options",
+    "explain": "karmada_vc_agent.commands.explain_options",
+    "status": "karmada_vc_agent.commands.status_options",
     "leave": "karmada_vc_agent.commands.leave_options",
 }
 """Command -> its module, imported when called: `run` does not pay their memory."""

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
@@ -11,10 +12,12 @@ from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
 from karmada_vc_agent.model.karmada import CLUSTER_FINALIZER
 from karmada_vc_agent.model.merge_patch import merge_patch
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.switches import CLUSTER_RESOURCE_MODELING, CLUSTER_STATUS
+from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.parts.common import Clock
 from karmada_vc_agent.parts.keys import first_of, itself, same
@@ -202,12 +205,25 @@ class ClusterStatusController:
         if "apiEnablements" in patch:
             patch["apiEnablements"] = status["apiEnablements"]
         metadata = cluster["metadata"]
-        body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": patch}
+        marks = {"annotations": self._ages(metadata["name"])}
+        body = {
+            "metadata": {"resourceVersion": metadata["resourceVersion"], **marks},
+            "status": patch,
+        }
         try:
             answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{metadata['name']}/status", body)
         except NotFoundError:
             return
         self._clusters.store.observe(ClusterCodec().trim(answer))
+
+    def _ages(self, name: str) -> dict[str, str]:
+        """Return the annotations that say how old a status is; alone they are worth no write."""
+        now = self._clock.now()
+        silent_s = self._o.contact.silent_s(name)
+        if silent_s is None:
+            return {OBSERVED_AT_ANNOTATION: now}
+        last = datetime.fromisoformat(now) - timedelta(seconds=silent_s)
+        return {OBSERVED_AT_ANNOTATION: now, HUB_CONTACT_ANNOTATION: timestamp(last)}
 
 
 def _with_nodes(

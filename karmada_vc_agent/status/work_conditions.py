@@ -7,6 +7,8 @@ from karmada_vc_agent.status.conditions import Condition
 APPLIED = "Applied"
 DISPATCHING = "Dispatching"
 
+OUTSIDE_WINDOW = "OutsideWindow"
+
 MESSAGE_MAX_LENGTH = 32768
 """In characters; the Work CRD rejects longer messages."""
 
@@ -41,7 +43,7 @@ def waiting(generation: int, until: str) -> Condition:
     return Condition(
         type=DISPATCHING,
         status="False",
-        reason="OutsideWindow",
+        reason=OUTSIDE_WINDOW,
         message=f"Generation {generation} waits {end}; what was applied before is kept.",
     )
 

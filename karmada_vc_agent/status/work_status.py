@@ -71,6 +71,12 @@ def is_dispatched(work: Object) -> bool:
     return bool(found.get("observedGeneration") == generation)
 
 
+def is_waiting(work: Object) -> bool:
+    """Whether the hub has that something of a Work waits for a window."""
+    found = dispatching_of(work.get("status"))
+    return found is not None and found.get("reason") == work_conditions.OUTSIDE_WINDOW
+
+
 def _conditions_of(status: Object | None) -> list[Condition]:
     """Return the well-formed conditions; the hub validates only their type and status."""
     found = (c for c in maps_at(status, "conditions") if {"type", "status"} <= c.keys())

@@ -14,7 +14,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.status.cluster_numbers import cluster_numbers
-from karmada_vc_agent.status.work_status import applied_of
+from karmada_vc_agent.status.work_status import applied_of, is_waiting
 from karmada_vc_agent.telemetry.metrics import Metrics, Sample
 from karmada_vc_agent.views.cluster_index import CLUSTER_INDEX
 from karmada_vc_agent.views.hub_clusters import HubClusters
@@ -22,7 +22,7 @@ from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.works import Works, is_suspended
 
 HUB, HOST = "hub", "host"
-WORK_STATES = ("applied", "failed", "pending", "suspended", "deleting")
+WORK_STATES = ("applied", "failed", "pending", "waiting", "suspended", "deleting")
 
 
 def work_state(work: Object) -> str:
@@ -31,6 +31,8 @@ def work_state(work: Object) -> str:
         return "deleting"
     if is_suspended(work):
         return "suspended"
+    if is_waiting(work):
+        return "waiting"
     applied = applied_of(work.get("status"))
     if applied is None:
         return "pending"

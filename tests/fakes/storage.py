@@ -201,6 +201,8 @@ class Storage:
             obj = {**live, "status": wanted.get("status")}
             if obj["status"] is None:
                 del obj["status"]
+            if place.served.kind == "Cluster":  # Karmada keeps metadata of a status
+                obj["metadata"] = wanted.get("metadata") or {}
         else:
             obj = wanted
             if place.served.has_status:

@@ -12,7 +12,8 @@ from karmada_vc_agent.controllers.cluster_status import (
 )
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
 from karmada_vc_agent.kube.health_probe import HealthProbe
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.parts.common import Clock as TimeOfDay
 from karmada_vc_agent.status.conditions import Condition
@@ -438,6 +439,25 @@ async def test_group_that_does_not_answer_makes_the_list_partial(setting: Settin
     setting.world.host.stale_groups = frozenset({"apps/v1"})
     await setting.sync()
     assert setting.condition("CompleteAPIEnablements") == ("False", "Partial")
+
+
+async def test_each_write_says_when_the_host_was_looked_at_and_the_hub_was_reached(
+    setting: Setting,
+) -> None:
+    await setting.sync()
+    marks = annotations_of(setting.world.hub.live(CLUSTER))
+    assert marks[OBSERVED_AT_ANNOTATION] == NOW
+    assert HUB_CONTACT_ANNOTATION not in marks
+    setting.clock.advance(3600.0)
+    await setting.sync()
+    assert annotations_of(setting.world.hub.live(CLUSTER)) == marks  # worth no write alone
+    setting.clock.advance(3600.0)
+    setting.world.host.seed(objects.node("n7", {"branch": "a"}))
+    await setting.sync()
+    assert annotations_of(setting.world.hub.live(CLUSTER)) == {
+        OBSERVED_AT_ANNOTATION: NOW,
+        HUB_CONTACT_ANNOTATION: "2026-02-01T23:00:00Z",
+    }
 
 
 async def test_version_is_asked_for_once_a_minute(setting: Setting) -> None:

@@ -110,6 +110,7 @@ async def test_works_are_counted_by_state_zeros_too(world: World, setting: Setti
         ("branch-a", "applied"): 2,
         ("branch-a", "failed"): 0,
         ("branch-a", "pending"): 1,
+        ("branch-a", "waiting"): 0,
         ("branch-a", "suspended"): 0,
         ("branch-a", "deleting"): 0,
     }

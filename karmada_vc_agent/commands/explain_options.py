@@ -1,0 +1,122 @@
+"""`karmada-vc-agent explain`: what became of one Work or object, and why."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from karmada_vc_agent.commands import shared_options
+from karmada_vc_agent.commands.command_errors import one_line_errors
+from karmada_vc_agent.commands.explain_facts import Facts, Gathering, Target, plain, target_of
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.connections import Timeouts
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.kubeconfig import find_credentials
+from karmada_vc_agent.model.objects import Object
+
+_PATIENCE = Timeouts(request_s=10.0)
+_EPILOG = """\b
+Examples:
+  # a Work of virtual cluster branch-a
+  karmada-vc-agent explain branch-a/web-7c9d --config agent.yaml
+\b
+  # an object, by its name on the hub
+  karmada-vc-agent explain branch-a/deployment/edge/web --config agent.yaml -o json
+"""
+
+
+@click.command("explain", epilog=_EPILOG, short_help="Show what became of a Work or an object.")
+@click.argument("what", metavar="CLUSTER/WORK|CLUSTER/KIND/NAMESPACE/NAME")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="Settings file of the agent, for its kubeconfigs.",
+)
+@click.option(
+    "--karmada-kubeconfig", default="", help="Kubeconfig of the hub. Default: as for run."
+)
+@shared_options.karmada_context
+@shared_options.agent_name
+@shared_options.agent_namespace
+@shared_options.kubeconfig
+@click.option(
+    "--output",
+    "-o",
+    "form",
+    type=click.Choice(("text", "json", "yaml")),
+    default="text",
+    show_default=True,
+    help="Form of the output.",
+)
+def explain(what: str, form: str, **options: Any) -> None:
+    """Show what hub and host have of one Work, or of one object by its name on the hub.
+
+    That is the conditions of Work and Cluster, when the hub's picture was made, where the object
+    lies on the host, and whether an administrator holds its namespace. While the hub is away it
+    shows what the host alone has.
+    """
+    with one_line_errors():
+        target = target_of(what)
+        config, _, _ = shared_options.settings_and_agent(options)
+        hub = find_credentials(
+            options["karmada_kubeconfig"] or (config.karmada_kubeconfig if config else ""),
+            options["karmada_context"] or (config.karmada_context if config else ""),
+            flag="--karmada-kubeconfig",
+        )
+        path = options["kubeconfig"] or (config.kubeconfig if config else "")
+        host = find_credentials(path, in_cluster_first=True)
+        facts = asyncio.run(_gather(hub, host, target))
+        click.echo(written(facts, form))
+
+
+async def _gather(hub: Credentials, host: Credentials, target: Target) -> Facts:
+    async with (
+        ApiClient("hub", hub, timeouts=_PATIENCE) as hub_client,
+        ApiClient("host", host, timeouts=_PATIENCE) as host_client,
+    ):
+        return await Gathering(hub_client, host_client).facts(target)
+
+
+def written(facts: Facts, form: str) -> str:
+    """Return the facts as text, JSON or YAML."""
+    found = plain(facts)
+    if form == "json":
+        return json.dumps(found, indent=2)
+    if form == "yaml":
+        return yaml.safe_dump(found, sort_keys=False).rstrip()
+    return "\n".join(_lines(facts, found))
+
+
+def _lines(facts: Facts, found: dict[str, Any]) -> list[str]:
+    lines = [f"{facts.target.text} of virtual cluster {facts.target.cluster}"]
+    if facts.problem:
+        lines.append(f"  hub not reached, so this is what the host has: {facts.problem}")
+    elif not found["works"]:
+        lines.append("  no Work on the hub")
+    for work in found["works"]:
+        at = f", status written {work['statusWritten']}" if work["statusWritten"] else ""
+        lines.append(f"  Work {work['name']}, generation {work['generation']}{at}")
+        lines += _conditions(work["conditions"])
+    for each in found["objects"]:
+        name = "/".join(part for part in (each["namespace"], each["name"]) if part)
+        place = f": {each['host']}" if each["host"] else ""
+        held = f"; held by an administrator: {each['held']}" if each["held"] else ""
+        lines.append(f"  {each['kind']} {name}: {each['state']}{place}{held}")
+    cluster = found["cluster"]
+    if cluster["conditions"]:
+        at = f", as of {cluster['observedAt']}" if cluster["observedAt"] else ""
+        lines.append(f"  Cluster{at}")
+        shown = ("Ready", "TakesChanges", "NamespacesHeld")
+        lines += _conditions([c for c in cluster["conditions"] if c.get("type") in shown])
+    return lines
+
+
+def _conditions(conditions: list[Object]) -> list[str]:
+    return [
+        f"    {c.get('type')}={c.get('status')} {c.get('reason', '')}: {c.get('message', '')}"
+        for c in conditions
+    ]

@@ -1,0 +1,189 @@
+"""`karmada-vc-agent status`: what a running agent knows of its virtual clusters, and how old it is.
+
+It asks the agent itself, by /metrics, so that it needs no rights and works while the hub is away.
+"""
+
+import json
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from karmada_vc_agent.commands.command_errors import CommandError, one_line_errors
+
+ANSWERS_WITHIN_S = 10.0
+_HUB = "hub"
+_EPILOG = """\b
+Examples:
+  # in the cluster of the agent
+  kubectl -n karmada-vc-agent exec deploy/karmada-vc-agent -- karmada-vc-agent status
+\b
+  # one virtual cluster, for a script
+  karmada-vc-agent status branch-a -o json --metrics-url http://127.0.0.1:8080/metrics
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known of one virtual cluster.
+
+    ready: None before its host was looked at. works: by state. hub_contact: when the hub last
+    accepted what the agent reports, in seconds since 1970; None = never. is_hub_reached: whether it
+    does now.
+    """
+
+    name: str
+    ready: bool | None
+    nodes: int
+    ready_nodes: int
+    works: dict[str, int]
+    hub_contact: float | None
+    is_hub_reached: bool
+
+
+@click.command("status", epilog=_EPILOG, short_help="Show the virtual clusters of an agent.")
+@click.argument("name", required=False, default="")
+@click.option(
+    "--metrics-url",
+    default="http://127.0.0.1:8080/metrics",
+    show_default=True,
+    help="Address of the agent's metrics; only the leader knows virtual clusters.",
+)
+@click.option(
+    "--output",
+    "-o",
+    "form",
+    type=click.Choice(("table", "json", "yaml")),
+    default="table",
+    show_default=True,
+    help="Form of the output.",
+)
+def status(name: str, metrics_url: str, form: str) -> None:
+    """Show which virtual clusters an agent serves, and how old the hub's picture of them is.
+
+    HUB is `now` while the hub accepts what the agent reports. Otherwise it says since when it does
+    not: the hub's picture is of that time, and so is what the agent knows of the Works.
+    """
+    with one_line_errors():
+        rows = rows_of(_metrics(metrics_url))
+        if name:
+            rows = [row for row in rows if row.name == name]
+            if not rows:
+                raise CommandError(f'the agent at {metrics_url} serves no virtual cluster "{name}"')
+        click.echo(written(rows, form, datetime.now(UTC)))
+
+
+def rows_of(text: str) -> list[Row]:
+    """Return what metrics say, by name."""
+    found: defaultdict[str, dict[tuple[str, str], float]] = defaultdict(dict)
+    reached = 1.0
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            cluster = sample.labels.get("member_cluster")
+            if cluster is not None:
+                label = sample.labels.get("state") or sample.labels.get("server") or ""
+                found[cluster][sample.name, label] = sample.value
+            elif sample.name == "api_server_reachable" and sample.labels.get("server") == _HUB:
+                reached = sample.value
+    return [
+        _row(name, values, is_reached=bool(reached))
+        for name, values in sorted(found.items())
+        if ("virtual_cluster_nodes", "") in values
+    ]
+
+
+def _row(name: str, values: dict[tuple[str, str], float], *, is_reached: bool) -> Row:
+    ready = values.get(("cluster_ready_state", ""))
+    return Row(
+        name=name,
+        ready=None if ready is None else bool(ready),
+        nodes=int(values["virtual_cluster_nodes", ""]),
+        ready_nodes=int(values.get(("cluster_ready_node_number", ""), 0)),
+        works={
+            state: int(count)
+            for (family, state), count in sorted(values.items())
+            if family == "virtual_cluster_works"
+        },
+        hub_contact=values.get(("virtual_cluster_last_contact_timestamp_seconds", _HUB)),
+        is_hub_reached=is_reached and bool(values.get(("virtual_cluster_reports_accepted", ""), 1)),
+    )
+
+
+def written(rows: list[Row], form: str, now: datetime) -> str:
+    """Return the rows as a table, JSON or YAML."""
+    if form == "table":
+        return _table(rows, now)
+    items = [_plain(row) for row in rows]
+    if form == "json":
+        return json.dumps(items, indent=2)
+    return yaml.safe_dump(items, sort_keys=False).rstrip()
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    found = asdict(row)
+    at = found.pop("hub_contact")
+    contact = None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "name": found["name"],
+        "ready": found["ready"],
+        "nodes": {"total": found["nodes"], "ready": found["ready_nodes"]},
+        "works": found["works"],
+        "hub": {"reached": found["is_hub_reached"], "lastContact": contact},
+    }
+
+
+def _table(rows: list[Row], now: datetime) -> str:
+    head = ("NAME", "READY", "NODES", "WORKS", "FAILED", "WAITING", "HUB")
+    lines = [head, *(_cells(row, now) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join(
+        "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _cells(row: Row, now: datetime) -> tuple[str, ...]:
+    ready = "Unknown" if row.ready is None else str(row.ready)
+    works = row.works
+    return (
+        row.name,
+        ready,
+        f"{row.ready_nodes}/{row.nodes}",
+        str(sum(works.values())),
+        str(works.get("failed", 0)),
+        str(works.get("waiting", 0)),
+        hub_text(row.hub_contact, now, is_reached=row.is_hub_reached),
+    )
+
+
+def hub_text(contact: float | None, now: datetime, *, is_reached: bool) -> str:
+    """Return how old the hub's picture is: `as of 14:03 UTC, hub not reached since`."""
+    if is_reached:
+        return "now"
+    if contact is None:
+        return "never reached"
+    at = datetime.fromtimestamp(contact, UTC)
+    form = "%H:%M" if at.date() == now.date() else "%Y-%m-%d %H:%M"
+    return f"as of {at.strftime(form)} UTC, hub not reached since"
+
+
+def _metrics(url: str) -> str:
+    """Return what the agent says. Raises CommandError."""
+    if not url.startswith(("http://", "https://")):
+        raise CommandError(f"{url} is no http or https address")
+    try:
+        with urllib.request.urlopen(url, timeout=ANSWERS_WITHIN_S) as response:  # noqa: S310 - http
+            return str(response.read().decode())
+    except (urllib.error.URLError, TimeoutError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        text = (
+            f"no metrics at {url}: {reason}; give --metrics-url, or run the command in the agent's "
+            "Pod: kubectl -n NAMESPACE exec deploy/karmada-vc-agent -- karmada-vc-agent status"
+        )
+        raise CommandError(text) from error

@@ -1,0 +1,107 @@
+"""`explain`: what it asks, and what it says while the hub is away."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.commands.explain_facts import (
+    Facts,
+    Gathering,
+    Target,
+    status_written,
+    target_of,
+)
+from karmada_vc_agent.commands.explain_options import written
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, WORK_ANNOTATION
+from karmada_vc_agent.model.objects import Object
+from tests.fakes import objects, served
+from tests.fakes.api_server import FakeApiServer
+
+WORK = "karmada-es-branch-a/web-1"
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer(served.HUB) as server:
+        yield server
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer(served.HOST) as server:
+        server.seed(objects.claimed(annotations={HOLD_ANNOTATION: "belt stopped"}))
+        server.seed(on_host())
+        yield server
+
+
+def on_host() -> Object:
+    made = objects.config_map()
+    made["metadata"] |= {
+        "namespace": "edge-v-branch-a",
+        "labels": {CLUSTER_LABEL: "branch-a"},
+        "annotations": {WORK_ANNOTATION: WORK},
+    }
+    return made
+
+
+async def explained(hub: FakeApiServer, host: FakeApiServer, what: str) -> Facts:
+    return await Gathering(hub.client("hub"), host.client("host")).facts(target_of(what))
+
+
+async def test_work_is_shown_with_its_objects_and_what_holds_them(
+    hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    work = objects.work(objects.config_map(), objects.config_map("other"))
+    work["status"] = {"conditions": [objects.condition("Applied", "False", "Failed", "no")]}
+    hub.seed(work)
+    text = written(await explained(hub, host, "branch-a/web-1"), "text")
+    assert "Work web-1, generation" in text
+    assert "Applied=False Failed: no" in text
+    assert "ConfigMap edge/settings: on the host: edge-v-branch-a/settings" in text
+    assert "held by an administrator: belt stopped" in text
+    assert "ConfigMap edge/other: not on the host" in text
+
+
+async def test_object_is_found_by_its_virtual_name(hub: FakeApiServer, host: FakeApiServer) -> None:
+    hub.seed(objects.work(objects.config_map()))
+    hub.seed(objects.work(objects.deployment(), name="else"))
+    facts = await explained(hub, host, "branch-a/configmap/edge/settings")
+    assert [work["metadata"]["name"] for work in facts.works] == ["web-1"]
+    assert [each["host"] for each in facts.objects] == ["edge-v-branch-a/settings"]
+
+
+@pytest.mark.parametrize("what", ["branch-a/web-1", "branch-a/configmap/edge/settings"])
+async def test_host_alone_tells_while_the_hub_is_away(
+    hub: FakeApiServer, host: FakeApiServer, what: str
+) -> None:
+    with hub.down():
+        facts = await explained(hub, host, what)
+    assert [(each["host"], each["work"]) for each in facts.objects] == [
+        ("edge-v-branch-a/settings", WORK)
+    ]
+    assert "hub not reached, so this is what the host has" in written(facts, "text")
+
+
+async def test_cluster_that_there_is_not_is_told(hub: FakeApiServer, host: FakeApiServer) -> None:
+    with pytest.raises(CommandError, match='no Cluster "branch-x"'):
+        await explained(hub, host, "branch-x/web-1")
+
+
+@pytest.mark.parametrize("text", ["branch-a", "a/b/c", "/b", "a//b/c", "a/b/c/d/e"])
+def test_what_is_neither_work_nor_object_is_told(text: str) -> None:
+    with pytest.raises(CommandError, match="CLUSTER/KIND/NAMESPACE/NAME"):
+        target_of(text)
+
+
+def test_object_may_be_cluster_scoped() -> None:
+    assert target_of("a/clusterrole//reader") == Target("a", "", "clusterrole", "", "reader")
+
+
+def test_status_was_written_when_the_server_says() -> None:
+    work = objects.work()
+    work["metadata"]["managedFields"] = [
+        {"manager": "x", "time": "2026-11-23T15:00:00Z"},
+        {"manager": "x", "subresource": "status", "time": "2026-11-23T14:00:00Z"},
+    ]
+    assert status_written(work) == "2026-11-23T14:00:00Z"

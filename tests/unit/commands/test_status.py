@@ -1,0 +1,66 @@
+"""`status`: what it makes of an agent's metrics."""
+
+import json
+from datetime import UTC, datetime
+
+import yaml
+from click.testing import CliRunner
+
+from karmada_vc_agent.cli import main
+from karmada_vc_agent.commands.status_options import hub_text, rows_of, written
+
+AT = datetime(2026, 11, 23, 14, 3, 5, tzinfo=UTC)
+NOW = datetime(2026, 11, 23, 15, 0, tzinfo=UTC)
+CONTACT = "virtual_cluster_last_contact_timestamp_seconds"
+METRICS = f"""\
+# TYPE api_server_reachable gauge
+api_server_reachable{{server="hub"}} REACHED
+api_server_reachable{{server="host"}} 1
+cluster_ready_state{{member_cluster="branch-a"}} 1
+cluster_ready_node_number{{member_cluster="branch-a"}} 2
+virtual_cluster_nodes{{member_cluster="branch-a"}} 3
+virtual_cluster_works{{member_cluster="branch-a",state="applied"}} 5
+virtual_cluster_works{{member_cluster="branch-a",state="failed"}} 1
+virtual_cluster_works{{member_cluster="branch-a",state="waiting"}} 2
+virtual_cluster_reports_accepted{{member_cluster="branch-a"}} 1
+{CONTACT}{{member_cluster="branch-a",server="hub"}} {AT.timestamp()}
+virtual_cluster_nodes{{member_cluster="branch-b"}} 0
+"""
+
+
+def test_table_says_how_old_the_picture_is() -> None:
+    away = written(rows_of(METRICS.replace("REACHED", "0")), "table", NOW).splitlines()
+    assert away[0].split() == ["NAME", "READY", "NODES", "WORKS", "FAILED", "WAITING", "HUB"]
+    assert away[1].startswith("branch-a   True ")
+    assert away[1].split()[2:6] == ["2/3", "8", "1", "2"]
+    assert away[1].endswith("as of 14:03 UTC, hub not reached since")
+    assert away[2].endswith("never reached")
+    here = written(rows_of(METRICS.replace("REACHED", "1")), "table", NOW).splitlines()
+    assert here[1].endswith("now")
+
+
+def test_what_the_hub_does_not_accept_is_as_old_as_what_it_does_not_get() -> None:
+    text = METRICS.replace("REACHED", "1").replace(
+        'accepted{member_cluster="branch-a"} 1', 'accepted{member_cluster="branch-a"} 0'
+    )
+    assert not rows_of(text)[0].is_hub_reached
+
+
+def test_an_older_time_has_its_date() -> None:
+    later = datetime(2026, 11, 25, tzinfo=UTC)
+    text = hub_text(AT.timestamp(), later, is_reached=False)
+    assert text == "as of 2026-11-23 14:03 UTC, hub not reached since"
+
+
+def test_json_and_yaml_have_the_same() -> None:
+    rows = rows_of(METRICS.replace("REACHED", "0"))
+    found = json.loads(written(rows, "json", NOW))
+    assert found == yaml.safe_load(written(rows, "yaml", NOW))
+    assert found[0]["hub"] == {"reached": False, "lastContact": "2026-11-23T14:03:05Z"}
+    assert found[1]["ready"] is None
+
+
+def test_agent_that_does_not_answer_is_one_line_with_what_to_do() -> None:
+    result = CliRunner().invoke(main, ["status", "--metrics-url", "http://127.0.0.1:1/metrics"])
+    assert result.exit_code == 1
+    assert "kubectl -n NAMESPACE exec" in result.output
