@@ -197,10 +197,8 @@ def test_masters_of_the_hub_write_in_the_virtual_cluster_only(scene: Scene) -> N
     told = scene.user.kubectl(server, scene.a.name, "label", "node", node, "taken=yes", fails=True)
     assert "orbidden" in told
     assert "vc:" not in told
-    # kubectl itself sends protobuf here, which the gateway answers by 415.
-    made = objects.config_map(scene.namespace, "by-hand", a="b")
-    collection = f"api/v1/namespaces/{scene.namespace}/configmaps"
-    scene.lab.hub.post(f"{CLUSTERS}/{scene.a.name}/proxy/{collection}", made)
+    create = ("create", "configmap", "by-hand", "-n", scene.namespace, "--from-literal=a=b")
+    scene.user.kubectl(server, scene.a.name, *create)
     host = scene.a.host_namespace(scene.namespace)
     assert scene.lab.host.get(f"/api/v1/namespaces/{host}/configmaps/by-hand")["data"] == {"a": "b"}
 

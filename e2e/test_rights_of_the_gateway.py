@@ -25,6 +25,11 @@ def join(shared_lab: Lab) -> tuple[Lab, Group, Api]:
     account = Api(gateway.kubeconfig(agent))
     eventually(lambda: lab.host.get(f"{ROLES}/vc:gateway-v-{group.name}"))
     eventually(_assert_may, account, "impersonate", "", "users", f"vc:{group.name}:karmada")
+    for name in ("karmada-access", "system:masters"):
+        caller = _review(lab, group, f"vc:{{}}:{name}")
+        for space in (group.host_namespace("default"), group.host_namespace("vc-system")):
+            eventually(_assert_told, caller, "delete", "apps", "deployments", space)
+        eventually(_assert_told, caller, "list", "", "nodes", "")
     return lab, group, account
 
 
@@ -228,6 +233,10 @@ class _review:  # noqa: N801 - reads as a function that returns one
         }
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         return bool(self._host.post(path, review)["status"]["allowed"])
+
+
+def _assert_told(caller: _review, *attributes: str) -> None:
+    assert caller(*attributes), attributes
 
 
 def _assert_may(

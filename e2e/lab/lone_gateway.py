@@ -14,10 +14,10 @@ from typing import Any
 import urllib3
 import yaml
 
-from control_planes import tools
 from control_planes.pki import Authority, write_private
 from e2e.lab.agent import ROOT, clean_environment, settings_file
 from e2e.lab.api import Api, Object
+from e2e.lab.kubectl import kubectl
 from e2e.lab.wait import eventually
 from karmada_vc_agent.access.gateway_secret import (
     KEY_BYTES,
@@ -298,23 +298,7 @@ class LoneGateway:
 
     def kubectl(self, cluster: str, *arguments: str, stdin: str = "", fails: bool = False) -> str:
         """Run kubectl against a virtual cluster; return what it writes."""
-        program = tools.program_paths()["kubectl"]
-        environment = {
-            **clean_environment(),
-            "KUBECONFIG": str(self.kubeconfig(cluster)),
-            "HOME": str(self._folder),
-        }
-        done = subprocess.run(
-            [str(program), "--request-timeout=60s", *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=120,
-            check=False,
-        )
-        assert (done.returncode != 0) is fails, f"{arguments}: {done.stdout}{done.stderr}"
-        return done.stdout + (done.stderr if fails else "")
+        return kubectl(self.kubeconfig(cluster), *arguments, stdin=stdin, fails=fails)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import yaml
 
-from karmada_vc_agent.gateway.mapping import media_types, refusals
+from karmada_vc_agent.gateway.mapping import media_types, protobuf, refusals
 from karmada_vc_agent.gateway.mapping.exchange import KindInfo, View
 from karmada_vc_agent.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model import domain, karmada
@@ -63,9 +63,11 @@ class Target:
 
 
 def decode(body: bytes, content_type: str) -> Any:
-    """Return the value of a JSON or YAML body. Raises PlanError: 400, 415."""
+    """Return the value of a body in JSON, YAML or protobuf. Raises PlanError: 400, 415."""
     if media_types.is_yaml(content_type):
         return _decode_yaml(body)
+    if media_types.is_protobuf(content_type):
+        return _decode_protobuf(body)
     if not media_types.is_json(content_type):
         raise PlanError(refusals.unsupported_body())
     return decode_json(body)
@@ -96,6 +98,16 @@ def _decode_yaml(body: bytes) -> Any:
         return orjson.loads(orjson.dumps(load(body)))  # keys must be strings
     except (YamlError, yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         text = f"the body is not valid YAML: {error}"
+        raise PlanError(refusals.bad_request(text)) from error
+
+
+def _decode_protobuf(body: bytes) -> Object:
+    try:
+        return protobuf.decode(body)
+    except protobuf.UnknownFormError as error:
+        raise PlanError(refusals.unsupported_body(str(error))) from error
+    except protobuf.ProtobufError as error:
+        text = f"the body is not valid protobuf: {error}"
         raise PlanError(refusals.bad_request(text)) from error
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 JSON = "application/json"
 YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ANY = frozenset({"*/*", "application/*", ""})
 _KEPT = ("as", "v", "g", "profile")
 """Parameters of a media type that the host is asked for."""
@@ -91,3 +92,8 @@ def is_json(content_type: str) -> bool:
 def is_yaml(content_type: str) -> bool:
     """Whether a body is YAML."""
     return next(parse(content_type)).name in (YAML, "text/yaml", "application/x-yaml")
+
+
+def is_protobuf(content_type: str) -> bool:
+    """Whether a body is in the protobuf of Kubernetes."""
+    return next(parse(content_type)).name == PROTOBUF

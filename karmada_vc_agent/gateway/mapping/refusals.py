@@ -1,7 +1,7 @@
 """The failures that the gateway itself answers, in the words of an API server."""
 
 from karmada_vc_agent.gateway.mapping.exchange import KindInfo, Refused
-from karmada_vc_agent.gateway.mapping.media_types import JSON, YAML
+from karmada_vc_agent.gateway.mapping.media_types import JSON, PROTOBUF, YAML
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.refusal import Code, Refusal
 
@@ -59,12 +59,13 @@ def not_acceptable() -> Refused:
     return Refused(406, "NotAcceptable", message)
 
 
-def unsupported_body() -> Refused:
-    """Return the 415 for a body that is neither JSON nor YAML (G-43)."""
+def unsupported_body(why: str = "") -> Refused:
+    """Return the 415 for a body that cannot be read (G-43). why: of one in protobuf."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
-        f"{JSON}, {YAML}"
+        f"{JSON}, {YAML}, {PROTOBUF}"
     )
+    message += f"; this one is not read: {why}; send it as {JSON}" if why else ""
     return Refused(415, "UnsupportedMediaType", message)
 
 

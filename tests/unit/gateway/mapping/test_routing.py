@@ -422,7 +422,7 @@ def test_the_host_is_asked_for_json(accept: str, expected: str | None) -> None:
 
 @pytest.mark.parametrize("kind", ["application/vnd.kubernetes.protobuf", "application/cbor", "x/y"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
-def test_a_body_that_is_neither_json_nor_yaml_is_refused(method: str, kind: str) -> None:
+def test_a_body_in_an_unknown_form_is_refused(method: str, kind: str) -> None:
     """G-43."""
     path = f"{EDGE}/configmaps" + ("" if method == "POST" else "/x")
     found = refused(BRANCH_A, method, path, b"k8s\x00", content_type=kind)

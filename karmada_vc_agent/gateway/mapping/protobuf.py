@@ -1,0 +1,268 @@
+"""Bodies in protobuf: read by the field numbers of Kubernetes, into what JSON would have said.
+
+A client of Go sends them for kinds that Kubernetes itself has. All rules read JSON, so nothing is
+passed on: what cannot be said in JSON, down to one field that is not known, is refused.
+
+protobuf_fields.json, written by hack/update-protobuf: kinds has `apiVersion/kind` -> message,
+messages has message -> number -> [name in JSON, type, "drop-zero" if JSON leaves out its zero].
+A name "" is that of a part whose fields JSON has inline. A type is a message or one of _NUMBERS and
+_TEXTS; behind `[` it is a list of them, behind `(` a message around a list, and behind `{` a map.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import msgspec
+import orjson
+
+from karmada_vc_agent.model.objects import Object
+
+_MAGIC = b"k8s\x00"
+_OPTIONS = "DeleteOptions"
+"""Sent in the version of whatever is deleted."""
+_VARINT, _BYTES = 0, 2
+_VARINT_BYTES, _MORE = 10, 0x80
+_DEPTH_MAX = 64
+_SIGN, _RANGE = 1 << 63, 1 << 64
+
+Wire = Mapping[int, list[tuple[int, Any]]]
+"""number -> what stands there: type on the wire, and an integer or bytes."""
+
+
+class ProtobufError(ValueError):
+    """The body is no valid protobuf."""
+
+
+class UnknownFormError(ValueError):
+    """The body has a kind or a field that is not known here; in JSON it would pass."""
+
+
+class _Fields(msgspec.Struct):
+    kinds: dict[str, str]
+    messages: dict[str, dict[int, tuple[str, ...]]]
+
+
+@cache
+def _fields() -> _Fields:
+    text = resources.files(__package__).joinpath("protobuf_fields.json").read_bytes()
+    return msgspec.json.decode(text, type=_Fields)
+
+
+def decode(body: bytes) -> Object:
+    """Return an object as JSON would have it. Raises ProtobufError, UnknownFormError."""
+    if not body.startswith(_MAGIC):
+        raise ProtobufError("it does not begin as objects of Kubernetes do")
+    unknown = _wire(body[len(_MAGIC) :])
+    if not unknown.keys() <= {1, 2, 3, 4} or any(_bytes(unknown, number) for number in (3, 4)):
+        raise UnknownFormError("its content is encoded once more")
+    head = _wire(_bytes(unknown, 1))
+    if not head.keys() <= {1, 2}:
+        raise UnknownFormError("its type has more than an apiVersion and a kind")
+    api_version, kind = _string(_bytes(head, 1)), _string(_bytes(head, 2))
+    key = kind if kind == _OPTIONS else f"{api_version}/{kind}"
+    message = _fields().kinds.get(key)
+    if message is None:
+        raise UnknownFormError(f"{kind} in {api_version} is not known in protobuf")
+    found = _message(_bytes(unknown, 2), message, 0)
+    return {"apiVersion": api_version, "kind": kind, **found}
+
+
+# --- messages -----------------------------------------------------------------------------
+
+
+def _message(data: bytes, name: str, depth: int) -> Object:
+    """Return a message as JSON. depth: how many messages are around it."""
+    if depth > _DEPTH_MAX:
+        raise ProtobufError("it is nested too deeply")
+    known = _fields().messages[name]
+    found: Object = {}
+    for number, values in _wire(data).items():
+        if number not in known:
+            raise UnknownFormError(f"field {number} of {name.rpartition('.')[2]} is not known")
+        field, code, *flags = known[number]
+        value = _field(values, code, depth)
+        if not field:
+            found.update(value)
+        elif value is not None and not (flags and not value):
+            found[field] = value
+    return found
+
+
+def _field(values: list[tuple[int, Any]], code: str, depth: int) -> Any:
+    form, inner = code[0], code[1:]
+    if form == _LIST:
+        return [_value(*each, inner, depth) for each in values]
+    if form == _MAP:
+        return dict(_entry(*each, inner, depth) for each in values)
+    if len(values) > 1:
+        raise ProtobufError("a field that is no list stands there twice")
+    return _value(*values[0], code, depth)
+
+
+def _entry(wire: int, data: Any, code: str, depth: int) -> tuple[str, Any]:
+    entry = _wire(_sized(wire, data))
+    if not entry.keys() <= {1, 2}:
+        raise UnknownFormError("an entry of a map has more than a key and a value")
+    value = entry.get(2, [(_BYTES, b"")])  # of strings and messages; no map has numbers
+    return _string(_bytes(entry, 1)), _field(value, code, depth)
+
+
+def _value(wire: int, data: Any, code: str, depth: int) -> Any:
+    if code in _NUMBERS:
+        if wire != _VARINT:
+            raise ProtobufError("a number has another type")
+        return _NUMBERS[code](data)
+    content = _sized(wire, data)
+    if code in _TEXTS:
+        return _TEXTS[code](content)
+    if code[0] == _WRAPPED:
+        items = _wire(content)
+        if not items.keys() <= {1}:
+            raise UnknownFormError("a list has more than its items")
+        return [_value(*each, code[1:], depth) for each in items.get(1, ())]
+    return _message(content, code, depth + 1)
+
+
+# --- values -------------------------------------------------------------------------------
+
+
+def _signed(number: int) -> int:
+    return number - _RANGE if number >= _SIGN else number
+
+
+def _string(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ProtobufError("a text is not UTF-8") from error
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def _json(data: bytes) -> Any:
+    raw = _only(data, 1)
+    try:
+        return orjson.loads(raw) if raw else None
+    except ValueError as error:
+        raise ProtobufError("a part that is JSON is not valid") from error
+
+
+def _quantity(data: bytes) -> str:
+    return _string(_only(data, 1)) or "0"
+
+
+def _int_or_string(data: bytes) -> int | str:
+    wire = _wire(data)
+    if not wire.keys() <= {1, 2, 3}:
+        raise UnknownFormError("a number or text has more than that")
+    if _number(wire, 1):
+        return _string(_bytes(wire, 3))
+    return _number(wire, 2)
+
+
+def _time(data: bytes) -> str | None:
+    return _formatted(data, "seconds")
+
+
+def _micro_time(data: bytes) -> str | None:
+    return _formatted(data, "microseconds")
+
+
+def _formatted(data: bytes, precision: str) -> str | None:
+    """Return a time as Kubernetes writes it; None: none at all."""
+    wire = _wire(data)
+    if not wire:
+        return None
+    if not wire.keys() <= {1, 2}:
+        raise UnknownFormError("a time has more than that")
+    nanos = _number(wire, 2)
+    try:
+        moment = _EPOCH + timedelta(seconds=_number(wire, 1), microseconds=nanos // 1000)
+    except OverflowError as error:
+        raise ProtobufError("a time is out of range") from error
+    return f"{moment.isoformat(timespec=precision)}Z"
+
+
+_LIST, _MAP, _WRAPPED = "[", "{", "("
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC, written with a Z
+_NUMBERS: Mapping[str, Callable[[int], Any]] = {"bool": bool, "int": _signed}
+_TEXTS: Mapping[str, Callable[[bytes], Any]] = {
+    "string": _string,
+    "bytes": _base64,
+    "json": _json,
+    "quantity": _quantity,
+    "int-or-string": _int_or_string,
+    "time": _time,
+    "micro-time": _micro_time,
+}
+
+
+# --- the wire -----------------------------------------------------------------------------
+
+
+def _wire(data: bytes) -> Wire:
+    """Return what stands under each number, in its order. Raises ProtobufError."""
+    found: dict[int, list[tuple[int, Any]]] = {}
+    at, end = 0, len(data)
+    while at < end:
+        key, at = _varint(data, at)
+        wire = key & 7
+        content: Any
+        if wire == _VARINT:
+            content, at = _varint(data, at)
+        elif wire == _BYTES:
+            size, at = _varint(data, at)
+            if size > end - at:
+                raise ProtobufError("it ends too early")
+            content, at = data[at : at + size], at + size
+        else:
+            raise ProtobufError("it has a type that Kubernetes does not use")
+        found.setdefault(key >> 3, []).append((wire, content))
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    found = 0
+    for place, byte in enumerate(data[at : at + _VARINT_BYTES]):
+        found |= (byte & ~_MORE) << (7 * place)
+        if not byte & _MORE:
+            if found >= _RANGE:
+                break
+            return found, at + place + 1
+    raise ProtobufError("a number does not end")
+
+
+def _sized(wire: int, data: Any) -> bytes:
+    if wire != _BYTES:
+        raise ProtobufError("a text or a message has another type")
+    content: bytes = data
+    return content
+
+
+def _bytes(wire: Wire, number: int) -> bytes:
+    """Return the one text or message under a number, b"" if there is none."""
+    values = wire.get(number, [(_BYTES, b"")])
+    if len(values) > 1:
+        raise ProtobufError("a field that is no list stands there twice")
+    return _sized(*values[0])
+
+
+def _number(wire: Wire, number: int) -> int:
+    values = wire.get(number, [(_VARINT, 0)])
+    if len(values) > 1 or values[0][0] != _VARINT:
+        raise ProtobufError("a number stands there twice, or has another type")
+    return _signed(values[0][1])
+
+
+def _only(data: bytes, number: int) -> bytes:
+    """Return the one field of a message. Raises UnknownFormError."""
+    wire = _wire(data)
+    if not wire.keys() <= {number}:
+        raise UnknownFormError("a value has more than one field")
+    return _bytes(wire, number)
