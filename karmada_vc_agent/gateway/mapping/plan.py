@@ -41,6 +41,9 @@ def plan(request: VirtualRequest, identity: Identity, view: View) -> Plan:
     """Return what becomes of a request of an authenticated client."""
     try:
         path, query = parse(request.path), Query.parse(request.query)
+        if request.is_upgrade and not (isinstance(path, ResourcePath) and is_connection(path)):
+            # An API server serves watches over WebSockets, which would be copied unmapped.
+            return refusals.not_upgraded()
         if isinstance(path, OtherPath):
             return _other(request, path, view)
         return _resource(request, path, query, identity, view)

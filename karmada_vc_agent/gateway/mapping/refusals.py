@@ -53,6 +53,14 @@ def method_not_allowed() -> Refused:
     return Refused(405, "MethodNotAllowed", message, {})
 
 
+def not_upgraded() -> Refused:
+    """Return the 400 for an upgrade of what is mapped, byte by byte (G-60)."""
+    return bad_request(
+        "only exec, attach, portforward, log and proxied requests can be upgraded; send this "
+        "request without the header Upgrade"
+    )
+
+
 def not_acceptable() -> Refused:
     """Return the 406 for a client that does not take JSON (G-43)."""
     message = f"only the following media types are accepted: {JSON}"

@@ -260,6 +260,8 @@ class Gateway:
 
         async with self._sent(exchange, forward, who) as answer:
             if answer.status == 101:
+                if forward.as_gateway or forward.response.kind is not ResponseKind.OPAQUE:
+                    raise RuntimeError("what is mapped must not become a tunnel")
                 record.code = 101
                 await tunnel(exchange, answer, count)
                 return

@@ -219,6 +219,7 @@ def test_no_request_reaches_a_namespace_of_others(
         return
     steps = planned.path.strip("/").split("/")
     assert not {"", ".."} & set(steps)
+    assert not is_upgrade or planned.response.kind is ResponseKind.OPAQUE
     own = {host for host in HOSTS if host.endswith("branch-a")}
     if "namespaces" in steps[:4] and len(steps) > steps.index("namespaces") + 1:
         host = steps[steps.index("namespaces") + 1]

@@ -373,6 +373,29 @@ def test_bytes_pass_untouched(method: str, path: str, query: str, host_path: str
         assert (planned.body, planned.content_type) == (b"\x00bytes", "x/y")
 
 
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/api/v1/configmaps", "watch=true"),
+        (f"{EDGE}/pods", "watch=true"),
+        (f"{EDGE}/pods/web", ""),
+        (f"{EDGE}/pods/web/eviction", ""),
+        ("/api/v1/nodes", "watch=true"),
+        ("/api/v1/persistentvolumes", "watch=true"),
+        ("/openapi/v2", ""),
+        ("/apis", ""),
+    ],
+)
+def test_what_is_mapped_is_not_upgraded(path: str, query: str) -> None:
+    """An API server serves watches over WebSockets: whole, and with the gateway's rights."""
+    assert refused(BRANCH_A, "GET", path, query=query, is_upgrade=True).code == 400
+
+
+def test_streams_are_upgraded() -> None:
+    path = f"{EDGE}/pods/web/exec"
+    assert forwarded(BRANCH_A, "GET", path, is_upgrade=True).response.kind is ResponseKind.OPAQUE
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
 def test_health_is_that_of_the_host(path: str) -> None:
     branch, _ = two_branches()

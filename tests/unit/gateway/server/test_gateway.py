@@ -624,6 +624,25 @@ async def test_an_upgrade_that_the_host_refuses_is_a_mapped_answer(
     assert (reply.code, reply.json["message"]) == (404, "no edge here")
 
 
+WEBSOCKET = (
+    ("Connection", "Upgrade"),
+    ("Upgrade", "websocket"),
+    ("Origin", "https://x"),
+    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ("Sec-WebSocket-Version", "13"),
+)
+
+
+@pytest.mark.parametrize("rest", ["?watch=true", "/m", ""])
+async def test_what_is_mapped_does_not_become_a_tunnel(
+    lab: Lab, kubelet: Kubelet, rest: str
+) -> None:
+    """Whatever was planned: an API server serves watches over WebSockets, too."""
+    reply = await lab.ask(f"/api/v1/namespaces/edge/configmaps{rest}", *WEBSOCKET)
+    assert (reply.code, b"early" in reply.body) == (500, False)
+    assert len(kubelet.heads) == 1
+
+
 async def test_an_upgrade_without_a_protocol_is_refused(lab: Lab) -> None:
     assert (await lab.ask(EXEC, ("Connection", "Upgrade"))).code == 400
 
