@@ -142,7 +142,7 @@ def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names, namespa
     metadata = obj.get("metadata") or {}
     own = namespace_field(gvk.group_kind)
     host = metadata.get(own)
-    if not host:
+    if not isinstance(host, str) or not host:
         return
     if namespace:
         metadata[own] = namespace

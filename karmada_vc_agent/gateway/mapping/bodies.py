@@ -4,7 +4,7 @@ No rule of its own: a body becomes a manifest, translate() maps or refuses it, a
 need (marks, tolerations that a patch does not touch) is taken off again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -306,24 +306,27 @@ def _stays(key: str) -> bool:
 def _refuse_directives(obj: Object, target: Target) -> None:
     """Refuse directives of a strategic merge patch that would drop what was added (G-32)."""
     required = target.view.context().vc.required_selector
-    for where, found in _maps(obj, ""):
+    for where, found in _maps(obj):
         removes = found.get(_DIRECTIVE) == _DELETE or _RETAIN in found
         if removes and any(domain.is_ours(key) or key in required for key in found):
-            raise PlanError(
-                refusals.invalid(
-                    target.info, target.name, where, "must not be deleted or restricted by a patch"
-                )
-            )
+            detail = "must not be deleted or restricted by a patch"
+            text = "".join(where).removeprefix(".")
+            raise PlanError(refusals.invalid(target.info, target.name, text, detail))
 
 
-def _maps(value: Any, where: str) -> Any:
-    if isinstance(value, dict):
-        yield where, value
-        for key, inner in value.items():
-            yield from _maps(inner, f"{where}.{key}" if where else key)
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _maps(inner, f"{where}[{index}]")
+def _maps(value: Any) -> Iterator[tuple[tuple[str, ...], Object]]:
+    """Yield the maps in a value, each with the parts of its path."""
+    left: list[tuple[tuple[str, ...], Any]] = [((), value)]
+    while left:
+        where, found = left.pop()
+        if isinstance(found, dict):
+            yield where, found
+            pairs = ((f".{key}", inner) for key, inner in found.items())
+        elif isinstance(found, list):
+            pairs = ((f"[{index}]", inner) for index, inner in enumerate(found))
+        else:
+            continue
+        left += [((*where, at), inner) for at, inner in pairs if isinstance(inner, (dict, list))]
 
 
 def _map(obj: Object, key: str) -> Object:

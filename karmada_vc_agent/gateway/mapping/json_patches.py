@@ -26,6 +26,10 @@ _WHOLE_ENTRIES = {
 }
 """Fields whose entries have a meaning only as a whole."""
 _INDEX = re.compile(r"0|[1-9][0-9]*|-")
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+"""What an API server takes for an index: -1 is the last entry, +0 and 00 the first one."""
+OPERATIONS_MAX, DEPTH_MAX = 500, 200
+"""Of one patch, each of whose values is translated by itself; of one path."""
 _ENTRY, _KEY = "[]", "{}"
 _ABSENT = object()
 _MAPS = (("metadata", "labels"), ("metadata", "annotations"))
@@ -37,6 +41,9 @@ def json_patch(operations: Any, target: Target) -> list[Object]:
     """Return the patch for the host. Raises PlanError: 400, 403, 422."""
     if not isinstance(operations, list):
         raise PlanError(refusals.bad_request("a JSON patch is a list of operations"))
+    if len(operations) > OPERATIONS_MAX:
+        text = f"a JSON patch has at most {OPERATIONS_MAX} operations here; use a merge patch"
+        raise PlanError(refusals.bad_request(text))
     return [_operation(operation, target) for operation in operations]
 
 
@@ -45,6 +52,8 @@ def _operation(operation: Any, target: Target) -> Object:
     path = operation.get("path") if isinstance(operation, dict) else None
     if not isinstance(kind, str) or not isinstance(path, str) or (path and path[0] != "/"):
         raise PlanError(refusals.bad_request("the body is not a list of JSON patch operations"))
+    if path.count("/") > DEPTH_MAX:
+        raise PlanError(refusals.bad_request(f"a path has more than {DEPTH_MAX} steps"))
     steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:])
     if kind == "remove":
         _refuse_protected(steps, path, target)
@@ -128,7 +137,7 @@ def _value(steps: Steps, value: Any, path: str, target: Target) -> Any:
         steps[:1] == ("metadata",) and len(steps) > 1 and steps[:2] not in _MAPS
     ):
         return value  # translate() takes it off; the host decides
-    where = [_is_index(steps, at, target) for at in range(len(steps))]
+    where = [_is_index(steps, at, path, target) for at in range(len(steps))]
     alone = value
     for step, is_index in reversed(list(zip(steps, where, strict=True))):
         alone = [alone] if is_index else {step: alone}
@@ -141,14 +150,23 @@ def _value(steps: Steps, value: Any, path: str, target: Target) -> Any:
     return found
 
 
-def _is_index(steps: Steps, at: int, target: Target) -> bool:
-    """Whether a step is the index of a list; a number may be the key of a map."""
-    if not _INDEX.fullmatch(steps[at]) or steps[:at] in _MAPS:
+def _is_index(steps: Steps, at: int, path: str, target: Target) -> bool:
+    """Whether a step is the index of a list; a number may be the key of a map.
+
+    Raises PlanError for a number that an API server, and no rule, takes for an index.
+    """
+    is_index = _INDEX.fullmatch(steps[at]) is not None
+    is_odd = not is_index and _NUMBER.fullmatch(steps[at]) is not None
+    if not (is_index or is_odd) or steps[:at] in _MAPS:
         return False
-    return not any(
+    if any(
         len(pattern) > at and pattern[at] == _KEY and _meets(steps[:at], pattern[:at])
         for pattern in _patterns(target)
-    )
+    ):
+        return False
+    if is_odd:
+        raise _invalid(target, path, f'"{steps[at]}" is no index; count from 0')
+    return True
 
 
 def _patterns(target: Target) -> Iterator[Steps]:

@@ -59,7 +59,8 @@ def merged(body: Object, target: Target) -> Object:
                     target.info, target.name, f"metadata.{field}", "must not be removed"
                 )
             )
-    if any(str(key).startswith(_DIRECTIVES) for key in dig(body, "metadata") or {}):
+    metadata = dig(body, "metadata")
+    if isinstance(metadata, dict) and any(key.startswith(_DIRECTIVES) for key in metadata):
         detail = "must not be replaced as a whole by a patch"
         raise PlanError(refusals.invalid(target.info, target.name, "metadata", detail))
     return bodies.part(body, target)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.gateway.mapping.exchange import Forward
@@ -70,6 +70,7 @@ def test_any_body_is_mapped_or_refused(plural: str, body: Any, form: str, method
     form=st.sampled_from(FORMS),
     method=st.sampled_from(["POST", "PUT", "PATCH", "DELETE"]),
 )
+@example(body={"metadata": True}, form=FORMS[1], method="PATCH")
 def test_any_namespace_is_mapped_or_refused(body: Any, form: str, method: str) -> None:
     path = "/api/v1/namespaces" + ("" if method == "POST" else "/edge")
     planned = asked(BRANCH, method, path, body, content_type=form)
@@ -88,6 +89,7 @@ PATHS = (
 @pytest.mark.parametrize("path", PATHS)
 @settings(max_examples=60)
 @given(answer=objects)
+@example(answer={"metadata": {"namespace": 1}})
 def test_any_answer_is_mapped(path: str, answer: Object) -> None:
     response = forwarded(BRANCH, "GET", path).response
     table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", **answer}

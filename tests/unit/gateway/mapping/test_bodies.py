@@ -413,6 +413,53 @@ def test_a_json_patch_is_translated_where_it_can_be(
         assert sent(found) == [operation if expected is ... else expected]
 
 
+@pytest.mark.parametrize("index", ["-1", "+0", "00", "01"])
+@pytest.mark.parametrize(
+    ("path", "step", "value"),
+    [
+        (f"{POLICIES}/web", "/spec/ingress/{}", {"from": [{"namespaceSelector": {}}]}),
+        (f"{POLICIES}/web", "/spec/ingress/0/from/{}", {"namespaceSelector": {}}),
+        (f"{BINDINGS}/web", "/subjects/{}", {"kind": "User", "name": "vc:branch-b:bob"}),
+        (
+            f"{DEPLOYMENTS}/web",
+            "/spec/template/spec/containers/{}/securityContext",
+            {"privileged": True},
+        ),
+    ],
+)
+def test_an_index_that_only_the_host_reads_is_refused(
+    branch: FakeView, path: str, step: str, value: Any, index: str
+) -> None:
+    """An API server counts -1 from the end, and reads 00 as 0: no rule would see the value."""
+    body = [{"op": "add", "path": step.format(index), "value": value}]
+    assert refused(branch, "PATCH", path, body, content_type=JSON_PATCH).code == 422
+
+
+def test_a_key_of_labels_may_be_any_number(branch: FakeView) -> None:
+    body = [{"op": "add", "path": "/metadata/labels/00", "value": "x"}]
+    found = forwarded(branch, "PATCH", f"{DEPLOYMENTS}/web", body, content_type=JSON_PATCH)
+    assert sent(found) == body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [{"op": "add", "path": "/0" * 500_000, "value": 1}],
+        [{"op": "add", "path": "/a" * 5_000, "value": 1}],
+        [{"op": "add", "path": "/spec/paused", "value": True}] * 501,
+    ],
+)
+def test_a_patch_that_would_take_long_is_refused(branch: FakeView, body: Any) -> None:
+    path = f"{DEPLOYMENTS}/web"
+    assert refused(branch, "PATCH", path, body, content_type=JSON_PATCH).code == 400
+
+
+@pytest.mark.timeout(10)
+def test_a_long_key_is_not_repeated_for_each_entry(branch: FakeView) -> None:
+    body: Object = {"k" * 1_000_000: [{}] * 400_000}
+    assert forwarded(branch, "PATCH", f"{DEPLOYMENTS}/web", body, content_type=STRATEGIC)
+
+
 @pytest.mark.parametrize("body", [{}, [1], [{"op": "add"}], [{"op": "add", "path": "x"}], b"["])
 def test_what_is_no_json_patch_is_refused(branch: FakeView, body: Any) -> None:
     path = f"{DEPLOYMENTS}/web"
