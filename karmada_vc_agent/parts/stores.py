@@ -17,9 +17,9 @@ from karmada_vc_agent.views.host_addresses import ADDRESS_INDEX, HostAddresses, 
 from karmada_vc_agent.views.host_pods import pod_indexes
 from karmada_vc_agent.views.hub_clusters import (
     CLUSTERS_PATH,
-    ClusterCodec,
     HubClusters,
     agent_id,
+    cluster_store,
 )
 from karmada_vc_agent.views.judgements import Judgements
 from karmada_vc_agent.views.left_pods import LeftPods
@@ -47,11 +47,10 @@ class Stores:
         host_uid: str,
         judgements: Judgements | None,
     ) -> None:
-        cluster_codec = ClusterCodec()
         node_codec: StructCodec[Node] = StructCodec(Node)
         pod_codec: StructCodec[Pod] = StructCodec(Pod)
         raw = RawCodec()
-        clusters: Store[Object] = Store(cluster_codec)
+        clusters = cluster_store()
         self.nodes: Store[Node] = Store(node_codec, {ADDRESS_INDEX: addresses_of})
         self.pods: Store[Pod] = Store(pod_codec, pod_indexes())
         self.namespaces: Store[Object] = Store(raw, HOST_OBJECT_INDEXES)
@@ -69,7 +68,7 @@ class Stores:
         self.left_pods = LeftPods(self.pods, self.nodes, self.claims, virtual_clusters)
         hub, host = clients.hub, clients.host
         self.reflectors: tuple[Reflector[Any], ...] = (
-            Reflector(hub, CLUSTERS_PATH, cluster_codec, clusters),
+            Reflector(hub, CLUSTERS_PATH, clusters.codec, clusters),
             Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
             Reflector(host, "/api/v1/namespaces", raw, self.namespaces),
             Reflector(host, "/api/v1/pods", pod_codec, self.pods),

@@ -8,7 +8,7 @@ Cluster names: whoever wrote that first.
 
 import hashlib
 import uuid
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from functools import lru_cache
 
 import orjson
@@ -53,6 +53,19 @@ def digest(value: object) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
+def _id_of(cluster: Object) -> Iterable[str]:
+    found = dig(cluster, "spec", "id")
+    return (found,) if isinstance(found, str) else ()
+
+
+_BY_ID = "id"
+
+
+def cluster_store() -> Store[Object]:
+    """Return an empty store of Clusters, with the index that HubClusters asks."""
+    return Store(ClusterCodec(), {_BY_ID: _id_of})
+
+
 class ClusterCodec(RawCodec):
     """Clusters with `status.apiEnablements` as a digest: the list is large and only compared."""
 
@@ -69,7 +82,8 @@ class ClusterCodec(RawCodec):
 class HubClusters:
     """Reads the watched Clusters of the hub.
 
-    judgements: which Clusters are Ready; None = another judges, and the hub has it.
+    store: from `cluster_store`. judgements: which Clusters are Ready; None = another judges, and
+    the hub has it.
     """
 
     def __init__(
@@ -114,13 +128,11 @@ class HubClusters:
 
     def conflicting_cluster(self, name: str) -> Object | None:
         """Return a foreign Cluster that has our name or our id."""
-        own_id = self.id_of(name)
-        for cluster in self.store:
-            same_name = cluster["metadata"]["name"] == name
-            same_id = dig(cluster, "spec", "id") == own_id
-            if same_name != same_id:
-                return cluster
-        return None
+        own_id, namesake = self.id_of(name), self.store.get("", name)
+        if namesake is not None and dig(namesake, "spec", "id") != own_id:
+            return namesake
+        doubles = self.store.by_index(_BY_ID, own_id)
+        return next((each for each in doubles if each["metadata"]["name"] != name), None)
 
     def created_at(self, name: str) -> str:
         """Return when the Cluster was created, or ""."""

@@ -32,6 +32,7 @@ class Membership:
         self._created_at = created_at
         self._claimants: dict[str, tuple[str, ...]] = {}
         self._selected: dict[str, set[str]] = defaultdict(set)
+        self._shared: set[str] = set()
         self.changed: Signal[[str]] = Signal()
         nodes.add_handler(self._node_changed)
         virtual_clusters.changed.subscribe(self._selector_changed)
@@ -41,13 +42,10 @@ class Membership:
 
         Return these nodes.
         """
-        shared: dict[str, None] = {}
-        for cluster in self._virtual_clusters:
-            nodes = [node for node, _ in self.overlaps(cluster)]
-            shared |= dict.fromkeys(nodes)
-            if nodes:
-                self.changed.emit(cluster)
-        return list(shared)
+        shared = sorted(self._shared)
+        for cluster in dict.fromkeys(each for node in shared for each in self._claimants[node]):
+            self.changed.emit(cluster)
+        return shared
 
     def owner_of(self, node_name: str) -> str | None:
         """Return the virtual cluster that a node counts for."""
@@ -137,6 +135,7 @@ class Membership:
         self._claimants[node] = after
         if not after:
             del self._claimants[node]
+        (self._shared.add if len(after) > 1 else self._shared.discard)(node)
         for cluster in before:
             self._selected[cluster].discard(node)
         for cluster in after:

@@ -49,7 +49,7 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
         before, self._by_name = self._by_name, by_name
         for name in dict.fromkeys((*before, *self._by_name)):
             old, new = before.get(name), self._by_name.get(name)
-            if old == new:
+            if old is new or old == new:  # of many, most are the same
                 continue
             try:
                 self.changed.emit(old, new)

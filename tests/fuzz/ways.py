@@ -58,7 +58,7 @@ from karmada_vc_agent.translation.translate import (
     translate,
 )
 from karmada_vc_agent.views.claims import Claims, claim_of, unclaim
-from karmada_vc_agent.views.hub_clusters import ClusterCodec, HubClusters
+from karmada_vc_agent.views.hub_clusters import ClusterCodec, HubClusters, cluster_store
 from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.shapes import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.views.tolerated_taints import NodeTaints
@@ -296,7 +296,7 @@ def _read_namespace(value: Any) -> None:
 
 def _read_cluster(value: Any) -> None:
     cluster = through(ClusterCodec(), value)
-    store: Store[Object] = Store(ClusterCodec())
+    store = cluster_store()
     clusters = HubClusters(store, HOST_UID, ["branch-a", "branch-b"])
     cluster.get("spec")
     if isinstance(cluster.get("spec"), dict):

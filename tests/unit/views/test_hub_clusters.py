@@ -4,9 +4,14 @@ import uuid
 
 import pytest
 
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.views.hub_clusters import ClusterCodec, HubClusters, cluster_id, digest
+from karmada_vc_agent.views.hub_clusters import (
+    ClusterCodec,
+    HubClusters,
+    cluster_id,
+    cluster_store,
+    digest,
+)
 from tests.fakes import objects
 from tests.fakes.world import HOST_UID
 
@@ -15,7 +20,7 @@ OWN = cluster_id(HOST_UID, "branch-a")
 
 @pytest.fixture
 def clusters() -> HubClusters:
-    return HubClusters(Store(ClusterCodec()), HOST_UID, ["branch-a", "branch-b"])
+    return HubClusters(cluster_store(), HOST_UID, ["branch-a", "branch-b"])
 
 
 def put(clusters: HubClusters, obj: Object) -> None:

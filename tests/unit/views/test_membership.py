@@ -193,3 +193,17 @@ def test_change_of_other_settings_is_told_and_looks_at_no_node(
     nodes.virtual_clusters.put(replace(SITE, namespaces="OnDemand"))
     assert nodes.told == ["site"]
     assert nodes.names("site") == ["n1"]
+
+
+def test_whoever_shares_a_node_is_told_where_seniority_may_be_another() -> None:
+    nodes = Nodes()
+    nodes.put("n1", {"site": "one"})
+    nodes.put("n2", BOTH)
+    nodes.put("n9", {})
+    nodes.told.clear()
+    assert nodes.membership.reconsider() == ["n2"]
+    assert sorted(nodes.told) == ["rack", "site"]
+    nodes.put("n2", {"rack": "two"})
+    nodes.told.clear()
+    assert nodes.membership.reconsider() == []
+    assert nodes.told == []
