@@ -18,6 +18,8 @@ _MANIFESTS = ("spec", "workloadTemplate", "manifests")
 NOT_INSIDE = frozenset({kinds.EDGE_APPLICATION})
 """Kinds that are refused inside, in addition to cluster-scoped ones."""
 _SCOPE = "spec.workloadScope"
+MANIFESTS_MAX = 200
+"""Each is translated as a manifest of its own."""
 _CONTROLLERS_DOMAIN = f"{kinds.EDGE_APPLICATION.group}/"
 
 IsNamespaced = Callable[[GroupVersionKind], bool | None]
@@ -65,13 +67,17 @@ def rewrite_manifests(
     manifests = dig(obj, *_MANIFESTS)
     if not isinstance(manifests, list):
         return
+    where = ".".join(_MANIFESTS)
+    if len(manifests) > MANIFESTS_MAX:
+        detail = f"{where} has more than {MANIFESTS_MAX} entries; divide them among several"
+        raise RefusedError(Code.MANIFEST_INVALID, where, detail)
     for index, manifest in enumerate(manifests):
-        path = f"{'.'.join(_MANIFESTS)}[{index}]"
+        path = f"{where}[{index}]"
         _refuse_kind(manifest, path, is_namespaced)
         result = rewrite(_in_namespace(manifest, namespace))
         if isinstance(result, Refusal):
-            where = f"{path}.{result.path}" if result.path else path
-            raise RefusedError(result.code, where, f"{path}: {result.detail}", result.about)
+            inside = f"{path}.{result.path}" if result.path else path
+            raise RefusedError(result.code, inside, f"{path}: {result.detail}", result.about)
         manifests[index] = result
 
 

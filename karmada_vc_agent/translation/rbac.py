@@ -4,7 +4,7 @@ What is not understood is refused, never passed through. Functions change their 
 work on a copy.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,10 +63,16 @@ def confine_rules(obj: Object, confines: Confines, direction: Direction) -> None
     """
     if obj.get("rules") is None:
         return
-    rules = enumerate(_list(obj["rules"], "rules", Code.RULE_FORBIDDEN))
+    rules = _list(obj["rules"], "rules", Code.RULE_FORBIDDEN)
+    if sum(map(rbac_rules.combinations, rules)) > rbac_rules.COMBINATIONS_MAX:
+        detail = (
+            f"rules combine more than {rbac_rules.COMBINATIONS_MAX} API groups, resources and "
+            "verbs; divide them among several roles"
+        )
+        raise RefusedError(Code.RULE_FORBIDDEN, "rules", detail)
     obj["rules"] = [
         allowed
-        for index, rule in rules
+        for index, rule in enumerate(rules)
         for allowed in rbac_rules.allowed_rules(
             rule,
             f"rules[{index}]",
@@ -89,7 +95,7 @@ def confine_binding(obj: Object, confines: Confines, direction: Direction) -> bo
         depends_on_claims = any(_is_all_service_accounts(each) for each in subjects)
         obj["subjects"] = [
             mapped
-            for index, subject in enumerate(subjects)
+            for index, subject in _all_accounts_once(subjects)
             for mapped in _host_subjects(subject, f"subjects[{index}]", confines, direction)
         ]
     if obj.get("roleRef") is not None:
@@ -133,6 +139,17 @@ def restore_binding(obj: Object, cluster: str, direction: Direction) -> None:
 
 def _is_all_service_accounts(subject: Any) -> bool:
     return (dig(subject, "kind"), dig(subject, "name")) == _ALL_SERVICE_ACCOUNTS
+
+
+def _all_accounts_once(subjects: list[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield subjects with their index; "all ServiceAccounts" stands for many, so it comes once."""
+    seen = False
+    for index, subject in enumerate(subjects):
+        if _is_all_service_accounts(subject):
+            if seen:
+                continue
+            seen = True
+        yield index, subject
 
 
 def _host_subjects(

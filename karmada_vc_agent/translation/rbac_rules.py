@@ -69,6 +69,12 @@ _HOSTS_GROUPS = frozenset(
 )
 """Works may contain none of them (kind_policy.py), so tenants only read them."""
 
+_HIDDEN = _NEVER | _UNREACHED
+COMBINATIONS_MAX = 20_000
+"""Of groups, resources and verbs, in all rules of a role: each is judged. Operators have 2,000."""
+_OF_WILDCARD = 20
+"""What a `*` counts as in groups and resources."""
+
 _Known = Mapping[str, Mapping[str, Sequence[str]]]
 """group -> resource -> verbs."""
 
@@ -105,6 +111,21 @@ def _rules(wanted: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[Object, 
         {"apiGroups": [group], "resources": sorted(names), "verbs": list(verbs)}
         for (group, verbs), names in sorted(resources.items())
     )
+
+
+def combinations(rule: Any) -> int:
+    """Return how many combinations of group, resource and verb a rule makes."""
+    groups, resources, verbs = (
+        sum(_OF_WILDCARD if WILDCARD in str(each) and field != "verbs" else 1 for each in values)
+        for field in ("apiGroups", "resources", "verbs")
+        for values in (_list_in(rule, field),)
+    )
+    return max(groups, 1) * max(resources, 1) * max(verbs, 1)
+
+
+def _list_in(rule: Any, field: str) -> list[Any]:
+    values = dig(rule, field)
+    return values if isinstance(values, list) else []
 
 
 def allowed_rules(
@@ -199,7 +220,7 @@ def _verbs_on(group: str, resource: str, *, is_strict: bool) -> tuple[str, ...]:
 def _may(group: str, resource: str, verb: str, *, is_strict: bool) -> bool:
     if resource.split("/", maxsplit=1)[0] == _NAMESPACES and group in ("", WILDCARD):
         return verb in _READING
-    if (group, resource) in _NEVER | _UNREACHED:
+    if (group, resource) in _HIDDEN:
         return False
     return verb in _READING or _verbs_on(group, resource, is_strict=is_strict) is VERBS
 
@@ -232,7 +253,7 @@ def _written_out(
         served = known.get(group, {})
         for wanted in resources:
             for resource in _matching(wanted, served, is_any_group=WILDCARD in groups):
-                if (group, resource) in _NEVER | _UNREACHED:
+                if (group, resource) in _HIDDEN:
                     continue
                 most = tuple(served.get(resource, _verbs_on(group, resource, is_strict=is_strict)))
                 named = tuple(
