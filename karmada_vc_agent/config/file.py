@@ -11,6 +11,7 @@ from karmada_vc_agent.config.decoding import decode
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
+from karmada_vc_agent.model.texts import shown
 
 _RENAMED = {
     "clusterApiQPS": "clusterAPIQPS",
@@ -25,14 +26,8 @@ _FOUND = ("nodeGroups", "discover")
 """What has settings of virtual clusters that are found."""
 
 
-class _File(AgentConfig, frozen=True, kw_only=True):
-    """All settings, and what a file says that it is."""
-
-    api_version: str = ""
-    kind: str = ""
-
-
-_HEADER = {"api_version": CONFIG_API_VERSION, "kind": "AgentConfig"}
+_HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
+"""What a file says that it is."""
 
 
 def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
@@ -49,15 +44,18 @@ def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
         raise ConfigError(source, "", str(error)) from error
     if not isinstance(raw, dict):
         raise ConfigError(source, "", "empty, or not a mapping of settings")
-    raw = _with_bounds(_without_nulls(_with_new_names(raw, source, warn)))
-    settings = msgspec.structs.asdict(decode(raw, _File, source))
-    for name, expected in _HEADER.items():
-        found = settings.pop(name)
-        if found != expected:
-            key = "apiVersion" if name == "api_version" else name
-            told = f'is "{found}"' if found else "is not set"
+    raw = _without_header(_without_nulls(raw), source)
+    raw = _with_bounds(_with_new_names(raw, source, warn))
+    return msgspec.structs.asdict(decode(raw, AgentConfig, source))
+
+
+def _without_header(raw: dict[str, Any], source: str) -> dict[str, Any]:
+    """Return the settings of a file of the right kind; what is of another kind has none."""
+    for key, expected in _HEADER.items():
+        if (found := raw.get(key)) != expected:
+            told = f"is {shown(found)}" if found else "is not set"
             raise ConfigError(source, key, f'{told}, must be "{expected}"')
-    return settings
+    return {key: value for key, value in raw.items() if key not in _HEADER}
 
 
 def _with_new_names(
