@@ -25,13 +25,15 @@ from karmada_vc_agent.model.virtual_cluster import (
     virtual_cluster_of,
 )
 from karmada_vc_agent.model.virtual_cluster_problems import (
-    DNS_LABEL,
-    DNS_LABEL_RULE,
+    dns_label_problem,
+    is_dns_name,
     overlap_for_certain,
     problems_of,
 )
 
-_DNS_LABELS = ("agent_name", "agent_namespace")
+_DNS_LABELS = ("agent_name", "agent_namespace", "karmada_kubeconfig_namespace", "dns_namespace")
+_MAY_BE_OPEN = ("agent_namespace", "karmada_kubeconfig_namespace")
+"""Settings that have another default where they are empty."""
 _ADDRESSES = ("metrics_bind_address", "health_probe_bind_address")
 _DESCRIPTIONS = ("cluster_provider", "cluster_region", "cluster_zones", "cluster_host")
 _ORDERED = (
@@ -53,10 +55,12 @@ def check(config: AgentConfig, source: str) -> None:
     _check_order(config, source)
     for name in _DNS_LABELS:
         label = getattr(config, name)
-        is_left_open = name == "agent_namespace" and not label
-        if not is_left_open and not DNS_LABEL.fullmatch(label):
-            problem = f'"{label}" is not a valid DNS label: {DNS_LABEL_RULE}'
+        is_left_open = name in _MAY_BE_OPEN and not label
+        if not is_left_open and (problem := dns_label_problem(label)):
             raise ConfigError(source, camel(name), problem)
+    if not is_dns_name(config.cluster_domain):
+        problem = f'"{config.cluster_domain}" is not a valid DNS name, such as cluster.local'
+        raise ConfigError(source, "clusterDomain", problem)
     _check_descriptions(config, source)
     _check_virtual_clusters(config, source)
     _check_taken_over(config, source)

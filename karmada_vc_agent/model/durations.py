@@ -3,6 +3,8 @@
 import re
 from typing import Any, ClassVar, Self
 
+LONGEST_S = 2**31 - 1
+"""Leases hold whole seconds in 32 bits."""
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -19,10 +21,8 @@ class Duration(float):
             return cls(parse_duration_s(given))
         if isinstance(given, bool) or not isinstance(given, int | float):
             raise TypeError
-        try:
-            return cls(given)
-        except OverflowError as error:
-            raise ValueError("is too long") from error
+        _check_length(given)
+        return cls(given)
 
 
 def parse_duration_s(text: str) -> float:
@@ -30,7 +30,14 @@ def parse_duration_s(text: str) -> float:
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f'"{text}" is not a valid duration; write for example 40s or 2m')
-    return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+    seconds = sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+    _check_length(seconds)
+    return seconds
+
+
+def _check_length(seconds: float) -> None:
+    if seconds > LONGEST_S:
+        raise ValueError(f"is too long, must be {LONGEST_S // 3600}h or less")
 
 
 def format_duration(seconds: float) -> str:

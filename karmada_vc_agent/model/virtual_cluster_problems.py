@@ -57,6 +57,13 @@ def cluster_name_problem(name: str) -> str | None:
     return f'"{name}" is not a valid Cluster name: {most}, {DNS_LABEL_RULE}'
 
 
+def dns_label_problem(name: str) -> str | None:
+    """Return what is wrong with the name of an agent or a namespace, or None."""
+    if DNS_LABEL.fullmatch(name):
+        return None
+    return f'"{name}" is not a valid DNS label: {DNS_LABEL_RULE}'
+
+
 def _selector_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     """Yield a selector that selects nothing, and invalid combinations of operators and values."""
     if not vc.node_selector and not vc.node_names:
@@ -96,9 +103,14 @@ def _node_name_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
             yield where, f'"{name}" is listed twice'
 
 
-def _node_name_problem(name: str) -> str | None:
+def is_dns_name(name: str) -> bool:
+    """Whether a text is a name of nodes, ServiceAccounts and the like (RFC 1123 subdomain)."""
     parts = name.split(".")
-    if len(name) <= _DNS_NAME_MAX_LENGTH and all(_DNS_PART.fullmatch(part) for part in parts):
+    return len(name) <= _DNS_NAME_MAX_LENGTH and all(_DNS_PART.fullmatch(part) for part in parts)
+
+
+def _node_name_problem(name: str) -> str | None:
+    if is_dns_name(name):
         return None
     return (
         f'"{name}" is not a valid node name: at most {_DNS_NAME_MAX_LENGTH} characters; '

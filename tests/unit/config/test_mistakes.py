@@ -59,6 +59,42 @@ def test_description_of_clusters_that_is_no_label_value_is_refused(
     assert found.startswith(f'{setting}: "north west" is not a valid label value: ')
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+            'apiVersion: is "v1", must be "config.virtualcluster.kubeedge.io/v1alpha1"',
+        ),
+        (
+            "apiVersion: config.virtualcluster.kubeedge.io/v1alpha1\nkind: 5\nclusters: []\n",
+            'kind: is 5, must be "AgentConfig"',
+        ),
+        ("clusters: []\n", "apiVersion: is not set, must be "),
+    ],
+    ids=["other kind", "no kind", "nothing"],
+)
+def test_file_of_another_kind_is_told_by_its_kind(tmp_path: Path, text: str, expected: str) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        load_config(file, {})
+    assert str(raised.value).startswith(f"{file}: {expected}")
+
+
+@pytest.mark.parametrize("setting", ["dnsNamespace", "karmadaKubeconfigNamespace"])
+def test_namespace_that_none_can_be_is_refused(tmp_path: Path, setting: str) -> None:
+    found = problem(tmp_path, {**with_entry(), setting: "../x"})
+    assert found.startswith(f'{setting}: "../x" is not a valid DNS label: ')
+
+
+@pytest.mark.parametrize("domain", ["", "a b", "a\nb", "*", "cluster.local.", "a" * 254])
+def test_domain_that_is_none_is_refused(tmp_path: Path, domain: str) -> None:
+    found = problem(tmp_path, {**with_entry(), "clusterDomain": domain})
+    assert found.startswith("clusterDomain: ")
+    assert found.endswith("is not a valid DNS name, such as cluster.local")
+
+
 @pytest.mark.parametrize("setting", ["metricsBindAddress", "healthProbeBindAddress"])
 @pytest.mark.parametrize(
     "address",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.model.durations import Duration, format_duration, parse_duration_s
+from karmada_vc_agent.model.durations import LONGEST_S, Duration, format_duration, parse_duration_s
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,12 @@ def test_duration_is_of_no_other_type(given: Any) -> None:
         Duration.read(given)
 
 
-def test_duration_of_too_many_seconds_is_refused() -> None:
-    with pytest.raises(ValueError, match="is too long"):
-        Duration.read(10**400)
+@pytest.mark.parametrize("given", [10**400, 1e30, 2**31, float("inf"), "99999999h"])
+def test_duration_of_too_many_seconds_is_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match="is too long, must be 596523h or less"):
+        Duration.read(given)
+
+
+@pytest.mark.parametrize("given", [2**31 - 1, "596523h"])
+def test_duration_that_a_lease_can_hold_is_taken(given: Any) -> None:
+    assert Duration.read(given) <= LONGEST_S
