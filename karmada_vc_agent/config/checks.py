@@ -14,6 +14,8 @@ from karmada_vc_agent.model.kind_patterns import parse_kind
 from karmada_vc_agent.model.name_template import GROUP_NAME, LABEL_VALUE, template_problem
 from karmada_vc_agent.model.selectors import (
     LabelSelector,
+    Requirement,
+    implies,
     label_key_problem,
     label_value_problem,
 )
@@ -27,7 +29,6 @@ from karmada_vc_agent.model.virtual_cluster import (
 from karmada_vc_agent.model.virtual_cluster_problems import (
     dns_label_problem,
     is_dns_name,
-    overlap_for_certain,
     problems_of,
 )
 
@@ -232,20 +233,28 @@ def _cidr_problem(cidr: str) -> str | None:
 
 
 def _check_disjoint(clusters: tuple[VirtualCluster, ...], source: str) -> None:
+    """Raise ConfigError for nodes that two certainly share, whatever nodes there are."""
+    owners: dict[str, int] = {}
+    selecting: list[tuple[int, tuple[Requirement, ...]]] = []
     for index, vc in enumerate(clusters):
-        for earlier_index, earlier in enumerate(clusters[:index]):
-            if shared := [name for name in vc.node_names if name in earlier.node_names]:
+        for name in vc.node_names:
+            earlier = owners.setdefault(name, index)
+            if earlier != index:
                 raise ConfigError(
                     source,
                     f"virtualClusters[{index}].nodeNames",
-                    f'"{shared[0]}" is also a node of "{earlier.name}" '
-                    f"(virtualClusters[{earlier_index}]); remove it from one of them",
+                    f'"{name}" is also a node of "{clusters[earlier].name}" '
+                    f"(virtualClusters[{earlier}]); remove it from one of them",
                 )
-            if not overlap_for_certain(vc, earlier):
-                continue
-            raise ConfigError(
-                source,
-                f"virtualClusters[{index}].nodeSelector",
-                f'"{vc.name}" and "{earlier.name}" (virtualClusters[{earlier_index}]) select the '
-                "same nodes: one selector implies the other",
-            )
+        if not vc.node_selector:
+            continue
+        ours = vc.node_selector.requirements()
+        for earlier, theirs in selecting:
+            if implies(ours, theirs) or implies(theirs, ours):
+                raise ConfigError(
+                    source,
+                    f"virtualClusters[{index}].nodeSelector",
+                    f'"{vc.name}" and "{clusters[earlier].name}" (virtualClusters[{earlier}]) '
+                    "select the same nodes: one selector implies the other",
+                )
+        selecting.append((index, ours))

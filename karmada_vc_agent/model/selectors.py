@@ -1,7 +1,7 @@
 """Label selectors: matching, and implication between two of them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -72,16 +72,14 @@ class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
         equalities = (Requirement(k, "In", frozenset((v,))) for k, v in self.match_labels.items())
         return (*equalities, *self.match_expressions)
 
-    def implies(self, other: "LabelSelector") -> bool:
-        """Whether everything that this selects is certainly selected by `other`, too.
 
-        Requirements are compared one by one, so an implication that follows only from several of
-        them is not found; overlaps at run time are reported by node.
-        """
-        return all(
-            any(theirs.follows_from(ours) for ours in self.requirements())
-            for theirs in other.requirements()
-        )
+def implies(ours: Sequence[Requirement], theirs: Sequence[Requirement]) -> bool:
+    """Whether all that meets our requirements certainly meets theirs, too.
+
+    Requirements are compared one by one, so an implication that follows only from several of them
+    is not found; overlaps at run time are reported by node.
+    """
+    return all(any(their.follows_from(our) for our in ours) for their in theirs)
 
 
 def label_key_problem(key: str) -> str | None:

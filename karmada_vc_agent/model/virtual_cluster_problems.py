@@ -203,11 +203,3 @@ def _window_problem(text: str) -> str | None:
     except ValueError as error:
         return str(error)
     return None
-
-
-def overlap_for_certain(vc: VirtualCluster, other: VirtualCluster) -> bool:
-    """Whether two virtual clusters certainly select common nodes, whatever nodes there are."""
-    if set(vc.node_names) & set(other.node_names):
-        return True
-    ours, theirs = vc.node_selector, other.node_selector
-    return bool(ours and theirs) and (ours.implies(theirs) or theirs.implies(ours))
