@@ -19,6 +19,7 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.commands.shared_options import FilePath
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting
@@ -155,7 +156,7 @@ def _default(setting: Setting) -> str:
 @click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="Settings file (kind AgentConfig); flags override it.",
 )
 @click.option(

@@ -5,12 +5,12 @@ import gc
 import signal
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 from msgspec.structs import replace
 
+from karmada_vc_agent.commands import shared_options
 from karmada_vc_agent.commands.command_errors import EXIT_SETTINGS
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.loading import load_config
@@ -47,7 +47,7 @@ _OPTIONS = ("bind_address", "cert_file", "private_key_file", "health_probe_bind_
 @click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path),
+    type=shared_options.FilePath(),
     required=True,
     help="Settings file of the agent; its section gateway is this process's.",
 )

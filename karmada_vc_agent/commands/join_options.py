@@ -56,7 +56,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
 @click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path),
+    type=shared_options.FilePath(),
     help="Settings file (kind AgentConfig); its virtual clusters join.",
 )
 @click.option(
@@ -116,7 +116,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
 @click.option(
     "--cert-expiration-seconds",
     "lifetime_s",
-    type=click.IntRange(min=600),
+    type=click.IntRange(600, 2**31 - 1),
     default=YEAR_S,
     show_default=True,
     help="Validity of the agent's client certificate, in seconds.",
@@ -153,7 +153,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
 )
 @click.option(
     "--output-dir",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=shared_options.FilePath(file_okay=False),
     help="Write hub.yaml, host.yaml and hub.kubeconfig into this directory.",
 )
 @click.option("-o", "--output", type=click.Choice(("yaml",)), help="Print the manifests.")

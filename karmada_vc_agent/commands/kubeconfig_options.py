@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import os
+import ssl
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.gateway.identity import AUDIENCE
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.credentials import Credentials, make_ssl_context
 from karmada_vc_agent.kube.errors import AlreadyExistsError
-from karmada_vc_agent.kube.kubeconfig import find_credentials
+from karmada_vc_agent.kube.kubeconfig import find_credentials, is_http_url
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.durations import parse_duration_s
 from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem, is_dns_name
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 
 SHORTEST_S = 600
@@ -49,13 +51,13 @@ Examples:
 @click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path),
+    type=shared_options.FilePath(),
     required=True,
     help="Settings file of the agent.",
 )
 @shared_options.agent_name
 @shared_options.agent_namespace
-@shared_options.kubeconfig
+@click.option("--kubeconfig", default="", help="Kubeconfig of the host. Default: as for run.")
 @click.option(
     "--account",
     default="operator",
@@ -76,7 +78,9 @@ Examples:
     metavar="FILE",
     help="Authority of the gateway's certificate. Default: gateway.caFile of the settings.",
 )
-@click.option("--output", default="", metavar="FILE", help="File to write. Default: stdout.")
+@click.option(
+    "-o", "--output", default="-", metavar="FILE", help="File to write. Default: - for stdout."
+)
 def kubeconfig(**options: Any) -> None:
     """Write a kubeconfig that shows one virtual cluster, through the gateway at the site.
 
@@ -91,7 +95,8 @@ def kubeconfig(**options: Any) -> None:
             raise ConfigError(str(options["config_path"]), "gateway.enabled", problem)
         lasts_s = _duration_s(options["duration"])
         cluster: str = options["cluster"]
-        authority = _authority(options["certificate_authority"], config.gateway)
+        _check_texts(options)
+        authority = _authority(options, config.gateway)
         server = options["server"] or config.gateway.endpoint(cluster)
         host = find_credentials(options["kubeconfig"] or config.kubeconfig, in_cluster_first=True)
         token = asyncio.run(_new_token(host, agent, cluster, options["account"], lasts_s))
@@ -158,14 +163,38 @@ def _text(cluster: str, server: str, authority: bytes, account: str, token: str)
     return yaml.safe_dump(content, sort_keys=False)
 
 
-def _authority(file: str, settings: GatewaySettings) -> bytes:
+def _check_texts(options: dict[str, Any]) -> None:
+    """Reject what would fail once a token is there. Raises ConfigError."""
+    if problem := cluster_name_problem(options["cluster"]):
+        raise ConfigError("flags", "CLUSTER", problem)
+    account, server = options["account"], options["server"]
+    if not is_dns_name(account):
+        told = f'"{account}" is not a valid name of a ServiceAccount, such as alice'
+        raise ConfigError("flags", "--account", told)
+    if server and not is_http_url(server):
+        raise ConfigError("flags", "--server", f'"{server}" is not a valid http(s) URL')
+    output = Path(options["output"])
+    if not options["output"] or (output.exists() and not output.is_file()):
+        told = f'"{options["output"]}" is not a file; give one, or - for stdout'
+        raise ConfigError("flags", "--output", told)
+    if not output.parent.is_dir():
+        raise ConfigError("flags", "--output", f"{output.parent} is not a directory")
+
+
+def _authority(options: dict[str, Any], settings: GatewaySettings) -> bytes:
+    """Return certificates in PEM. Raises ConfigError."""
+    flag, file = "--certificate-authority", options["certificate_authority"]
+    where, name = ("flags", flag) if file else (str(options["config_path"]), "gateway.caFile")
+    path, advice = file or settings.ca_file, "" if file else f"; or give it by {flag}"
     try:
-        return Path(file or settings.ca_file).read_bytes()
+        authority = Path(path).read_bytes()
+        # Python takes the system's authorities instead of an empty text.
+        make_ssl_context(authority.decode() or "-", None, verify=True)
+    except (ValueError, ssl.SSLError) as error:
+        raise ConfigError(where, name, f"{path}: no certificate in PEM{advice}") from error
     except OSError as error:
-        where = "flags" if file else "settings"
-        name = "--certificate-authority" if file else "gateway.caFile"
-        problem = f"{error.filename}: {error.strerror}; give it by --certificate-authority"
-        raise ConfigError(where, name, problem) from error
+        raise ConfigError(where, name, f"{path}: {error.strerror}{advice}") from error
+    return authority
 
 
 def _duration_s(text: str) -> int:
@@ -179,11 +208,11 @@ def _duration_s(text: str) -> int:
 
 
 def _write(text: str, output: str) -> None:
-    if not output:
+    if output == "-":
         click.echo(text, nl=False)
         return
     path = Path(output)
-    path.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)  # it may be readable by others, or a link
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as stream:
         stream.write(text)

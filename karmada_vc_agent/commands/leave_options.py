@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import click
@@ -52,7 +51,7 @@ _WHICH = (
 @click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path),
+    type=shared_options.FilePath(),
     help="Settings file of the agent, for its name and namespace.",
 )
 @shared_options.agent_name
@@ -60,6 +59,7 @@ _WHICH = (
 @click.option(
     "--karmada-kubeconfig",
     required=True,
+    type=shared_options.FilePath(),
     help="Kubeconfig with administrator rights on the hub.",
 )
 @shared_options.karmada_context
@@ -101,7 +101,7 @@ def leave(**options: Any) -> None:
     """
     with one_line_errors():
         what = _what(options)
-        hub = read_kubeconfig(Path(options["karmada_kubeconfig"]), options["karmada_context"])
+        hub = read_kubeconfig(options["karmada_kubeconfig"], options["karmada_context"])
         host = find_credentials(options["kubeconfig"], in_cluster_first=True)
         plan = LeavePlan(
             what,

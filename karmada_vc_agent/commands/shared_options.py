@@ -5,8 +5,23 @@ from typing import Any
 
 import click
 
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.model.virtual_cluster_problems import dns_label_problem
+
+
+class FilePath(click.Path):
+    """A path that is not empty: `"$UNSET"` does not mean the working directory."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty; give a path.", param, ctx)
+        return super().convert(value, param, ctx)
+
 
 agent_name = click.option(
     "--agent-name", default="", help="Name of the agent. Default: from the settings file."
@@ -23,7 +38,10 @@ karmada_context = click.option(
     help="Context in that kubeconfig. Default: its current context.",
 )
 kubeconfig = click.option(
-    "--kubeconfig", default="", help="Kubeconfig of the host. Default: as for run."
+    "--kubeconfig",
+    default="",
+    help="Kubeconfig of the host, with administrator rights. Default: the Pod's ServiceAccount, "
+    "then $KUBECONFIG, then ~/.kube/config.",
 )
 
 
@@ -35,5 +53,8 @@ def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str
     file: Path | None = options["config_path"]
     given = {key: options[key] or None for key in ("agent_name", "agent_namespace")}
     config = load_config(file, given) if file else None
+    for key, label in given.items():
+        if label and (problem := dns_label_problem(label)):
+            raise ConfigError("flags", f"--{key.replace('_', '-')}", problem)
     name = (config.agent_name if config else options["agent_name"]) or AgentConfig().agent_name
     return config, name, (config.agent_namespace if config else options["agent_namespace"]) or name

@@ -57,11 +57,11 @@ def check(config: AgentConfig, source: str) -> None:
     for name in _DNS_LABELS:
         label = getattr(config, name)
         is_left_open = name in _MAY_BE_OPEN and not label
-        if not is_left_open and (problem := dns_label_problem(label)):
-            raise ConfigError(source, camel(name), problem)
+        if not is_left_open and (told := dns_label_problem(label)):
+            raise ConfigError(source, camel(name), told)
     if not is_dns_name(config.cluster_domain):
-        problem = f'"{config.cluster_domain}" is not a valid DNS name, such as cluster.local'
-        raise ConfigError(source, "clusterDomain", problem)
+        told = f'"{config.cluster_domain}" is not a valid DNS name, such as cluster.local'
+        raise ConfigError(source, "clusterDomain", told)
     _check_descriptions(config, source)
     _check_virtual_clusters(config, source)
     _check_taken_over(config, source)

@@ -23,6 +23,7 @@ virtualClusters:
 - name: a
   nodeNames: [n]
 """
+GATEWAY = "gateway: {enabled: true, host: g}\n"
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -66,17 +67,40 @@ def test_the_file_is_private_and_has_all_that_kubectl_needs(tmp_path: Path) -> N
     assert content["users"] == [{"name": "alice", "user": {"token": "t"}}]
 
 
+def test_a_file_that_others_may_read_is_replaced_by_a_private_one(tmp_path: Path) -> None:
+    elsewhere, link = tmp_path / "old", tmp_path / "a.kubeconfig"
+    elsewhere.write_text("old")
+    link.symlink_to(elsewhere)
+    kubeconfig_options._write("new", str(link))
+    assert (elsewhere.read_text(), link.read_text(), link.is_symlink()) == ("old", "new", False)
+    assert link.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_dash_is_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    kubeconfig_options._write("text", "-")
+    assert capsys.readouterr().out == "text"
+
+
 @pytest.mark.parametrize(
     ("more", "flags", "told"),
     [
         ("", (), "gateway.enabled: is false, must be true"),
-        ("gateway: {enabled: true, host: g}\n", ("--duration", "5m"), "must be 10m or more"),
-        ("gateway: {enabled: true, host: g}\n", ("--duration", "x"), "not a valid duration"),
+        (GATEWAY, ("--duration", "5m"), "must be 10m or more"),
+        (GATEWAY, ("--duration", "x"), "not a valid duration"),
         (
             "gateway: {enabled: true, host: g, caFile: /nothing/here}\n",
             (),
-            "gateway.caFile: /nothing/here: No such file or directory",
+            "agent.yaml: gateway.caFile: /nothing/here: No such file or directory; or give it by",
         ),
+        (GATEWAY, ("--certificate-authority", "/dev/null"), "/dev/null: no certificate in PEM"),
+        (GATEWAY, ("--certificate-authority", __file__), "no certificate in PEM"),
+        (GATEWAY, ("--account", "A b"), '"A b" is not a valid name of a ServiceAccount'),
+        (GATEWAY, ("--server", "g:8443"), '"g:8443" is not a valid http(s) URL'),
+        (GATEWAY, ("--output", "/dev/null"), '"/dev/null" is not a file; give one, or - for'),
+        (GATEWAY, ("--output", "/"), '"/" is not a file'),
+        (GATEWAY, ("--output", ""), '"" is not a file'),
+        (GATEWAY, ("--output", "/nothing/here"), "/nothing is not a directory"),
+        (GATEWAY, ("--agent-namespace", "../x"), '--agent-namespace: "../x" is not a valid DNS'),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(
@@ -88,3 +112,12 @@ def test_what_cannot_be_is_said_in_one_line(
     assert done.exit_code == 2
     assert told in done.output
     assert done.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["a,b", "A", ""])
+def test_a_cluster_that_none_can_be_is_not_asked_for(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(SETTINGS + GATEWAY)
+    done = CliRunner().invoke(main, ["kubeconfig", name, "--config", str(path)])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f'CLUSTER: "{name}" is not a valid Cluster name' in done.stderr

@@ -76,6 +76,8 @@ def test_help_shows_examples(command: str) -> None:
         ((*NAME, *PRINT, "--approve-api-group", "A B"), '"A B" is not an API group'),
         ((*NAME, *PRINT, "--image", "a b"), '"a b" is not an image'),
         ((*NAME, *PRINT, "--karmada-server", "hub"), '"hub" is not a valid http(s) URL'),
+        ((*NAME, *PRINT, "--agent-name", "X Y"), '--agent-name: "X Y" is not a valid DNS label'),
+        ((*NAME, *PRINT, "--agent-namespace", "../x"), '"../x" is not a valid DNS label'),
     ],
 )
 def test_mistakes_of_join_are_told_in_one_line(arguments: tuple[str, ...], told: str) -> None:
@@ -96,6 +98,7 @@ def test_mistakes_of_join_are_told_in_one_line(arguments: tuple[str, ...], told:
         (("--purge", "--preserve-resources"), "needs a virtual cluster"),
         (("--purge",), "/nowhere: No such file"),
         (("branch-a", "--timeout", "soon"), "is not a valid duration"),
+        (("branch-a", "--agent-name", "X Y"), '--agent-name: "X Y" is not a valid DNS label'),
         (("branch-a",), "/nowhere: No such file"),
     ],
 )
@@ -104,6 +107,23 @@ def test_mistakes_of_leave_are_told_in_one_line(arguments: tuple[str, ...], told
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
     assert told in line
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("run", "--config"),
+        ("join", "--config"),
+        ("join", "--output-dir"),
+        ("leave", "--karmada-kubeconfig"),
+        ("kubeconfig", "--config"),
+        ("gateway", "--config"),
+    ],
+)
+def test_path_that_is_empty_is_not_the_working_directory(command: str, option: str) -> None:
+    result = run(command, option, "")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"Invalid value for '{option}': it is empty; give a path." in result.stderr
 
 
 def test_settings_name_agent_and_clusters_and_are_installed(settings: Path) -> None:
