@@ -30,6 +30,8 @@ logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
 T = TypeVar("T")
 
 DRAIN_PAUSE_S = 1.0
+DRAIN_PAUSE_MAX_S = 8.0
+"""Between two steps of one that waits for the same as before: many may go at once."""
 FAILED_PAUSE_S = 10.0
 STOP_S = 5.0
 """How long it may take to end; it has nothing to bring to an end that cannot be repeated."""
@@ -127,11 +129,14 @@ class Operator:
         One that fails for a bug is tried again here, for kopf would have to keep a mark on the
         object to do so.
         """
+        before, pause_s = "", DRAIN_PAUSE_S
         while True:
-            pause_s = DRAIN_PAUSE_S
             try:
-                if not await self._in_main(self._step(name or "")):
+                text = await self._in_main(self._step(name or ""))
+                if not text:
                     return
+                pause_s = pause_after(pause_s) if text == before else DRAIN_PAUSE_S
+                before = text
             except Exception:  # noqa: BLE001 - it is tried again
                 _log.exception("Failed to remove a virtual cluster")
                 pause_s = FAILED_PAUSE_S
@@ -141,6 +146,11 @@ class Operator:
         assert self._main is not None  # noqa: S101 - it is set before the thread starts
         future = asyncio.run_coroutine_threadsafe(work, self._main)
         return await cast("Awaitable[T]", asyncio.wrap_future(future))
+
+
+def pause_after(pause_s: float) -> float:
+    """Return the pause after one that brought nothing new, in seconds."""
+    return min(pause_s * 1.5, DRAIN_PAUSE_MAX_S)
 
 
 def _requests_that_expect(name: str | None) -> type[aiohttp.ClientRequest]:

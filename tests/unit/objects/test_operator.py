@@ -17,7 +17,12 @@ from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.serving_certificate import serving_context
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.objects.object_names import PATH, finalizer
-from karmada_vc_agent.objects.operator import Operator
+from karmada_vc_agent.objects.operator import (
+    DRAIN_PAUSE_MAX_S,
+    DRAIN_PAUSE_S,
+    Operator,
+    pause_after,
+)
 from tests.fakes.api_server import FakeApiServer
 from tests.unit.objects.conftest import BRANCH_A, virtual_cluster
 
@@ -181,3 +186,13 @@ async def test_host_is_asked_by_all_that_its_kubeconfig_says(recorder: Recorder)
                     await session.get(f"{credentials.server}/version")
     assert asked == ["Basic YWRtaW46c2VjcmV0"]
     listener.close()
+
+
+def test_what_is_waited_for_long_is_looked_at_less_often() -> None:
+    pause_s, waited_s, looks = DRAIN_PAUSE_S, 0.0, 0
+    while waited_s < 60:
+        waited_s += pause_s
+        looks += 1
+        pause_s = pause_after(pause_s)
+    assert pause_s == DRAIN_PAUSE_MAX_S
+    assert looks <= 12
