@@ -23,7 +23,7 @@ from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.found.start import add_found_sources, seed
 from karmada_vc_agent.kube.bearer_review import BearerReview
-from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
@@ -391,7 +391,7 @@ class Agent:
         """Notice while standing by that the hub is away, or would refuse this process."""
         while True:
             try:
-                await hub.get(CLUSTERS_PATH, {"limit": "1"})
+                await hub.request("GET", CLUSTERS_PATH, query={"limit": "1"}, accept=METADATA_ONLY)
                 self._hub_refuses = None
             except UnreachableError:
                 pass  # told by Reachability

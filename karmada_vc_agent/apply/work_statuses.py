@@ -9,28 +9,27 @@ _TOO_LARGE = "too large"
 """Messages of an API server, and of etcd, that reject a body."""
 
 
-async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
-    """PUT a status and return the answer. Raises KubeError.
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
-    The hub takes only the status from it, so a Work with a manifest that is nested too deep to be
-    encoded is sent without manifests. If the hub rejects the reflected statuses, the conditions are
+
+async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
+    """PUT a status and return the Work as it is then. Raises KubeError.
+
+    The hub takes only the status, so it is sent nothing else, and asked for nothing but the new
+    metadata: a link may be thin. If the hub rejects the reflected statuses, the conditions are
     sent without them: they must never be outdated.
     """
     path = work_path(work["metadata"]["namespace"], work["metadata"]["name"], "status")
+    metadata = {key: work["metadata"][key] for key in _IDENTITY if key in work["metadata"]}
+    named = {"apiVersion": work["apiVersion"], "kind": work["kind"], "metadata": metadata}
     try:
-        return await hub.replace(path, {**work, "status": status})
-    except UnwritableError:
-        work = {key: work[key] for key in ("apiVersion", "kind", "metadata") if key in work}
-    except ApiError as error:
-        if not _is_about_content(error):
-            raise
-        status = _without_reflected(status)
-    try:
-        return await hub.replace(path, {**work, "status": status})
+        answer = await hub.replace_tersely(path, {**named, "status": status})
     except (UnwritableError, ApiError) as error:
         if isinstance(error, ApiError) and not _is_about_content(error):
             raise
-        return await hub.replace(path, {**work, "status": _without_reflected(status)})
+        status = _without_reflected(status)
+        answer = await hub.replace_tersely(path, {**named, "status": status})
+    return {**work, "metadata": answer["metadata"], "status": status}
 
 
 def _is_about_content(error: ApiError) -> bool:

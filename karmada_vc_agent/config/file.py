@@ -31,7 +31,7 @@ _HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
 
 
 def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
-    """Return the settings of the file by their names in AgentConfig. Raises ConfigError.
+    """Return what the file sets, by the names in AgentConfig. Raises ConfigError.
 
     warn: is told of what should be written otherwise.
     """
@@ -46,7 +46,9 @@ def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
         raise ConfigError(source, "", "empty, or not a mapping of settings")
     raw = _without_header(_without_nulls(raw), source)
     raw = _with_bounds(_with_new_names(raw, source, warn))
-    return msgspec.structs.asdict(decode(raw, AgentConfig, source))
+    decoded = decode(raw, AgentConfig, source)
+    fields = msgspec.structs.fields(AgentConfig)
+    return {f.name: getattr(decoded, f.name) for f in fields if f.encode_name in raw}
 
 
 def _without_header(raw: dict[str, Any], source: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.decoding import decode_one
 from karmada_vc_agent.config.file import read_file
+from karmada_vc_agent.config.presets import with_presets
 from karmada_vc_agent.config.settings import FLAGS, AgentConfig
 from karmada_vc_agent.model.domain import HOST_LABEL
 
@@ -38,7 +39,7 @@ def load_config(
             origin = (f"environment {variable}", "") if variable else ("flags", setting.flag)
             origins[setting.key] = origin
             settings[setting.name] = decode_one(setting, overrides[setting.name], *origin)
-    config = described(AgentConfig(**settings))
+    config = described(AgentConfig(**with_presets(settings)))
     if path is None and not config.virtual_clusters:
         problem = "give the file with the settings, which lists the virtual clusters"
         raise ConfigError("flags", "--config", problem)

@@ -234,6 +234,18 @@ class AgentConfig(
             "share this host. Default: an id derived from the UID of its namespace kube-system."
         ),
     ] = ""
+    link: Annotated[
+        Literal["normal", "thin"],
+        Help(
+            "The uplink to the hub. `thin`, for 64 kbit/s and round trips of seconds: other "
+            "defaults for `clusterLeaseRenewIntervalFraction`, `clusterStatusUpdateFrequency` and "
+            "`hubEvents`, few requests at a time, more patience ([thin links](thin-links.md))."
+        ),
+    ] = "normal"
+    hub_events: Annotated[
+        Literal["All", "Warnings"],
+        Help("Which events the agent writes on the hub: all that karmada-agent does, or warnings."),
+    ] = "All"
     cluster_status_update_frequency: Annotated[
         _Positive,
         Help("How often the status of each Cluster is computed; it is written only if it changed."),

@@ -211,10 +211,14 @@ class ClusterStatusController:
             "status": patch,
         }
         try:
-            answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{metadata['name']}/status", body)
+            answer = await self._hub.patch_tersely(
+                f"{CLUSTERS_PATH}/{metadata['name']}/status", body
+            )
         except NotFoundError:
             return
-        self._clusters.store.observe(ClusterCodec().trim(answer))
+        # What is sent is what is there: Karmada has no defaults for a status.
+        written = {**cluster, "metadata": answer["metadata"], "status": compared}
+        self._clusters.store.observe(ClusterCodec().trim(written))
 
     def _ages(self, name: str) -> dict[str, str]:
         """Return the annotations that say how old a status is; alone they are worth no write."""

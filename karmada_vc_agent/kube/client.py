@@ -59,6 +59,8 @@ _ODD_PATH = re.compile(r"[?#\s]|/\.\.?(/|$)|%2F|%25", re.IGNORECASE)
 API servers decode a quoted slash before they split a path: `pods/web%2Flog` is the log of a pod.
 """
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+ONE_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""The answer to a write whose content is known."""
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 Query = Mapping[str, str]
@@ -196,6 +198,23 @@ class ApiClient:
         """PUT and decode; as_user: see request()."""
         return await self._ask(
             "PUT", path, query=query, body=obj, as_user=as_user, decode=answers.json_object
+        )
+
+    async def replace_tersely(self, path: str, obj: Any) -> Object:
+        """PUT and return the new metadata, in an object that may have more."""
+        return await self._ask(
+            "PUT", path, body=obj, accept=ONE_METADATA_ONLY, decode=answers.json_object
+        )
+
+    async def patch_tersely(self, path: str, patch: Any) -> Object:
+        """PATCH with a JSON merge patch, and return what `replace_tersely` does."""
+        return await self._ask(
+            "PATCH",
+            path,
+            body=patch,
+            content_type=MERGE_PATCH,
+            accept=ONE_METADATA_ONLY,
+            decode=answers.json_object,
         )
 
     async def merge_patch(

@@ -135,18 +135,22 @@ class _Turns:
 class EventRecorder:
     """Writes core/v1 Events; what does not fit into the queue is dropped and counted.
 
-    is_busy: whether the API server has more urgent requests of ours.
+    is_busy: whether the API server has more urgent requests of ours. only_warnings: write nothing
+    of what went well.
     """
 
     def __init__(
         self,
         client: ApiClient,
         is_busy: Callable[[], bool] = lambda: False,
+        *,
+        only_warnings: bool = False,
         wall_clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._is_busy = is_busy
+        self._only_warnings = only_warnings
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._queue = _Turns()
@@ -174,6 +178,8 @@ class EventRecorder:
         object. Events of cluster-scoped objects are in namespace `default`. Return whether it will
         be written; False if there are too many.
         """
+        if self._only_warnings and kind != WARNING:
+            return False
         metadata = obj["metadata"]
         involved = (
             obj["apiVersion"],

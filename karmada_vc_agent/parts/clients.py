@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypedDict
 
+from karmada_vc_agent.config.presets import THIN_LINK
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube import open_files
 from karmada_vc_agent.kube.client import ApiClient
@@ -25,6 +26,11 @@ REVIEWS_BURST = 10
 """Whoever reaches /metrics can make the agent ask about tokens: so few that nobody feels it."""
 URGENT = Timeouts(request_s=30.0)
 """What is small and late is given up, and tried again with what is true then."""
+THIN = Timeouts(connect_s=30.0, silence_s=120.0, request_s=900.0, list_s=3600.0)
+THIN_URGENT = Timeouts(connect_s=30.0, silence_s=60.0, request_s=90.0)
+"""Over a thin link what makes progress goes on: a page may take minutes, a connection seconds."""
+THIN_REQUESTS = 4
+"""At once: enough for round trips of seconds, and so few that a Lease waits for kilobytes only."""
 OWNERS_QPS = 10.0
 OWNERS_BURST = 20
 """Whose an object is that an event is about: tenants may make events without end."""
@@ -102,6 +108,7 @@ def connect(
     config: AgentConfig, hub: Credentials, host: Credentials, may_write: Callable[[], bool]
 ) -> Clients:
     """Return the clients; may_write: whether this process leads."""
+    is_thin = config.link == THIN_LINK
     shares = open_files.share_out(open_files.allow_most(), LEASE_LANES)
     bulk = partial(
         ApiClient,
@@ -111,15 +118,28 @@ def connect(
         may_write=may_write,
     )
     urgent = partial(ApiClient, timeouts=URGENT)
+    hub_bulk, hub_urgent, events_timeouts = bulk, urgent, Timeouts()
+    if is_thin:
+        few = min(THIN_REQUESTS, shares.requests)
+        hub_bulk = partial(bulk, connections=few, list_connections=1, timeouts=THIN)
+        hub_urgent = partial(ApiClient, timeouts=THIN_URGENT)
+        events_timeouts = THIN
     to_hub: _Options = {"credentials": hub, "outage": Outage()}
     to_host: _Options = {"credentials": host, "outage": Outage()}
     hub_qps, hub_burst = config.kube_api_qps, config.kube_api_burst
     host_qps, host_burst = config.cluster_api_qps, config.cluster_api_burst
     return Clients(
-        hub=bulk("hub", qps=hub_qps, burst=hub_burst, **to_hub),
-        hub_urgent=urgent("hub", connections=shares.urgent, **to_hub),
-        hub_leases=urgent("hub", connections=shares.leases, **to_hub),
-        hub_events=ApiClient("hub", qps=EVENTS_QPS, burst=EVENTS_BURST, connections=1, **to_hub),
+        hub=hub_bulk("hub", qps=hub_qps, burst=hub_burst, **to_hub),
+        hub_urgent=hub_urgent("hub", connections=shares.urgent, **to_hub),
+        hub_leases=hub_urgent("hub", connections=shares.leases, **to_hub),
+        hub_events=ApiClient(
+            "hub",
+            qps=EVENTS_QPS,
+            burst=EVENTS_BURST,
+            connections=1,
+            timeouts=events_timeouts,
+            **to_hub,
+        ),
         host=bulk("host", qps=host_qps, burst=host_burst, **to_host),
         host_urgent=urgent("host", connections=shares.urgent, **to_host),
         host_reviews=urgent("host", qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, **to_host),

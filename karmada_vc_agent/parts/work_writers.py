@@ -16,6 +16,7 @@ from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.apply.windows import Windows
 from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
+from karmada_vc_agent.config.presets import WARNINGS
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
@@ -49,7 +50,9 @@ class WorkWriters:
         self._common = common
         self._readers = readers
         clients = common.clients
-        self.recorder = EventRecorder(clients.hub_events, is_busy)
+        self.recorder = EventRecorder(
+            clients.hub_events, is_busy, only_warnings=common.config.hub_events == WARNINGS
+        )
         self.events = WorkEvents(self.recorder)
         common.signals.bound_met.subscribe(self._bound_met)
         common.held.changed.subscribe(self._hold_changed)

@@ -60,3 +60,16 @@ async def test_status_gets_through_though_manifests_are_nested_too_deep(
         await put_status(client, work, status(reflected))
     assert hub.live(WORK)["status"]["conditions"] == CONDITIONS
     assert hub.live(WORK)["spec"] == work["spec"]
+
+
+async def test_status_is_sent_alone_and_the_work_is_returned_whole(hub: FakeApiServer) -> None:
+    work = hub.seed(objects.work(objects.config_map()))
+    async with hub.client("hub") as client:
+        answer = await put_status(client, work, status({"a": 1}))
+    (request,) = hub.writes()
+    assert request.body.keys() == {"apiVersion", "kind", "metadata", "status"}
+    assert request.body["metadata"].keys() <= {"name", "namespace", "uid", "resourceVersion"}
+    live = hub.live(WORK)
+    assert answer["spec"] == live["spec"]
+    assert answer["status"] == live["status"]
+    assert answer["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"]

@@ -59,6 +59,18 @@ async def test_lease_is_made_as_karmada_reads_it(
     ]
 
 
+async def test_lease_is_sent_without_who_wrote_which_field(
+    world: World, controller: ClusterLeaseController
+) -> None:
+    await controller.reconcile("branch-a")
+    live = world.hub.live(LEASE)
+    fields = [{"manager": "agent", "operation": "Update", "fieldsV1": {"f:spec": {}}}]
+    world.hub.seed({**live, "metadata": {**live["metadata"], "managedFields": fields}})
+    controller._leases.clear()
+    await controller.reconcile("branch-a")
+    assert world.hub.writes()[-1].body["metadata"]["managedFields"] == [{}]
+
+
 async def test_only_renewals_that_succeeded_are_told(world: World) -> None:
     world.register()
     world.look()

@@ -347,3 +347,14 @@ async def test_series_whose_event_is_gone_gets_another_one(
 
 async def test_it_says_what_will_not_be_written(recorder: EventRecorder) -> None:
     assert [record_series(recorder, 3) for _ in range(26)] == [True] * 25 + [False]
+
+
+async def test_only_warnings_are_written_if_that_is_asked_for(
+    host: FakeApiServer, client: ApiClient, recorder: EventRecorder
+) -> None:
+    terse = EventRecorder(client, only_warnings=True)
+    assert not terse.record("a-controller", thing(), "Normal", "SyncSucceed", "well")
+    assert terse.record("a-controller", thing(), "Warning", "SyncFailed", "it failed")
+    await terse.drain(5.0)
+    assert [event["reason"] for event in host.listed(EVENTS)] == ["SyncFailed"]
+    assert (terse.dropped, recorder.dropped) == (0, 0)
