@@ -6,7 +6,6 @@ import importlib
 import logging
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -38,6 +37,7 @@ from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.telemetry.endpoints import (
     health_routes,
     is_local,
+    listen_failure,
     metrics_routes,
     serve,
 )
@@ -300,15 +300,6 @@ def _innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def listen_failure(error: OSError | ValueError) -> str:
-    """Say why an address cannot be listened on."""
-    if not isinstance(error, OSError):
-        return str(error)
-    if isinstance(error, socket.gaierror) or not error.errno:
-        return error.strerror or str(error)
-    return os.strerror(error.errno)  # asyncio's own text has the address as a tuple
 
 
 async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:

@@ -99,7 +99,12 @@ def _config(options: dict[str, Any]) -> AgentConfig:
         raise ConfigError(source, camel("namespace_template"), str(error)) from error
     flags = {name: options[name] for name in _OPTIONS if options[name] is not None}
     namespace = config.agent_namespace or pod_namespace() or config.agent_name
-    return replace(config, agent_namespace=namespace, gateway=replace(config.gateway, **flags))
+    gateway = replace(config.gateway, **flags)
+    if (wrong := gateway.problem()) is not None:
+        name, told = wrong  # of a flag: what the file says was checked
+        flag = next((f"--{o.replace('_', '-')}" for o in flags if camel(o) == name), name)
+        raise ConfigError("flags", flag, told)
+    return replace(config, agent_namespace=namespace, gateway=gateway)
 
 
 def _reloaded(running: AgentConfig, options: dict[str, Any]) -> Reloaded:

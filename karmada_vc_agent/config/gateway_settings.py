@@ -71,7 +71,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     def problem(self) -> tuple[str, str] | None:
         """Return the name of the first invalid setting in the file and what is wrong, or None."""
         for name in _LISTENS:
-            if problem := listen_problem(getattr(self, name)):
+            if problem := listen_problem(getattr(self, name), may_be_off=name != "bind_address"):
                 return camel(name), problem
         if self.proxy_url and (problem := _proxy_problem(self.proxy_url)):
             return "proxyURL", problem

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import platform
+import ssl
 import sysconfig
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.gateway.host_state import HostState
@@ -33,7 +35,12 @@ from karmada_vc_agent.kube.errors import ApiError, KubeError
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.telemetry.endpoints import health_routes, metrics_routes, serve
+from karmada_vc_agent.telemetry.endpoints import (
+    health_routes,
+    listen_failure,
+    metrics_routes,
+    serve,
+)
 from karmada_vc_agent.telemetry.metrics import Metrics, Sample
 
 _log = logging.getLogger(__name__)
@@ -60,6 +67,7 @@ class GatewayProcess:
         if host.proxy:
             problem = "has a proxy-url, which the gateway does not use"
             raise ConfigError(host.source, "kubeconfig", problem)
+        self._certificate = _certificate_of(settings)
         self._settings = settings
         self._file = file
         self._credentials = host
@@ -78,13 +86,6 @@ class GatewayProcess:
         meter = GatewayMeter(self.metrics, limits)
         audit = Audit() if settings.audit else Audit(nowhere)
         self._gateway = Gateway(self.state, self._requests, self._sealer, limits, audit, meter)
-        try:
-            self._certificate = ServingCertificate(
-                Path(settings.cert_file), Path(settings.private_key_file)
-            )
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise ConfigError("settings", "gateway.certFile", reason) from error
         self._listener = Listener(self._certificate.context, self._gateway.handle)
         meter.connections = self._listener.count
         self._is_ending = False
@@ -114,8 +115,8 @@ class GatewayProcess:
                 try:
                     self.port = await self._listener.start(host, port)
                 except OSError as error:
-                    reason = os.strerror(error.errno) if error.errno else str(error)
-                    raise ConfigError("settings", "gateway.bindAddress", reason) from error
+                    told = listen_failure(error)
+                    raise ConfigError("settings", "gateway.bindAddress", told) from error
                 _log.info("Serving", extra={"port": self.port, "host": self._credentials.server})
                 await stop.wait()
                 self._is_ending = True
@@ -148,8 +149,7 @@ class GatewayProcess:
         try:
             runner = await serve(self._settings.health_probe_bind_address, routes)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            told = reason or str(error)
+            told = listen_failure(error)
             raise ConfigError("settings", "gateway.healthProbeBindAddress", told) from error
         if runner is not None:
             stack.push_async_callback(runner.cleanup)
@@ -193,11 +193,22 @@ async def _take_any(_: tuple[VirtualCluster, ...]) -> None:
     """Take what the file says: whether it can be served is the agent's to find out."""
 
 
+def _certificate_of(settings: GatewaySettings) -> ServingCertificate:
+    """Return the gateway's certificate with its key. Raises ConfigError."""
+    certificate, key = Path(settings.cert_file), Path(settings.private_key_file)
+    try:
+        return ServingCertificate(certificate, key)
+    except ssl.SSLError as error:
+        told = f"{certificate} and {key} are not a certificate and its key in PEM ({error.reason})"
+        raise ConfigError("settings", "gateway.certFile", told) from error
+    except OSError as error:
+        told = f"{error.filename}: {error.strerror}"
+        name = "privateKeyFile" if str(error.filename) == str(key) else "certFile"
+        raise ConfigError("settings", f"gateway.{name}", told) from error
+
+
 def _address_of(address: str) -> tuple[str | None, int]:
     host, _, port = address.rpartition(":")
-    if not port.isdigit():
-        problem = f'"{address}" is not a valid address; write host:port or :port'
-        raise ConfigError("settings", "gateway.bindAddress", problem)
     return host.strip("[]") or None, int(port)
 
 

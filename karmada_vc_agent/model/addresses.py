@@ -22,12 +22,17 @@ def plain_address(text: str) -> IPv4Address | IPv6Address | None:
     return found
 
 
-def listen_problem(address: str) -> str | None:
-    """Return what is wrong with an address to listen on, or None; `0` and "" disable it."""
+def listen_problem(address: str, *, may_be_off: bool = True) -> str | None:
+    """Return what is wrong with an address to listen on, or None; `0` and "" are none at all.
+
+    may_be_off: whether `0` is an advice.
+    """
     host, colon, port = address.rpartition(":")
     if address in ("", "0") or (colon and _is_port(port) and (not host or is_host(host))):
         return None
-    advice = f"write host:port, :port (at most {_PORT_MAX}), or 0 to disable it"
+    advice = f"write host:port or :port (at most {_PORT_MAX})"
+    if may_be_off:
+        advice = f"write host:port, :port (at most {_PORT_MAX}), or 0 to disable it"
     return f'"{address}" is not a valid address; {advice}'
 
 

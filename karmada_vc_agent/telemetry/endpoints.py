@@ -1,6 +1,8 @@
 """HTTP endpoints: /healthz, /livez and /readyz at one address, /metrics at another."""
 
 import ipaddress
+import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 
@@ -53,6 +55,15 @@ def is_local(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def listen_failure(error: OSError | ValueError) -> str:
+    """Say why an address cannot be listened on."""
+    if not isinstance(error, OSError):
+        return str(error)
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)  # asyncio's own text has the address as a tuple
 
 
 def _checked(endpoint: str, checks: Checks) -> Handler:

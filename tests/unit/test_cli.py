@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from karmada_vc_agent.cli import listen_failure, main
+from karmada_vc_agent.cli import main
 from karmada_vc_agent.config.settings import FLAGS
+from karmada_vc_agent.telemetry.endpoints import listen_failure
 
 SETTINGS = """\
 apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
