@@ -30,7 +30,7 @@ logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
 T = TypeVar("T")
 
 DRAIN_PAUSE_S = 1.0
-DRAIN_PAUSE_MAX_S = 8.0
+DRAIN_PAUSE_MAX_S = 5.0
 """Between two steps of one that waits for the same as before: many may go at once."""
 FAILED_PAUSE_S = 10.0
 STOP_S = 5.0
@@ -150,7 +150,7 @@ class Operator:
 
 def pause_after(pause_s: float) -> float:
     """Return the pause after one that brought nothing new, in seconds."""
-    return min(pause_s * 1.5, DRAIN_PAUSE_MAX_S)
+    return min(pause_s * 1.25, DRAIN_PAUSE_MAX_S)
 
 
 def _requests_that_expect(name: str | None) -> type[aiohttp.ClientRequest]:
