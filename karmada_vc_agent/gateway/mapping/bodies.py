@@ -135,11 +135,12 @@ def whole(body: Object, target: Target, *, is_update: bool = False) -> Object:
     spec = manifest.get("spec")
     node = None
     if is_update and target.info.plural == "pods" and isinstance(spec, dict):
-        node = spec.get(_NODE_NAME)
-        manifest["spec"] = {key: value for key, value in spec.items() if key != _NODE_NAME}
+        node = _own_node(spec.get(_NODE_NAME), target)
+        if node is not None:
+            manifest["spec"] = {key: value for key, value in spec.items() if key != _NODE_NAME}
     obj = _translated(manifest, target)
     if node is not None:
-        obj["spec"][_NODE_NAME] = node  # the host refuses a change
+        obj["spec"][_NODE_NAME] = node
     metadata, sent = obj["metadata"], _map(body, "metadata")
     for key in _OF_THE_SERVER:
         if key in sent:
@@ -148,10 +149,15 @@ def whole(body: Object, target: Target, *, is_update: bool = False) -> Object:
         metadata.pop("name", None)
     if "status" in body:
         obj["status"] = body["status"]
-    selected = annotations_of(body).get(SELECTED_NODE_ANNOTATION)
+    selected = _own_node(annotations_of(body).get(SELECTED_NODE_ANNOTATION), target)
     if is_update and selected is not None:
         metadata.setdefault("annotations", {})[SELECTED_NODE_ANNOTATION] = selected
     return obj
+
+
+def _own_node(name: Any, target: Target) -> str | None:
+    """Return a node that was read and is written back; None for others: applying may create."""
+    return name if isinstance(name, str) and target.view.owns_node(name) else None
 
 
 def _manifest(body: Object, target: Target) -> Object:

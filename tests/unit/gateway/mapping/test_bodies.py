@@ -143,6 +143,21 @@ def test_a_replaced_object_keeps_what_its_controllers_set(branch: FakeView) -> N
     assert found["status"] == {"phase": "Running"}
 
 
+@pytest.mark.parametrize(("method", "form"), [("PUT", "application/json"), ("PATCH", APPLY)])
+def test_what_is_written_back_names_own_nodes(branch: FakeView, method: str, form: str) -> None:
+    """An object that is applied may not be there: its node would be chosen by the tenant."""
+    pod = {"metadata": {"name": "web"}, "spec": {"nodeName": "node-2", "containers": []}}
+    found = refused(branch, method, f"{EDGE}/pods/web", pod, content_type=form)
+    assert found.details is not None
+    assert found.details["causes"][0]["reason"] == "NodeNameForbidden"
+    selected = "volume.kubernetes.io/selected-node"
+    for node, kept in (("node-1", {selected: "node-1"}), ("node-2", None)):
+        claim = {"metadata": {"name": "data", "annotations": {selected: node}}}
+        path = f"{EDGE}/persistentvolumeclaims/data"
+        written = sent(forwarded(branch, method, path, claim, content_type=form))
+        assert written["metadata"].get("annotations") == kept
+
+
 def test_nobody_claims_the_work_of_a_neighbour(branch: FakeView) -> None:
     annotations = {
         "work.karmada.io/name": "w",
