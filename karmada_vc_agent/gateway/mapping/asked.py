@@ -1,5 +1,6 @@
 """One request for a resource, parsed: what all rules of routing read."""
 
+import re
 from dataclasses import dataclass, replace
 
 from karmada_vc_agent.gateway.mapping import media_types, namespaces, queries, refusals
@@ -24,6 +25,7 @@ _OF_COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _OF_OBJECT = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _INCLUDE = "includeObject"
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,15 @@ def place_of(asked: Asked, namespace: str = "") -> Place:
     except TokenError as error:
         text = f"continue key is not valid: {error}"
         raise PlanError(refusals.bad_request(text)) from error
+
+
+def limit_of(query: Query) -> int | None:
+    """Return how many entries are asked for, None = all. Raises PlanError: 400."""
+    given = query.first("limit") or "0"
+    if not _NUMBER.fullmatch(given):
+        raise PlanError(refusals.bad_request("limit is not a number"))
+    limit = int(given)
+    return limit if limit > 0 else None
 
 
 def with_host_token(asked: Asked, namespace: str = "") -> Asked:

@@ -130,8 +130,25 @@ class Pages(Protocol):
     def add(self, decoded: Object, view: "View") -> str | Unknown | None:
         """Take one page; return the query of the next one, None: it is complete."""
 
+    def smaller(self) -> str | None:
+        """Return the query of a page that was too large, with fewer entries; None: it has one."""
+
     def answer(self) -> Object:
         """Return the joined list or Table, mapped; after the first page at any time."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all there is was asked for: then it is sent page by page."""
+
+    @property
+    def field(self) -> str:
+        """Name of what the list, or the Table, is long of."""
+
+    def opening(self) -> Object:
+        """Return the list or Table without its entries, mapped; after the first page."""
+
+    def taken(self) -> list[Object]:
+        """Return the entries since the last call, mapped."""
 
 
 class Forward(msgspec.Struct, frozen=True):
@@ -142,7 +159,8 @@ class Forward(msgspec.Struct, frozen=True):
     time limit. pages: with a LIST whose host pages are joined: send it, give the page to
     pages.add(), send it again with the query that this returns, up to PAGES_MAX times or
     PAGES_MAX_S; pages.answer() is the body. A page that fails: pages.answer() if there was
-    one before, else the mapped Status. otherwise: what to send if the host answers 404.
+    one before, else the mapped Status. If pages.is_whole, all pages are sent, one by one.
+    otherwise: what to send if the host answers 404.
     """
 
     method: str

@@ -17,7 +17,6 @@ from karmada_vc_agent.gateway.mapping.writes import body_for
 
 _STREAMS = frozenset({("pods", each) for each in ("exec", "attach", "portforward", "log")})
 _PROXIES = frozenset({("pods", "proxy"), ("services", "proxy")})
-_NO_LIMIT = 2**31 - 1
 
 
 def plan_namespaced(asked: Asked) -> Forward:
@@ -113,16 +112,22 @@ def _all_namespaces(asked: Asked) -> Forward:
 def filtered(
     asked: Asked, path: ResourcePath, response: OfResource, membership: Membership
 ) -> Forward:
-    """Return a request for what is filtered here: asked first, joined from pages (G-24, G-40)."""
+    """Return a request for what is filtered here: asked first, joined from pages (G-24, G-40).
+
+    Also a list of all: what the gateway holds of it at once is one page.
+    """
     query = asked.query
-    limit = query.number("limit")
     token = query.first("continue")
     planned = asking.forward(asked, path, response, as_gateway=True, authorize=asked.attributes)
-    if asked.verb != "list" or not (limit or token):
+    if asked.verb != "list":
         return planned
+    limit = asking.limit_of(query)
     place = asking.place_of(asked)
     query = query.with_values(**{"limit": None, "continue": None})
+    if query.first("resourceVersion") == "0" and not (limit or token):
+        # Any version will do, so the newest will; an API server gives version 0 as a whole.
+        query = query.with_values(resourceVersion=None, resourceVersionMatch=None)
     if query.first("includeObject") == "None":
         query = query.with_values(includeObject="Metadata")
-    pages = JoinedPages(response, membership, query, limit or _NO_LIMIT, place)
+    pages = JoinedPages(response, membership, query, limit, place)
     return structs.replace(planned, pages=pages, query=pages.query())

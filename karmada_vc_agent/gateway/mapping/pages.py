@@ -15,13 +15,16 @@ from karmada_vc_agent.gateway.mapping.tables import is_table
 from karmada_vc_agent.model.objects import Object, text_at
 
 PAGE_ENTRIES = 500
-"""Entries of a host page, at least: most of them may be of others."""
+"""Entries of a host page: most of them may be of others, and what comes is decoded at once."""
+_SMALLER = {500: 50, 50: 5, 5: 1}
+"""Where entries are so large that a page is."""
 
 
 class JoinedPages:
     """The pages of one request.
 
-    query: of the request, without `limit` and where to go on. place: where to begin.
+    query: of the request, without `limit` and where to go on. limit: None = all there is, which
+    taken() hands out page by page. place: where to begin.
     """
 
     def __init__(
@@ -29,7 +32,7 @@ class JoinedPages:
         response: OfResource,
         membership: Membership,
         query: Query,
-        limit: int,
+        limit: int | None,
         place: Place,
     ) -> None:
         self._response = response
@@ -41,10 +44,33 @@ class JoinedPages:
         self._entries: list[Object] = []
         self._next: Place | None = None
         self._view: View | None = None
+        self._page_entries = PAGE_ENTRIES
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all there is was asked for."""
+        return self._limit is None
+
+    @property
+    def field(self) -> str:
+        """Name of what the list, or the Table, is long of; known after the first page."""
+        return "rows" if is_table(self._answer) else "items"
+
+    def taken(self) -> list[Object]:
+        """Return what was taken since the last call."""
+        found, self._entries = self._entries, []
+        return found
+
+    def smaller(self) -> str | None:
+        """Return the query of the page at the place with fewer entries; None: it has one."""
+        if self._page_entries not in _SMALLER:
+            return None
+        self._page_entries = _SMALLER[self._page_entries]
+        return self.query()
 
     def query(self) -> str:
         """Return the query of the page at the place."""
-        place, values = self._place, {"limit": str(max(self._limit, PAGE_ENTRIES))}
+        place, values = self._place, {"limit": str(self._page_entries)}
         query = self._query
         if place.token:
             query = query.with_values(resourceVersion=None, resourceVersionMatch=None)
@@ -67,7 +93,7 @@ class JoinedPages:
         if not self._answer:
             head = {**decoded, field: []}
             self._response.filter(head, reader)  # it may name the list anew
-            self._answer = {**head, field: self._entries}
+            self._answer = head
         version = text_at(decoded, "metadata", "resourceVersion")
         token = text_at(decoded, "metadata", "continue")
         taken = self._take(decoded, field, entries, reader, version)
@@ -75,11 +101,21 @@ class JoinedPages:
             start = Place(self._place.token, version, taken)
             self._next = Place(start.token, "" if start.token else version, taken)
             return None
-        self._next = Place(token) if token else None
-        if self._next is None or len(self._entries) >= self._limit:
+        # A page that was larger when its entries were counted goes on in the next one.
+        skip = max(0, self._place.skip - len(entries))
+        self._next = Place(token, "", skip) if token else None
+        if self._next is None or self._is_full():
             return None
         self._place = self._next
         return self.query()
+
+    def opening(self) -> Object:
+        """Return the list or Table without its entries, of all there is."""
+        metadata = self._answer.get("metadata")
+        if isinstance(metadata, dict):
+            metadata.pop("continue", None)
+            metadata.pop("remainingItemCount", None)
+        return {key: value for key, value in self._answer.items() if key != self.field}
 
     def answer(self) -> Object:
         """Return the joined list or Table, mapped."""
@@ -89,7 +125,10 @@ class JoinedPages:
             metadata.pop("remainingItemCount", None)
             if self._next is not None and self._view is not None:
                 metadata["continue"] = self._response.seal(self._next, self._view)
-        return self._answer
+        return {**self._answer, self.field: self._entries}
+
+    def _is_full(self) -> bool:
+        return self._limit is not None and len(self._entries) >= self._limit
 
     def _take(
         self, decoded: Object, field: str, entries: list[Object], reader: Reader, version: str
@@ -97,7 +136,7 @@ class JoinedPages:
         """Take entries until the answer is full; return how many of the page were looked at."""
         for index in range(self._place.skip, len(entries)):
             # Without a version the page could not be read again.
-            if len(self._entries) >= self._limit and version:
+            if self._is_full() and version:
                 return index
             page = {**decoded, field: [entries[index]]}
             self._response.filter(page, reader)

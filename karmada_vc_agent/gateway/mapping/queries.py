@@ -12,7 +12,6 @@ from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
 _PAIR = re.compile(r"(?:[A-Za-z0-9\-._~!$'()*,;:@/?=\[\]+]|%[0-9A-Fa-f]{2})*")
 _FALSE = frozenset({"false", "0"})
 _SAFE = ":@~!$'()*,/"
-_LIMIT = re.compile(r"[0-9]{1,18}")
 
 FIELDS_OF_NAMESPACES = ("metadata.namespace", "involvedObject.namespace", "regarding.namespace")
 """Fields of `fieldSelector` with a namespace in any resource."""
@@ -63,11 +62,6 @@ class Query(Struct, frozen=True):
         """Whether a parameter counts as true for an API server: anything but false and 0."""
         value = self.first(key)
         return value is not None and value.lower() not in _FALSE
-
-    def number(self, key: str) -> int:
-        """Return a parameter that is a positive number; 0: unset, or no number."""
-        value = self.first(key) or ""
-        return int(value) if _LIMIT.fullmatch(value) else 0
 
     def with_values(self, **values: str | None) -> "Query":
         """Return the query with other values of parameters; None removes one."""

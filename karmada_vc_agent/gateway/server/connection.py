@@ -1,6 +1,7 @@
 """One connection of a client: its requests one after the other, and what is answered to them."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from email.utils import formatdate
@@ -9,7 +10,9 @@ import h11
 
 from karmada_vc_agent.gateway.server.heads import Head, head_of
 from karmada_vc_agent.gateway.server.http_messages import MessageStream
+from karmada_vc_agent.gateway.server.room import LARGE_BYTES
 from karmada_vc_agent.gateway.server.statuses import RefusalError, headers_of, status_body
+from karmada_vc_agent.gateway.server.turns import Turns
 
 IDLE_S = 90.0
 """How long a connection may wait for its next request."""
@@ -20,10 +23,18 @@ BODY_S = 30.0
 WRITE_S = 60.0
 """How long a client may take to read a part of an answer that is not long."""
 BODY_BYTES = 3 * 2**20
+PARTS, PART_BYTES = 1024, 256
+"""Chunks that a body may have, and one more for so many bytes: each costs as much as 64 KiB."""
+HEAD_LINES = 1024
+"""Lines of a head; each header costs as much as a kilobyte of one."""
 LINGER_S, LINGER_BYTES = 1.0, 16 * 2**20
 """How much of a request is read and thrown away after it was refused."""
+_HEAD_END = re.compile(rb"\n\r?\n")
 _GONE = (OSError, EOFError, h11.ProtocolError)
 _HTTP_ERRORS = frozenset({400, 431, 501})
+
+
+OnLarge = Callable[[], Awaitable[None]]
 
 
 class ClientGoneError(Exception):
@@ -44,10 +55,13 @@ class Exchange:
         self.has_begun = False
         self._is_long = False
 
-    async def body(self) -> bytes:
-        """Return the whole body of the request. Raises RefusalError: 413, 408; ClientGoneError."""
-        stream = self.stream
-        parts, size = [], 0
+    async def body(self, on_large: OnLarge) -> bytes:
+        """Return the whole body of the request; on_large: waited for once it is a large one.
+
+        Raises RefusalError: 400, 413; ClientGoneError.
+        """
+        stream, turns = self.stream, Turns()
+        found, parts = bytearray(), 0
         try:
             if stream.state.they_are_waiting_for_100_continue:
                 await stream.send(h11.InformationalResponse(status_code=100, headers=[]))
@@ -55,13 +69,19 @@ class Exchange:
             while True:
                 async with asyncio.timeout(BODY_S):
                     part = await anext(body)
-                size += len(part)
-                if size > BODY_BYTES:
+                was_large = len(found) > LARGE_BYTES
+                found += part
+                parts += 1
+                if len(found) > BODY_BYTES:
                     text = f"the request body is larger than {BODY_BYTES >> 20} MiB"
                     raise RefusalError(413, text)
-                parts.append(part)
+                if parts > PARTS + len(found) // PART_BYTES:
+                    raise RefusalError(400, "the request body comes in too many small chunks")
+                if not was_large and len(found) > LARGE_BYTES:
+                    await on_large()
+                await turns.rest()
         except StopAsyncIteration:
-            return b"".join(parts)
+            return bytes(found)
         except TimeoutError as error:
             raise ClientGoneError from error
         except h11.RemoteProtocolError as error:
@@ -88,9 +108,12 @@ class Exchange:
     ) -> None:
         """Send the head of an answer; without Content-Length its body is chunked."""
         self.code, self.has_begun, self._is_long = code, True, is_long
-        wire = [("Date", formatdate(usegmt=True)), *headers]
+        wire = [
+            (name.encode(), value.encode("latin-1"))
+            for name, value in (("Date", formatdate(usegmt=True)), *headers)
+        ]
         if self.stream.state.their_state is not h11.DONE:
-            wire.append(("Connection", "close"))  # the rest of the request is never read
+            wire.append((b"Connection", b"close"))  # the rest of the request is never read
         with _gone_is_told():
             self.stream.write(h11.Response(status_code=code, headers=wire))
 
@@ -206,6 +229,7 @@ class Connection:
         stream = self._stream
         async with asyncio.timeout(wait_s) as patience:
             while True:
+                _check_lines(stream.state.trailing_data[0])
                 event = stream.state.next_event()
                 if isinstance(event, h11.Request):
                     return event
@@ -226,6 +250,15 @@ class Connection:
         text = "the head of the request is too large" if code == 431 else "the request is malformed"
         with suppress(ClientGoneError):
             await Exchange(self._stream, _NO_HEAD).refuse(RefusalError(code, text))
+
+
+def _check_lines(read: bytes) -> None:
+    """Refuse a head of many lines before it is parsed. Raises h11.RemoteProtocolError."""
+    if len(read) <= HEAD_LINES:
+        return
+    end = _HEAD_END.search(read)
+    if read.count(b"\n", 0, end.start() if end else len(read)) > HEAD_LINES:
+        raise h11.RemoteProtocolError("too many lines", error_status_hint=431)
 
 
 _NO_HEAD = Head("", "", "", "", [], "", is_upgrade=False)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -15,11 +15,8 @@ from karmada_vc_agent.gateway.host_state import HostState
 from karmada_vc_agent.gateway.identity import Identity
 from karmada_vc_agent.gateway.mapping.continue_tokens import Sealer
 from karmada_vc_agent.gateway.mapping.exchange import (
-    PAGES_MAX,
-    PAGES_MAX_S,
     Answer,
     Forward,
-    Pages,
     Plan,
     Refused,
     ResponseKind,
@@ -32,6 +29,7 @@ from karmada_vc_agent.gateway.server.authentication import Ask, Authentication
 from karmada_vc_agent.gateway.server.connection import ClientGoneError, Exchange
 from karmada_vc_agent.gateway.server.host_headers import to_host
 from karmada_vc_agent.gateway.server.host_requests import HostAnswer, HostRequest, HostRequests
+from karmada_vc_agent.gateway.server.joined_answers import JoinedAnswer
 from karmada_vc_agent.gateway.server.limits import Limits
 from karmada_vc_agent.gateway.server.mapped_answers import (
     EXPIRED,
@@ -40,13 +38,17 @@ from karmada_vc_agent.gateway.server.mapped_answers import (
     refusal_of,
 )
 from karmada_vc_agent.gateway.server.meter import GatewayMeter
+from karmada_vc_agent.gateway.server.room import Room
 from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError, unauthorized
+from karmada_vc_agent.gateway.server.turns import FairTurns, Turns
 from karmada_vc_agent.gateway.server.upgrade import tunnel
 from karmada_vc_agent.kube.errors import UnreachableError, error_from_answer
 from karmada_vc_agent.model.objects import Object
 
 _log = logging.getLogger(__name__)
 
+BODIES_AT_ONCE = 16
+"""Large bodies of requests, of all virtual clusters."""
 ALIVE_S = 30.0
 """The host is alive if it answered within this time (5.1)."""
 CLIENT_GONE = 499
@@ -83,6 +85,8 @@ class Gateway:
         self._authentication = Authentication(state, self._ask_for)
         self._ending = asyncio.Event()
         self._moved: dict[str, asyncio.Event] = {}
+        self._turns = FairTurns()
+        self._bodies, self._answers = Room(BODIES_AT_ONCE), Room()
         state.claims_moved.subscribe(self._claims_moved)
         state.went.subscribe(self._forget)
 
@@ -124,8 +128,10 @@ class Gateway:
         if not head.cluster or not self._state.sums_of(head.cluster):
             raise unauthorized()
         who = record.who = await self._authentication.identify(head)
-        with self._limits.slot(head.cluster, is_long=False):
-            body = await exchange.body()
+        async with AsyncExitStack() as held:
+            held.enter_context(self._limits.slot(head.cluster, is_long=False))
+            body = await exchange.body(partial(_take, held, self._bodies, head.cluster))
+            await self._turns.turn(head.cluster)
             if head.is_upgrade and (body or not head.value(b"upgrade")):
                 raise RefusalError(400, "an upgrade names a protocol and has no body")
             view = self._view(head.cluster)
@@ -180,44 +186,32 @@ class Gateway:
     async def _forward(
         self, exchange: Exchange, forward: Forward, who: Identity, view: ClusterView
     ) -> None:
-        mapped = MappedAnswer(exchange, forward, view, self._state.read_namespace)
-        if forward.pages is not None:
-            await self._send_pages(exchange, forward, forward.pages, who, mapped)
-            return
-        async with self._sent(exchange, forward, who) as answer:
-            if answer.status != 404 or forward.otherwise is None:
-                await mapped.send(answer)
+        async with AsyncExitStack() as large:
+            mapped = self._mapped(exchange, forward, view, large)
+            if forward.pages is not None:
+                sent = partial(self._sent, exchange, forward, who)
+                await JoinedAnswer(forward.pages, sent, mapped).send(forward.query)
                 return
-            await answer.read()
-        await self._forward(exchange, forward.otherwise, who, view)
-
-    async def _send_pages(
-        self,
-        exchange: Exchange,
-        forward: Forward,
-        pages: Pages,
-        who: Identity,
-        mapped: MappedAnswer,
-    ) -> None:
-        """Join pages of the host until there are enough items (G-40)."""
-        until = time.monotonic() + PAGES_MAX_S
-        query: str | None = forward.query
-        content_type = JSON
-        for number in range(PAGES_MAX):
-            assert query is not None  # noqa: S101 - it ends with the last page
-            async with self._sent(exchange, forward, who, query) as answer:
-                if answer.status >= 300:
-                    if number:
-                        await answer.read()
-                        break  # what there is so far says where to go on
+            async with self._sent(exchange, forward, who) as answer:
+                if answer.status != 404 or forward.otherwise is None:
                     await mapped.send(answer)
                     return
-                content_type = answer.value(b"content-type") or JSON
-                page = orjson.loads(await answer.read())
-            query = await mapped.mapped(pages.add, page)
-            if query is None or time.monotonic() > until:
-                break
-        await mapped.send_object(200, pages.answer(), content_type)
+                await answer.read()
+        await self._forward(exchange, forward.otherwise, who, view)
+
+    def _mapped(
+        self, exchange: Exchange, forward: Forward, view: ClusterView, large: AsyncExitStack
+    ) -> MappedAnswer:
+        """Return what sends an answer. large: has the room that it may need, until it is sent."""
+        cluster = exchange.head.cluster
+        return MappedAnswer(
+            exchange,
+            forward,
+            view,
+            self._state.read_namespace,
+            Turns(partial(self._turns.turn, cluster)),
+            partial(_take, large, self._answers, cluster),
+        )
 
     async def _forward_long(
         self,
@@ -265,8 +259,8 @@ class Gateway:
                 record.code = 101
                 await tunnel(exchange, answer, count)
                 return
-            mapped = MappedAnswer(exchange, forward, view, self._state.read_namespace)
-            await mapped.send(answer)
+            async with AsyncExitStack() as large:
+                await self._mapped(exchange, forward, view, large).send(answer)
 
     def _sent(
         self, exchange: Exchange, forward: Forward, who: Identity, query: str | None = None
@@ -326,7 +320,13 @@ class Gateway:
         self._claims_moved(cluster)
         self._reviews.pop(cluster, None)
         self._host.forget(cluster)
+        self._bodies.forget(cluster)
+        self._answers.forget(cluster)
         self._meter.forget(cluster)
+
+
+async def _take(stack: AsyncExitStack, room: Room, cluster: str) -> None:
+    await stack.enter_async_context(room.taken(cluster))
 
 
 def _note(record: Record, forward: Forward, *, is_upgrade: bool) -> None:

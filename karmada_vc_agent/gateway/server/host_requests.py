@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -19,6 +19,7 @@ import msgspec
 
 from karmada_vc_agent.gateway.server.heads import Headers
 from karmada_vc_agent.gateway.server.http_messages import STREAM_BYTES, MessageStream
+from karmada_vc_agent.gateway.server.room import LARGE_BYTES
 from karmada_vc_agent.gateway.server.statuses import RefusalError
 from karmada_vc_agent.kube.connections import keep_alive
 from karmada_vc_agent.kube.credentials import Credentials
@@ -32,10 +33,20 @@ KEPT_S = 30.0
 """An API server closes what is idle for 90 s."""
 KEPT = 4
 """Connections that are kept open for a virtual cluster; more are opened while it needs them."""
-BODY_BYTES = 64 * 2**20
+BODY_BYTES = 32 * 2**20
 """The largest answer that is read as a whole."""
 _BROKEN = (OSError, EOFError, h11.ProtocolError)
 _REPEATED = frozenset({"GET", "HEAD"})
+
+
+OnLarge = Callable[[], Awaitable[None]]
+
+
+class TooLargeError(RefusalError):
+    """An answer that is too large to be read."""
+
+    def __init__(self) -> None:
+        super().__init__(500, "the answer is too large", counted="answer-too-large")
 
 
 class HostRequest(msgspec.Struct, frozen=True):
@@ -107,15 +118,20 @@ class HostAnswer:
                 raise _unreachable() from error
             yield part
 
-    async def read(self, limit: int = BODY_BYTES) -> bytes:
-        """Return the whole body. Raises RefusalError, also for one that is too large."""
-        parts, size = [], 0
+    async def read(self, limit: int = BODY_BYTES, on_large: OnLarge | None = None) -> bytes:
+        """Return the whole body; on_large: waited for once it is a large one.
+
+        Raises RefusalError, also TooLargeError.
+        """
+        found = bytearray()
         async for part in self.parts():
-            size += len(part)
-            if size > limit:
-                raise RefusalError(500, "the answer is too large", counted="answer-too-large")
-            parts.append(part)
-        return b"".join(parts)
+            was_large = len(found) > LARGE_BYTES
+            found += part
+            if len(found) > limit:
+                raise TooLargeError
+            if on_large is not None and not was_large and len(found) > LARGE_BYTES:
+                await on_large()
+        return bytes(found)
 
 
 class HostRequests:

@@ -12,7 +12,6 @@ import orjson
 from karmada_vc_agent.gateway.server.turns import Turns
 from karmada_vc_agent.model.objects import Object
 
-LARGE_BYTES = 256 * 1024
 PART_ITEMS = 50
 PART_BYTES = 256 * 1024
 
@@ -24,10 +23,9 @@ _FIELDS = ("items", "rows")
 """What lists, and Tables, are long of."""
 
 
-async def mapped_in_parts(content: bytes, map_list: MapList) -> AsyncIterator[bytes]:
+async def mapped_in_parts(content: bytes, map_list: MapList, turns: Turns) -> AsyncIterator[bytes]:
     """Yield the JSON of a mapped list. Raises ValueError where it cannot be read as one."""
     envelope, field, entries = _split(content)
-    turns = Turns()
     await turns.rest()
     opening = await map_list(envelope)
     opening.pop(field, None)

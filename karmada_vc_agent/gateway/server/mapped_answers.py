@@ -13,8 +13,9 @@ from karmada_vc_agent.gateway.mapping.exchange import Forward, Refused, Response
 from karmada_vc_agent.gateway.server.connection import Exchange
 from karmada_vc_agent.gateway.server.heads import Head
 from karmada_vc_agent.gateway.server.host_headers import length_of, to_client
-from karmada_vc_agent.gateway.server.host_requests import HostAnswer
-from karmada_vc_agent.gateway.server.large_lists import LARGE_BYTES, mapped_in_parts
+from karmada_vc_agent.gateway.server.host_requests import BODY_BYTES, HostAnswer, OnLarge
+from karmada_vc_agent.gateway.server.large_lists import mapped_in_parts
+from karmada_vc_agent.gateway.server.room import LARGE_BYTES
 from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError
 from karmada_vc_agent.gateway.server.turns import Turns
 from karmada_vc_agent.kube.errors import KubeError
@@ -47,7 +48,11 @@ Map = Callable[[Object, ClusterView], Any]
 
 
 class MappedAnswer:
-    """Sends one answer of the host on. read_namespace: reads one, and returns whether it exists."""
+    """Sends one answer of the host on.
+
+    read_namespace: reads one, and returns whether it exists. turns: of the request. on_large:
+    waits for room for a large answer.
+    """
 
     def __init__(
         self,
@@ -55,11 +60,16 @@ class MappedAnswer:
         forward: Forward,
         view: ClusterView,
         read_namespace: ReadNamespace,
+        turns: Turns,
+        on_large: OnLarge,
     ) -> None:
         self._exchange = exchange
         self._forward = forward
         self._view = view
         self._read_namespace = read_namespace
+        self._turns = turns
+        self._on_large = on_large
+        self._has_room = False
 
     async def send(self, answer: HostAnswer) -> None:
         """Send it. Raises RefusalError before anything is sent, ClientGoneError."""
@@ -71,9 +81,24 @@ class MappedAnswer:
         elif kind is ResponseKind.WATCH:
             await self._send_watch(answer)
         elif kind is ResponseKind.LIST:
-            await self._send_list(answer, await answer.read())
+            await self._send_list(answer, await self.read(answer))
         else:
-            await self._send_object(answer, await answer.read())
+            await self._send_object(answer, await self.read(answer))
+
+    async def read(self, answer: HostAnswer, limit: int = BODY_BYTES) -> bytes:
+        """Return the body of an answer, with room for it, and a turn to compute."""
+        content = await answer.read(limit, self._make_room)
+        await self._turns.begin()
+        return content
+
+    async def _make_room(self) -> None:
+        if not self._has_room:
+            await self._on_large()
+            self._has_room = True
+
+    def decoded(self, content: bytes) -> Object:
+        """Return the object of an answer. Raises RefusalError."""
+        return _decoded(content)
 
     async def send_object(self, code: int, obj: Object, content_type: str = JSON) -> None:
         """Send an object that is mapped already."""
@@ -118,10 +143,9 @@ class MappedAnswer:
         if length := length_of(answer.headers):
             headers.append(("Content-Length", length))
         await self._exchange.begin(answer.status, headers, is_long=self._forward.is_long)
-        turns = Turns()
         async for part in answer.parts():
             await self._exchange.send(part)
-            await turns.rest()
+            await self._turns.rest()
         await self._exchange.end()
 
     async def _send_object(self, answer: HostAnswer, content: bytes) -> None:
@@ -152,13 +176,14 @@ class MappedAnswer:
             mapped: Object = await self.mapped(map_list, value)
             return mapped
 
-        parts = mapped_in_parts(content, map_part)
+        parts = mapped_in_parts(content, map_part, self._turns)
         del content
-        await self._send_parts(answer.status, headers, parts)
+        await self.send_parts(answer.status, headers, parts)
 
-    async def _send_parts(
+    async def send_parts(
         self, status: int, headers: list[tuple[str, str]], parts: AsyncIterator[bytes]
     ) -> None:
+        """Send a body in parts, of which the first one may fail."""
         try:
             first = await anext(parts)
             await self._exchange.begin(status, headers)
@@ -173,9 +198,9 @@ class MappedAnswer:
         headers = self._headers(answer, is_mapped=True)
         await self._exchange.begin(answer.status, headers, is_long=True)
         await self._exchange.flush()
-        rest = b""
-        turns = Turns()
+        rest, turns = b"", self._turns
         async for part in answer.parts():
+            await turns.begin()
             *lines, rest = (rest + part).split(b"\n") if rest else part.split(b"\n")
             if len(rest) > LINE_BYTES:
                 raise _unreadable()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.gateway.mapping.exchange import PAGES_MAX, Forward
 from karmada_vc_agent.model.objects import Object
-from tests.fakes.gateway_view import FakeView, forwarded, two_branches
+from tests.fakes.gateway_view import FakeView, forwarded, refused, two_branches
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 OWN, OTHERS = "edge-v-branch-a", "edge-v-branch-b"
@@ -170,9 +170,28 @@ def test_a_token_is_enough_to_go_on_without_limit() -> None:
     assert names(one_answer(host, planned, branch)) == ["pod-2", "pod-3", "pod-4"]
 
 
-@pytest.mark.parametrize("limit", ["0", "-1", "x", ""])
-def test_what_is_no_limit_is_left_to_the_host(limit: str) -> None:
+@pytest.mark.parametrize("query", ["", "limit=0", "limit=-1", "limit=", "resourceVersion=0"])
+def test_all_there_is_comes_page_by_page(query: str) -> None:
     branch, _ = two_branches()
-    planned = forwarded(branch, "GET", "/api/v1/pods", query=f"limit={limit}")
-    assert planned.pages is None
-    assert planned.query == f"limit={limit}"
+    planned = forwarded(branch, "GET", "/api/v1/pods", query=query)
+    assert planned.pages is not None
+    assert (planned.pages.is_whole, planned.query) == (True, "limit=500")
+
+
+@pytest.mark.parametrize("limit", ["x", "%2B9999999", "1e9"])
+def test_a_limit_that_is_no_number_is_refused(limit: str) -> None:
+    branch, _ = two_branches()
+    assert refused(branch, "GET", "/api/v1/pods", query=f"limit={limit}").code == 400
+
+
+def test_a_page_is_not_as_large_as_a_client_likes() -> None:
+    branch, _ = two_branches()
+    planned = forwarded(branch, "GET", "/api/v1/pods", query="limit=100000000")
+    assert planned.query == "limit=500"
+
+
+def test_pages_become_smaller() -> None:
+    branch, _ = two_branches()
+    pages = forwarded(branch, "GET", "/api/v1/pods").pages
+    assert pages is not None
+    assert [pages.smaller() for _ in range(4)] == ["limit=50", "limit=5", "limit=1", None]

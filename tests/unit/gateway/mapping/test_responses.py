@@ -298,7 +298,7 @@ def test_volumes_are_those_of_the_cluster(
     planned = forwarded(branch, "GET", "/api/v1/persistentvolumes", query=query, accept=accept)
     items = copy.deepcopy(list(VOLUMES))
     if is_table:
-        assert planned.query == "includeObject=Object"
+        assert planned.query == "includeObject=Object&limit=500"
         found: Any = planned.response.map_list(table(*items), branch)
         assert [row["cells"][0] for row in found["rows"]] == names
         for row in found["rows"]:

@@ -14,12 +14,17 @@ import pytest
 from karmada_vc_agent.gateway.server.connection import Exchange
 from karmada_vc_agent.gateway.server.listener import Listener, ServingCertificate
 from karmada_vc_agent.gateway.server.statuses import RefusalError
+from tests.fakes.gateway_lab import read_reply
 from tests.fakes.tls import trusting, write_certificate
 
 GET = b"GET /virtualclusters/a/api HTTP/1.1\r\nHost: x\r\n"
 POST = b"POST /virtualclusters/a/x HTTP/1.1\r\nHost: x\r\n"
 LAST = GET + b"Connection: close\r\n\r\n"
 SMUGGLED = b"GET /virtualclusters/b/secret HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def _no_room() -> None:
+    """Wait for nothing."""
 
 
 class Server:
@@ -37,7 +42,7 @@ class Server:
     async def _handle(self, exchange: Exchange) -> None:
         head = exchange.head
         try:
-            body = await exchange.body()
+            body = await exchange.body(_no_room)
         except RefusalError as error:
             await exchange.refuse(error)
             return
@@ -104,6 +109,34 @@ async def test_a_body_is_read_by_its_length_or_in_chunks(server: Server) -> None
     await server.say(post + b"Content-Length: 3\r\n\r\nabc")
     await server.say(post + b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")
     assert [body for *_, body in server.seen] == [b"abc", b"abc"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_head_of_many_lines_is_refused(server: Server, *, is_first: bool) -> None:
+    """Each costs as much as a kilobyte; also where it comes behind another request."""
+    async with server.client() as (reader, writer):
+        many = b"GET /virtualclusters/a/x HTTP/1.1\r\nHost: x\r\n" + b"a:\r\n" * 5000 + b"\r\n"
+        one = b"GET /virtualclusters/a/y HTTP/1.1\r\nHost: x\r\n\r\n"
+        writer.write(many if is_first else one + many)
+        if not is_first:
+            assert (await read_reply(reader)).code == 200
+        assert (await read_reply(reader)).code == 431
+    assert [path for _, path, _ in server.seen] == ([] if is_first else ["/y"])
+
+
+async def test_a_body_of_many_lines_is_no_head(server: Server) -> None:
+    body = b"a: b\n" * 5000
+    head = f"POST /virtualclusters/a/x HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    async with server.client() as (reader, writer):
+        writer.write(head.encode() + body)
+        assert (await read_reply(reader)).body == body
+
+
+async def test_a_body_of_tiny_chunks_is_refused(server: Server) -> None:
+    head = b"POST /virtualclusters/a/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with server.client() as (reader, writer):
+        writer.write(head + b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n")
+        assert (await read_reply(reader)).code == 400
 
 
 async def test_a_client_that_waits_for_100_is_told_to_go_on(server: Server) -> None:
