@@ -17,6 +17,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import collection
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.proxy import Proxy
+from e2e.lab.tunnel import Tunnel
 from e2e.lab.wait import eventually, within
 
 BEGINS, ENDS = "Waiting for API server", "API server answers again"
@@ -146,6 +147,25 @@ def test_hub_that_moves_is_found_by_the_kubeconfig(lab: Lab, wire: Proxy, tmp_pa
     with Proxy(lab.hub.kubeconfig, tmp_path / "moved") as moved:
         _point(used, moved.server)
         seen.recovers("2")
+
+
+def test_hub_behind_a_proxy_that_breaks_is_found_again(lab: Lab, tmp_path: Path) -> None:
+    with Tunnel() as tunnel:
+        used = tmp_path / "tunnelled.kubeconfig"
+        content = yaml.safe_load(lab.hub.kubeconfig.read_text())
+        for entry in content["clusters"]:
+            entry["cluster"]["proxy-url"] = tunnel.url
+        used.write_text(yaml.safe_dump(content))
+        seen = scene(lab, used)
+        assert tunnel.tunnels > 0
+        tunnel.end_all()
+        seen.recovers("2")
+        tunnel.refuses = True
+        tunnel.end_all()
+        eventually(_says, seen.agent, BEGINS)
+        seen.drifts_and_is_repaired("2")
+        tunnel.refuses = False
+        seen.recovers("3")
 
 
 def _point(kubeconfig: Path, server: str) -> None:
