@@ -169,3 +169,29 @@ def test_overlays_change_what_they_say() -> None:
     edge = by_name(kustomize("overlays/kubeedge"))["Deployment", AGENT]["spec"]
     tolerated = {each["key"] for each in edge["template"]["spec"]["tolerations"]}
     assert "node-role.kubernetes.io/control-plane" in tolerated
+
+
+def test_manifests_and_join_may_be_mixed_and_repeated(tmp_path: Path) -> None:
+    with lone_api_server(tmp_path / "host") as host:
+        apply = ("--kubeconfig", host.kubeconfig, "apply", "--server-side")
+        base = ("-k", MANIFESTS / "base")
+        run("kubectl", *apply, *base)
+        join_host(host, SETTINGS)
+        run("kubectl", *apply, *base)
+
+        # By other settings other rights follow, and one of both has to give way.
+        other = tmp_path / "agent.yaml"
+        settings = yaml.safe_load(SETTINGS.read_text())
+        other.write_text(yaml.safe_dump(settings | {"objects": {"enabled": True, "anyName": True}}))
+        join_host(host, other)
+        with pytest.raises(AssertionError, match="conflict"):
+            run("kubectl", *apply, *base)
+        run("kubectl", *apply, "--force-conflicts", *base)
+        join_host(host, other)
+
+
+def join_host(host: Api, settings: Path) -> None:
+    """Run `join` for the host alone, as an administrator of it."""
+    sides = ("--only", "host", "--apply", "--kubeconfig", str(host.kubeconfig))
+    joined = CliRunner().invoke(main, ["join", "--config", str(settings), *sides])
+    assert joined.exit_code == 0, joined.output

@@ -25,8 +25,9 @@ _POD_SECURITY = {
 }
 _NODE_NAME: Object = {
     "name": "NODE_NAME",
-    "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+    "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}},
 }
+"""With the server's default: a reference is one field, and without it managers would conflict."""
 
 
 @dataclass(frozen=True, slots=True)
