@@ -1,7 +1,7 @@
 """NodeGroups as tenants who do not trust each other: found, named at `join`, and held apart."""
 
-from e2e.lab import objects
-from e2e.lab.api import Object, collection, path_of
+from e2e.lab import accounts, objects
+from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.node_groups import NodeGroups
 from e2e.lab.wait import eventually
@@ -36,12 +36,13 @@ def test_found_tenants_have_accounts_of_their_own_and_are_held_apart(
 
     # Policies know what the settings allow them, and nothing else.
     for group in (first, second):
+        tenant = _tenant(lab, group)
         named, addressed = _services(group.host_namespace(lab.namespaces[0]))
-        assert not lab.host.refusal(named)
-        assert "LoadBalancerAddresses" in lab.host.refusal(addressed)
+        eventually(_is_denied, tenant, addressed, "LoadBalancerAddresses")
+        assert not tenant.refusal(named)
         eventually(_is_confined, lab, group)
     named, _ = _services(of_file.host_namespace(lab.namespaces[0]))
-    assert "ExternalDNS" in lab.host.refusal(named)
+    eventually(_is_denied, _tenant(lab, of_file), named, "ExternalDNS")
 
     # Another `join` by the settings alone keeps them.
     agent.extra_names.clear()
@@ -62,6 +63,21 @@ def _services(namespace: str) -> tuple[Object, Object]:
     named["metadata"]["annotations"] = name
     addressed["spec"] |= {"type": "LoadBalancer", "loadBalancerIP": "192.0.2.1"}
     return named, addressed
+
+
+def _tenant(lab: Lab, group: Group) -> Api:
+    """Return somebody with all that a tenant may do in a namespace of a virtual cluster."""
+    namespace = group.host_namespace(lab.namespaces[0])
+    tenant = accounts.service_account(lab.host, namespace, "tenant", lab.directory)
+    lab.host.create(
+        accounts.role_binding(namespace, "admin", accounts.subject(namespace, "tenant"))
+    )
+    return tenant
+
+
+def _is_denied(tenant: Api, obj: Object, guard: str) -> None:
+    """Assert that a policy denies it; rights and policies take effect a moment after a write."""
+    assert f"allow: [{guard}]" in tenant.refusal(obj)
 
 
 def _is_confined(lab: Lab, group: Group) -> None:
