@@ -30,6 +30,8 @@ HEAD_LINES = 1024
 LINGER_S, LINGER_BYTES = 1.0, 16 * 2**20
 """How much of a request is read and thrown away after it was refused."""
 _HEAD_END = re.compile(rb"\n\r?\n")
+_SAID_ALL = frozenset({h11.DONE, h11.MUST_CLOSE, h11.CLOSED})
+"""States of a client that sends no more of its request."""
 _GONE = (OSError, EOFError, h11.ProtocolError)
 _HTTP_ERRORS = frozenset({400, 431, 501})
 
@@ -63,8 +65,7 @@ class Exchange:
         stream, turns = self.stream, Turns()
         found, parts = bytearray(), 0
         try:
-            if stream.state.they_are_waiting_for_100_continue:
-                await stream.send(h11.InformationalResponse(status_code=100, headers=[]))
+            await self._let_go_on()
             body = stream.body()
             while True:
                 async with asyncio.timeout(BODY_S):
@@ -73,8 +74,7 @@ class Exchange:
                 found += part
                 parts += 1
                 if len(found) > BODY_BYTES:
-                    text = f"the request body is larger than {BODY_BYTES >> 20} MiB"
-                    raise RefusalError(413, text)
+                    raise _too_large()
                 if parts > PARTS + len(found) // PART_BYTES:
                     raise RefusalError(400, "the request body comes in too many small chunks")
                 if not was_large and len(found) > LARGE_BYTES:
@@ -88,6 +88,13 @@ class Exchange:
             raise RefusalError(400, "the request body cannot be read") from error
         except OSError as error:
             raise ClientGoneError from error
+
+    async def _let_go_on(self) -> None:
+        """Let a client send its body, unless it announces one that is too large."""
+        if int(self.head.value(b"content-length") or 0) > BODY_BYTES:
+            raise _too_large()
+        if self.stream.state.they_are_waiting_for_100_continue:
+            await self.stream.send(h11.InformationalResponse(status_code=100, headers=[]))
 
     async def refuse(self, refusal: RefusalError) -> None:
         """Answer with a Status; with nothing if an answer has begun. Raises ClientGoneError."""
@@ -143,6 +150,10 @@ class Exchange:
             await reader.read(1)
 
 
+def _too_large() -> RefusalError:
+    return RefusalError(413, f"the request body is larger than {BODY_BYTES >> 20} MiB")
+
+
 class _gone_is_told:  # noqa: N801 - reads like a function
     """Turns what a broken connection raises into ClientGoneError."""
 
@@ -184,7 +195,7 @@ class Connection:
     async def _linger(self) -> None:
         """Read what a refused client still sends: to close earlier would take its answer away."""
         stream = self._stream
-        if stream.state.our_state is h11.IDLE or stream.state.their_state is h11.DONE:
+        if stream.state.our_state is h11.IDLE or stream.state.their_state in _SAID_ALL:
             return
         left = LINGER_BYTES
         with suppress(TimeoutError, *_GONE):

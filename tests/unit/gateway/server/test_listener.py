@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from karmada_vc_agent.gateway.server.connection import Exchange
+from karmada_vc_agent.gateway.server.connection import LINGER_S, Exchange
 from karmada_vc_agent.gateway.server.listener import Listener, ServingCertificate
 from karmada_vc_agent.gateway.server.statuses import RefusalError
 from tests.fakes.gateway_lab import read_reply
@@ -147,6 +147,25 @@ async def test_a_client_that_waits_for_100_is_told_to_go_on(server: Server) -> N
         writer.write(b"abc")
         assert await reader.readline() == b"\r\n"
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_body_that_is_announced_too_large_is_refused_before_it_comes(
+    server: Server,
+) -> None:
+    post = b"POST /virtualclusters/a/x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+    async with server.client() as (reader, writer):
+        writer.write(post + b"Content-Length: 3145729\r\n\r\n")
+        async with asyncio.timeout(5):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 413")
+    assert server.seen == []
+
+
+async def test_a_client_that_wants_to_close_is_closed_at_once(server: Server) -> None:
+    """Karmada sends each request on a connection of its own."""
+    async with server.client() as (reader, writer):
+        writer.write(LAST)
+        async with asyncio.timeout(LINGER_S / 2):
+            assert _codes(await reader.read()) == [200]
 
 
 async def test_a_client_that_goes_ends_a_long_request(server: Server) -> None:
