@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 from typing import Any
 
 from karmada_vc_agent.model.objects import Object, key_of
@@ -10,6 +11,7 @@ from karmada_vc_agent.model.rbac_rule import flow_text
 
 _SERVERS_OWN = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 _LONGEST = 160
+_BEFORE = 40
 
 
 class Changes:
@@ -75,8 +77,17 @@ def differences(old: Object, new: Object) -> list[str]:
         elif isinstance(was, str) and isinstance(becomes, str) and "\n" in was + becomes:
             lines += _between(path, was.splitlines(), becomes.splitlines())
         else:
-            lines.append(f"{path}: {_text(was)} -> {_text(becomes)}")
+            lines.append(f"{path}: {' -> '.join(_unlike(_text(was), _text(becomes)))}")
     return lines
+
+
+def _unlike(was: str, becomes: str) -> list[str]:
+    """Return both texts short enough to read; what two long ones begin with alike is left out."""
+    alike = 0
+    if min(len(was), len(becomes)) > _LONGEST:
+        pairs = zip(was, becomes, strict=False)
+        alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) - _BEFORE
+    return [f"...{_short(text[alike:])}" if alike > 0 else _short(text) for text in (was, becomes)]
 
 
 def _between(path: str, was: list[str], becomes: list[str]) -> Iterator[str]:
@@ -102,7 +113,7 @@ def _item(item: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return "absent" if value is None else _short(json.dumps(value))
+    return "absent" if value is None else json.dumps(value)
 
 
 def _short(text: str) -> str:

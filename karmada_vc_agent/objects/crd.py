@@ -139,8 +139,15 @@ def _columns() -> list[Object]:
         _column("Failed", "integer", ".status.works.failed"),
         _column("Hub", "string", of_condition("HubReachable")),
         _column("Age", "date", ".metadata.creationTimestamp"),
+        # What is not served has nothing above; `kubectl get -o wide` says why.
+        _wide("Phase", ".status.phase"),
+        _wide("Message", '.status.conditions[?(@.type=="Registered")].message'),
     ]
 
 
 def _column(name: str, kind: str, path: str) -> Object:
     return {"name": name, "type": kind, "jsonPath": path}
+
+
+def _wide(name: str, path: str) -> Object:
+    return {**_column(name, "string", path), "priority": 1}

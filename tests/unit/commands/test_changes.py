@@ -37,6 +37,11 @@ def obj(kind: str = "ConfigMap", **fields: Any) -> Object:
         ),
         ({"t": "a\nb\nc\n"}, {"t": "a\nB\nc\n"}, [".spec.t:", "  - b", "  + B"]),
         ({"t": "x" * 200}, {"t": "y"}, [f'.spec.t: "{"x" * 159}... -> "y"']),
+        (
+            {"t": "x" * 300 + "a"},
+            {"t": "x" * 300 + "b" * 200},
+            [f'.spec.t: ...{"x" * 40}a" -> ...{"x" * 40}{"b" * 120}...'],
+        ),
     ],
 )
 def test_each_field_that_differs_is_a_line(old: Object, new: Object, lines: list[str]) -> None:
