@@ -10,14 +10,13 @@ import click
 
 _NO_GLOG = "logs go to standard error, one line each; see --log-level and --log-format"
 _NO_PROFILE = "the agent has no profiling endpoint; use a sampling profiler such as py-spy"
-_NO_ACCESS = "the agent gives Karmada no access to the host"
 
 REPLACED = {
     "--cluster-name": "name it in the settings file: virtualClusters[].name",
-    "--cluster-namespace": "the agent stores no Secrets on the hub",
-    "--cluster-api-endpoint": _NO_ACCESS,
-    "--proxy-server-address": _NO_ACCESS,
-    "--report-secrets": _NO_ACCESS,
+    "--cluster-namespace": "the Secrets of the gateway are in karmada-cluster",
+    "--cluster-api-endpoint": "name the gateway in the settings file: gateway.host",
+    "--proxy-server-address": "name it in the settings file: gateway.proxyURL",
+    "--report-secrets": "turn the gateway on in the settings file: gateway.enabled",
     "--leader-elect-resource-namespace": (
         "the Lease is on the host, in the namespace that --agent-namespace names"
     ),
