@@ -1,6 +1,7 @@
 """What mapping is told of one virtual cluster for one request: its View (mapping/exchange.py)."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from karmada_vc_agent.gateway.host_state import HostState
@@ -80,6 +81,7 @@ class ClusterView:
         self._vc = vc
         self._host_is_alive = host_is_alive
         self._context: tuple[object, TranslationContext] | None = None
+        self._pinned: TranslationContext | None = None
         self.missed_kind = False
         self.absent: set[str] = set()
         self.has_past = False
@@ -165,11 +167,22 @@ class ClusterView:
 
     def context(self) -> TranslationContext:
         """Return the facts for translating bodies and restoring objects, as they are now."""
+        if self._pinned is not None:
+            return self._pinned
         now = (self._state.version, id(self._state.discovery.served))
         if self._context is None or self._context[0] != now:
             context = self._state.contexts.context_for(self._vc, "")
             self._context = now, replace(context, claims=self.claims())
         return self._context[1]
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Keep these facts for a while: a thread must not put them together."""
+        self._pinned = self.context()
+        try:
+            yield
+        finally:
+            self._pinned = None
 
     def sealer(self) -> Sealer:
         """Return what seals `continue` tokens."""

@@ -30,6 +30,8 @@ from karmada_vc_agent.translation.pod_templates import pod_specs
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.translate import HostObject, translate
 
+YAML_BYTES = 256 * 1024
+"""Which take 2 s to read at worst; clients of Kubernetes send JSON."""
 _PLACEHOLDER = "x"
 """Ends a generated name; no rule tells such a name from a final one."""
 _OF_THE_SERVER = (
@@ -90,6 +92,9 @@ def decode_either(body: bytes) -> Any:
 
 
 def _decode_yaml(body: bytes) -> Any:
+    if len(body) > YAML_BYTES:
+        text = f"the body has more than {YAML_BYTES >> 10} KiB of YAML; send it as JSON"
+        raise PlanError(refusals.too_large(text))
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         # An alias may stand for any amount of text, and again in itself.
@@ -316,23 +321,33 @@ def _refuse_directives(obj: Object, target: Target) -> None:
         removes = found.get(_DIRECTIVE) == _DELETE or _RETAIN in found
         if removes and any(domain.is_ours(key) or key in required for key in found):
             detail = "must not be deleted or restricted by a patch"
-            text = "".join(where).removeprefix(".")
-            raise PlanError(refusals.invalid(target.info, target.name, text, detail))
+            raise PlanError(refusals.invalid(target.info, target.name, _path(where), detail))
 
 
-def _maps(value: Any) -> Iterator[tuple[tuple[str, ...], Object]]:
-    """Yield the maps in a value, each with the parts of its path."""
-    left: list[tuple[tuple[str, ...], Any]] = [((), value)]
+_Place = tuple[Any, ...]
+"""(the place of what it lies in, its key or index); () = the whole."""
+
+
+def _maps(value: Object) -> Iterator[tuple[_Place, Object]]:
+    """Yield the maps in a value with their places, which say no more than they must."""
+    left: list[tuple[_Place, Any]] = [((), value)]
     while left:
         where, found = left.pop()
-        if isinstance(found, dict):
+        is_map = isinstance(found, dict)
+        if is_map:
             yield where, found
-            pairs = ((f".{key}", inner) for key, inner in found.items())
-        elif isinstance(found, list):
-            pairs = ((f"[{index}]", inner) for index, inner in enumerate(found))
-        else:
-            continue
-        left += [((*where, at), inner) for at, inner in pairs if isinstance(inner, (dict, list))]
+        for at, inner in found.items() if is_map else enumerate(found):
+            if inner and isinstance(inner, (dict, list)):
+                left.append(((where, at), inner))
+
+
+def _path(where: _Place) -> str:
+    """Return a place as in `spec.template.containers[0]`."""
+    parts: list[str] = []
+    while where:
+        where, at = where
+        parts.append(f"[{at}]" if isinstance(at, int) else f".{at}")
+    return "".join(reversed(parts)).removeprefix(".")
 
 
 def _map(obj: Object, key: str) -> Object:

@@ -77,6 +77,11 @@ def unsupported_body(why: str = "") -> Refused:
     return Refused(415, "UnsupportedMediaType", message)
 
 
+def too_large(message: str) -> Refused:
+    """Return a 413."""
+    return Refused(413, "RequestEntityTooLarge", message)
+
+
 def invalid(info: KindInfo, name: str, field: str, detail: str) -> Refused:
     """Return a 422 about one field."""
     group = f".{info.group}" if info.group else ""

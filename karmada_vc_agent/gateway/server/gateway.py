@@ -49,6 +49,8 @@ _log = logging.getLogger(__name__)
 
 BODIES_AT_ONCE = 16
 """Large bodies of requests, of all virtual clusters."""
+LONG_PLAN_BYTES, LONG_PLANS_AT_ONCE = 16 * 1024, 2
+"""Bodies that are translated in a thread, and how many threads of all virtual clusters do that."""
 ALIVE_S = 30.0
 """The host is alive if it answered within this time (5.1)."""
 CLIENT_GONE = 499
@@ -87,6 +89,7 @@ class Gateway:
         self._moved: dict[str, asyncio.Event] = {}
         self._turns = FairTurns()
         self._bodies, self._answers = Room(BODIES_AT_ONCE), Room()
+        self._planning = Room(LONG_PLANS_AT_ONCE)
         state.claims_moved.subscribe(self._claims_moved)
         state.went.subscribe(self._forget)
 
@@ -172,10 +175,18 @@ class Gateway:
             body,
             head.is_upgrade,
         )
-        planned = self._planner(request, who, view)
+        planned = await self._planned(request, who, view)
         if view.missed_kind and await self._state.look_for_kinds():
-            return self._planner(request, who, view)
+            return await self._planned(request, who, view)
         return planned
+
+    async def _planned(self, request: VirtualRequest, who: Identity, view: ClusterView) -> Plan:
+        """Plan, beside the loop if there is much to translate: 3 MiB of names take 5 s."""
+        if len(request.body) < LONG_PLAN_BYTES:
+            return self._planner(request, who, view)
+        async with self._planning.taken(view.name):
+            with view.pinned():
+                return await asyncio.to_thread(self._planner, request, who, view)
 
     async def _answer_at_once(self, exchange: Exchange, planned: Answer | Refused) -> None:
         if isinstance(planned, Refused):
@@ -320,8 +331,8 @@ class Gateway:
         self._claims_moved(cluster)
         self._reviews.pop(cluster, None)
         self._host.forget(cluster)
-        self._bodies.forget(cluster)
-        self._answers.forget(cluster)
+        for room in (self._bodies, self._answers, self._planning):
+            room.forget(cluster)
         self._meter.forget(cluster)
 
 

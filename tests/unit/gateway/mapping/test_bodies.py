@@ -469,6 +469,12 @@ def test_a_patch_that_would_take_long_is_refused(branch: FakeView, body: Any) ->
     assert refused(branch, "PATCH", path, body, content_type=JSON_PATCH).code == 400
 
 
+def test_yaml_that_takes_long_to_read_is_refused(branch: FakeView) -> None:
+    body = b"data: {" + b"a: b, " * 50_000 + b"}"
+    path = f"{EDGE}/configmaps"
+    assert refused(branch, "POST", path, body, content_type="application/yaml").code == 413
+
+
 @pytest.mark.timeout(10)
 def test_a_long_key_is_not_repeated_for_each_entry(branch: FakeView) -> None:
     body: Object = {"k" * 1_000_000: [{}] * 400_000}

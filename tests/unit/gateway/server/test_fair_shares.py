@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import orjson
 import pytest
 
 from karmada_vc_agent.gateway.server.room import Room
@@ -83,6 +84,24 @@ async def test_large_objects_of_others_do_not_break_a_list(lab: Lab) -> None:
         assert b"-v-" not in reply.body
     reply = await lab.ask("/api/v1/configmaps", token=TOKENS["b", "access"], cluster="b")
     assert len(reply.json["items"]) == 41
+
+
+async def test_what_is_long_to_translate_stops_nobody(lab: Lab) -> None:
+    """14,000 subjects, each with a namespace to map, take a second."""
+    subjects = [
+        {"kind": "ServiceAccount", "name": "x", "namespace": f"n{number}"}
+        for number in range(14_000)
+    ]
+    role = {"kind": "Role", "name": "x", "apiGroup": "rbac.authorization.k8s.io"}
+    body = orjson.dumps({"metadata": {"name": "x"}, "roleRef": role, "subjects": subjects})
+    path = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge/rolebindings"
+    long = asyncio.create_task(lab.ask(path, method="POST", body=body))
+    answered, small = 0, "/api/v1/namespaces/edge/configmaps/m"
+    while not long.done():
+        reply = await lab.ask(small, token=TOKENS["b", "access"], cluster="b")
+        answered += reply.code == 200
+    assert long.result().code == 201
+    assert answered > 4
 
 
 async def test_a_large_list_does_not_keep_small_requests_waiting(lab: Lab) -> None:
