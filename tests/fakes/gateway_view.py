@@ -42,6 +42,7 @@ NAMESPACED = (
     (RBAC, "v1", "roles", "Role"),
     (RBAC, "v1", "rolebindings", "RoleBinding"),
     (AUTHORIZATION, "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview"),
+    ("argoproj.io", "v1alpha1", "applications", "Application"),
     ("work.karmada.io", "v1alpha1", "works", "Work"),
     ("reliablesyncs.kubeedge.io", "v1alpha1", "objectsyncs", "ObjectSync"),
 )

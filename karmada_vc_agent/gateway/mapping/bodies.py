@@ -25,8 +25,10 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.well_known import SELECTED_NODE_ANNOTATION
 from karmada_vc_agent.model.yaml_text import YamlError, load
+from karmada_vc_agent.translation import reference_table
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION
 from karmada_vc_agent.translation.pod_templates import pod_specs
+from karmada_vc_agent.translation.reference_table import Treatment
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.translate import HostObject, translate
 
@@ -243,6 +245,7 @@ def part(body: Object, target: Target) -> Object:
 
     A value that is null deletes, and passes. Raises PlanError.
     """
+    _refuse_parts_of_destinations(body, target)
     manifest, nulls = _without_nulls(_manifest(body, target))
     had = {spec.path: frozenset(spec.spec) for spec in _pod_specs(manifest, target)}
     obj = _translated(manifest, target)
@@ -264,6 +267,18 @@ def part(body: Object, target: Target) -> Object:
         obj["status"] = body["status"]
     _refuse_directives(obj, target)
     return obj
+
+
+def _refuse_parts_of_destinations(body: Object, target: Target) -> None:
+    """Refuse to move a destination whose namespace was not mapped, as it was another cluster's."""
+    references = target.view.context().settings.namespace_references
+    for row in reference_table.rows_for(target.gvk.group_kind, references):
+        if row.treatment is not Treatment.DESTINATION:
+            continue
+        found = dig(body, *row.path.split("."))
+        if isinstance(found, dict) and found and "namespace" not in found:
+            detail = "must have the namespace, too: what it means depends on the cluster"
+            raise PlanError(refusals.invalid(target.info, target.name, row.path, detail))
 
 
 def _keep_touched(spec: Object, had: frozenset[str]) -> None:

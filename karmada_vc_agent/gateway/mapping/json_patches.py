@@ -20,6 +20,8 @@ _PLACEMENT = ("nodeSelector", "affinity", "nodeName")
 _WITH_VALUE = frozenset({"add", "replace", "test"})
 _BY_PARTS = frozenset({Treatment.SELECTOR, Treatment.AFFINITY_TERM, Treatment.ROUTE_NAMESPACES})
 """Treatments that add to what is there: parts of it cannot be removed one by one."""
+_AS_A_WHOLE = frozenset({Treatment.DESTINATION})
+"""Treatments for which one part says what another one means."""
 _WHOLE_ENTRIES = {
     kinds.ROLE: ("rules",),
     kinds.ROLE_BINDING: ("subjects", "roleRef"),
@@ -81,6 +83,11 @@ def _refuse_protected(steps: Steps, path: str, target: Target) -> None:
             raise _invalid(target, path, "is set for the virtual cluster; use a merge patch")
     if any(domain.is_ours(step) or step == domain.NODE_SELECTOR_ANNOTATION for step in steps):
         raise _invalid(target, path, "is set for the virtual cluster")
+    references = target.view.context().settings.namespace_references
+    for row in reference_table.rows_for(target.gvk.group_kind, references):
+        pattern = _steps_of(row.path)
+        if row.treatment in _AS_A_WHOLE and len(steps) > len(pattern) and _meets(steps, pattern):
+            raise _invalid(target, path, "must be replaced as a whole")
     whole = _WHOLE_ENTRIES.get(target.gvk.group_kind, ())
     depth = 1 if steps[:1] == ("roleRef",) else 2
     if steps[0] in whole and len(steps) > depth:

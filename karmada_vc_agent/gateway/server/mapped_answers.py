@@ -134,9 +134,15 @@ class MappedAnswer:
             await self._exchange.answer(answer.status, headers, body)
             return
         _refuse_own_fault(answer.status, status)
+        if answer.status == 404 and self._forward.method == "GET" and self._is_one_object():
+            # In the words for what is there, and of others: nobody can tell them apart.
+            raise refusal_of(self._forward.response.not_found())
         mapped = self._forward.response.map_status(status, self._view)
         headers = self._headers(answer, is_mapped=True)
         await self._exchange.answer(answer.status, headers, orjson.dumps(mapped))
+
+    def _is_one_object(self) -> bool:
+        return self._forward.response.kind is ResponseKind.OBJECT
 
     async def _send_bytes(self, answer: HostAnswer) -> None:
         headers = self._headers(answer, is_mapped=False)

@@ -40,6 +40,16 @@ async def test_a_large_list_is_the_same_in_parts(lab: Lab) -> None:
     assert b"-v-" not in reply.body
 
 
+async def test_what_is_of_others_is_as_what_is_not_there(lab: Lab) -> None:
+    """To the byte: fields in another order would tell that a name is taken."""
+    metadata = {"name": "of-b", "labels": {"branch": "b"}}
+    lab.host.seed({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+    found = [await lab.ask(f"/api/v1/nodes/{name}") for name in ("of-b", "of-0")]
+    assert [reply.code for reply in found] == [404, 404]
+    assert found[0].body.replace(b"of-b", b"of-0") == found[1].body
+    assert found[0].headers.keys() == found[1].headers.keys()
+
+
 async def test_an_object_is_written_and_read_back(lab: Lab) -> None:
     path = "/api/v1/namespaces/edge/configmaps"
     body = orjson.dumps(config_map("edge", "own"))

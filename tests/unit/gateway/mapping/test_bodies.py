@@ -158,6 +158,31 @@ def test_what_is_written_back_names_own_nodes(branch: FakeView, method: str, for
         assert written["metadata"].get("annotations") == kept
 
 
+APPLICATIONS = "/apis/argoproj.io/v1alpha1/namespaces/edge/applications"
+HERE = "https://kubernetes.default.svc"
+
+
+@pytest.mark.parametrize(
+    "destination",
+    [{"server": HERE}, {"name": "in-cluster"}, {"server": None, "name": "in-cluster"}],
+)
+def test_a_destination_moves_with_its_namespace_only(branch: FakeView, destination: Any) -> None:
+    """That of another cluster is not mapped, and would be a namespace of the host then."""
+    path = f"{APPLICATIONS}/web"
+    body = {"spec": {"destination": destination}}
+    assert refused(branch, "PATCH", path, body, content_type=MERGE).code == 422
+    operations = [
+        {"op": "add", "path": f"/spec/destination/{key}", "value": value}
+        for key, value in destination.items()
+    ]
+    assert refused(branch, "PATCH", path, operations, content_type=JSON_PATCH).code == 422
+    removal = [{"op": "remove", "path": "/spec/destination/server"}]
+    assert refused(branch, "PATCH", path, removal, content_type=JSON_PATCH).code == 422
+    whole = {"spec": {"destination": {**destination, "namespace": "edge"}}}
+    found = sent(forwarded(branch, "PATCH", path, whole, content_type=MERGE))
+    assert found["spec"]["destination"]["namespace"] == "edge-v-branch-a"
+
+
 def test_nobody_claims_the_work_of_a_neighbour(branch: FakeView) -> None:
     annotations = {
         "work.karmada.io/name": "w",
