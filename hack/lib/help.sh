@@ -12,6 +12,7 @@ no_arguments() {
   show_help "$@"
   if [ "$#" -gt 1 ]; then
     print_help "$1" >&2
+    echo "$1: no such argument: $2" >&2
     exit 2
   fi
 }

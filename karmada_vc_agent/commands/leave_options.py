@@ -25,7 +25,7 @@ Examples:
   karmada-vc-agent leave branch-a --preserve-resources --yes \\
     --karmada-kubeconfig admin.kubeconfig --kubeconfig host.kubeconfig
 \b
-  # the hub is lost: clean up the host and print what remains on the hub
+  # the hub is lost: stop the agent, then clean up the host and print what remains on the hub
   karmada-vc-agent leave branch-a --force --yes \\
     --karmada-kubeconfig admin.kubeconfig --kubeconfig host.kubeconfig
 \b
