@@ -13,6 +13,7 @@ import sysconfig
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from typing import Any
@@ -23,19 +24,20 @@ from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.found.start import add_found_sources, seed
 from karmada_vc_agent.kube.bearer_review import BearerReview
-from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
+from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
-from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
+from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.kube.reachability import Reachability
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.lifecycle.api_servers import KUBE_SYSTEM_PATH, check_apart, check_karmada
-from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
+from karmada_vc_agent.lifecycle.api_servers import KUBE_SYSTEM_PATH
+from karmada_vc_agent.lifecycle.checkpoint_reader import Checkpoint, read_checkpoint
 from karmada_vc_agent.lifecycle.hub_certificate import HubCertificate
 from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
+from karmada_vc_agent.lifecycle.hub_presence import HubPresence
 from karmada_vc_agent.lifecycle.joined import JoinedClusters, has_rights
 from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
@@ -53,7 +55,6 @@ from karmada_vc_agent.telemetry.meters import ClientMeter
 from karmada_vc_agent.telemetry.metrics import Metrics, Sample
 from karmada_vc_agent.translation.names import NamespaceTemplate
 from karmada_vc_agent.views.agent_node import check_apart_from_tenants
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.views.live_settings import LiveSettings
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
@@ -64,8 +65,8 @@ RELEASE_S = 0.8
 """What giving back the lead may take; a host that does not answer must not hold up the end."""
 
 STARTING, STANDING_BY, SERVING = "starting", "standing by", "serving"
-ASK_S = 10.0
-"""How often a standby, who has nothing else to say to the hub, asks whether it is there."""
+CHECK_PATIENCE_S = 3.0
+"""How long a start waits for the hub before it looks for a checkpoint."""
 
 
 class Agent:
@@ -102,14 +103,15 @@ class Agent:
         self._reregister = reregister
         self._node = node
         self._settings = settings
-        self._hub_refuses: str | None = None
+        self._presence: HubPresence
+        self._is_hub_away = False
         self._election: LeaderElection | None = None
         self._clients: Clients | None = None
         self._waits_for = "waits for the API servers"
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._phase = STARTING
         self._hub = HubIdentity()
-        self._checkpoint: CheckpointSecrets | None = None
+        self._checkpoint: Checkpoint | None = None
         self._service: Service | None = None
         self.metrics = metrics or Metrics()
         self._reachability: dict[str, Reachability] = {}
@@ -133,6 +135,7 @@ class Agent:
         refused = self._service.not_served() if self._service is not None else []
         checks["found"] = Remark("; ".join(refused)) if refused else None
         checks["rights"] = self._check_rights()
+        checks["checkpoint"] = self._service.checkpoint_remark() if self._service else None
         return checks
 
     def _check_rights(self) -> str | None:
@@ -160,7 +163,7 @@ class Agent:
         """Return why a hub that answers accepts nothing, as with a certificate that expired."""
         if self._service is not None:
             return self._service.not_accepted()
-        return self._hub_refuses if self._phase == STANDING_BY else None
+        return self._presence.refuses if self._phase == STANDING_BY else None
 
     def _check_other_agents(self) -> str | None:
         """Return whom other agents serve; an agent that has others to serve is ready."""
@@ -223,7 +226,10 @@ class Agent:
         hub, host = self._hub_credentials, self._host_credentials
         _log.info("Starting", extra={"hub": hub.server, "host": host.server})
         warn_of_few_files(len(self._virtual_clusters))
-        clients = self._clients = connect(self._config, hub, host, self._is_leading)
+        clients = self._clients = connect(
+            self._config, hub, host, self._is_leading, self._hub_fence
+        )
+        self._presence = HubPresence(clients.hub_urgent, self._hub)
         self._measure(clients)
         followers = self._follow_credentials(clients, self._supervisor)
         watch = self._supervisor.keep("hub certificate", self._hub_certificate.watch)
@@ -272,17 +278,38 @@ class Agent:
     def _is_leading(self) -> bool:
         return self._election is None or self._election.is_leading()
 
+    def _hub_fence(self) -> str:
+        """Return why no lane may write to the hub now, "" if each of them may."""
+        if self._service is not None and self._service.is_offline():
+            return "the hub has not told its Clusters yet"
+        if self._election is not None and not self._election.is_in_touch():
+            return "not the leader"
+        return ""
+
     def _is_serving(self) -> bool:
         return self._phase == SERVING
 
     async def _lead_and_serve(self, clients: Clients, stop: asyncio.Event) -> None:
         config = self._config
-        host_uid = await self._check_servers(clients)
-        state = AgentState(clients.host, config.agent_namespace, config.agent_name)
-        await retry_until_done("prepare the agent's namespace on the host", state.ensure_namespace)
+        host_uid = await self._check_host(clients)
         async with asyncio.TaskGroup() as group:
-            lead = await self._take_lead(clients, group) if config.leader_elect else None
+            checking = group.create_task(self._check_hub(host_uid), name="check the hub")
+            await self._wait_for_hub(checking)
+            vcs = self._virtual_clusters.values()
+            look = partial(self._check_node, clients, vcs)
+            await retry_until_done("read the agent's own node", look)
+            state = AgentState(clients.host, config.agent_namespace, config.agent_name)
+            prepare = state.ensure_namespace
+            await retry_until_done("prepare the agent's namespace on the host", prepare)
+            lead = None
+            if config.leader_elect:
+                lead = await self._take_lead(clients, group)
+            else:
+                self._is_hub_away = await self._misses_hub()
             await self._read_state(clients, state)
+            if not checking.done() and not (self._checkpoint and self._checkpoint.is_usable):
+                self._waits_for = "waits for the API server of the hub, without a checkpoint"
+                await asyncio.wait((checking,))
             looking = self._supervisor.start(group, "rights", self._joined.run)
             service = Service(self._process(clients, state, host_uid))
             self._service = service
@@ -291,34 +318,48 @@ class Agent:
             self._phase = SERVING
             await service.run(stop)
             looking.cancel()
+            checking.cancel()
             if lead is not None:
                 lead.cancel()
 
-    async def _check_servers(self, clients: Clients) -> str:
-        """Return the uid of the host, once both API servers are what the agent needs.
-
-        Raises ConfigError.
-        """
-        hub, host = clients.hub_urgent, clients.host_urgent
+    async def _check_host(self, clients: Clients) -> str:
+        """Return the uid of the host."""
+        host = clients.host_urgent
         kube_system = await retry_until_done(
             "read namespace kube-system on the host", lambda: host.get(KUBE_SYSTEM_PATH)
         )
-        host_uid = str(kube_system["metadata"]["uid"])
-        await retry_until_done("list Clusters on the hub", lambda: check_karmada(hub))
-        self._hub.uid = await retry_until_done(
-            "read namespace kube-system on the hub", lambda: check_apart(hub, host_uid)
-        )
-        vcs = self._virtual_clusters.values()
-        await retry_until_done("read the agent's own node", lambda: self._check_node(clients, vcs))
-        return host_uid
+        return str(kube_system["metadata"]["uid"])
+
+    async def _check_hub(self, host_uid: str) -> None:
+        """Check that the hub is what the agent needs, however late it answers.
+
+        Raises ConfigError.
+        """
+        await self._presence.check(host_uid)
+        if self._service is not None:
+            self._service.hub_known(self._hub.uid)
+
+    async def _misses_hub(self) -> bool:
+        """Whether the hub does not answer now, as far as anybody would do otherwise then."""
+        if not self._config.checkpoint.enabled:
+            return False
+        return not self._presence.is_checked or not await self._presence.is_there()
+
+    async def _wait_for_hub(self, checking: asyncio.Task[None]) -> None:
+        """Wait until the hub was checked; where a checkpoint may be, no longer than it should take.
+
+        Ends early if the hub is not what the agent needs: that ends all tasks of the group.
+        """
+        patience_s = CHECK_PATIENCE_S if self._config.checkpoint.enabled else None
+        await asyncio.wait((checking,), timeout=patience_s)
 
     async def _take_lead(self, clients: Clients, group: asyncio.TaskGroup) -> asyncio.Task[None]:
         """Stand by until this process leads; return what keeps the lead."""
         election = self._election = self._new_election(clients.host_urgent)
         self._phase = STANDING_BY
-        ask = partial(self._keep_asking, clients.hub_urgent)
-        asking = self._supervisor.start(group, "ask the hub", ask)
+        asking = self._supervisor.start(group, "ask the hub", self._presence.keep_asking)
         await election.acquire()
+        self._is_hub_away = await self._misses_hub()
         asking.cancel()
         self._phase = STARTING
         self._waits_for = "reads the agent's state on the host"
@@ -338,35 +379,29 @@ class Agent:
         def is_registered(name: str) -> bool:
             return state.cluster(name) is not None
 
-        await self._joined.start(partial(has_rights, clients.hub), is_registered)
+        async def ask(name: str) -> bool:
+            if not self._presence.is_checked:
+                raise UnreachableError("the hub has not answered yet")
+            return await has_rights(clients.hub, name)
+
+        await self._joined.start(ask, is_registered)
         if self._objects is not None:
             find = partial(read_at_start, clients.host, self._live, is_registered)
             found = await retry_until_done("list VirtualCluster objects on the host", find)
             self._objects.replace_all(found.virtual_clusters)
             self._preserved = found.preserved
-        await self._read_checkpoint(clients)
+        await self._read_checkpoint(clients, state)
         remember = partial(seed, self._found, clients.host, self._live, state)
         await retry_until_done("list NodeGroups on the host", remember)
 
-    async def _read_checkpoint(self, clients: Clients) -> None:
+    async def _read_checkpoint(self, clients: Clients, state: AgentState) -> None:
         """Read what was kept of the hub; without the right to it the agent does without."""
-        config = self._config
-        if not config.checkpoint.enabled:
+        if not self._config.checkpoint.enabled:
             return
-        secrets = CheckpointSecrets(clients.host, config.agent_namespace, config.agent_name)
-
-        async def load() -> bool:
-            try:
-                await secrets.load()
-            except ForbiddenError as error:
-                _log.warning(
-                    "Keeping no checkpoint: run karmada-vc-agent join", extra={"reason": str(error)}
-                )
-                return False
-            return True
-
-        if await retry_until_done("read the checkpoint on the host", load):
-            self._checkpoint = secrets
+        read = partial(read_checkpoint, clients.host, self._config, state, self._hub)
+        found = await retry_until_done("read the checkpoint on the host", read)
+        if found is not None:
+            self._checkpoint = replace(found, is_hub_away=self._is_hub_away)
 
     def _process(self, clients: Clients, state: AgentState, host_uid: str) -> Process:
         return Process(
@@ -386,18 +421,6 @@ class Agent:
             checkpoint=self._checkpoint,
             hub=self._hub,
         )
-
-    async def _keep_asking(self, hub: ApiClient) -> None:
-        """Notice while standing by that the hub is away, or would refuse this process."""
-        while True:
-            try:
-                await hub.request("GET", CLUSTERS_PATH, query={"limit": "1"}, accept=METADATA_ONLY)
-                self._hub_refuses = None
-            except UnreachableError:
-                pass  # told by Reachability
-            except KubeError as error:
-                self._hub_refuses = f"the hub refuses the agent: {error}"
-            await asyncio.sleep(ASK_S)
 
     async def _check_file(self, clients: Clients, vcs: tuple[VirtualCluster, ...]) -> None:
         """Find out which of a changed file may be served. Raises ConfigError, KubeError."""

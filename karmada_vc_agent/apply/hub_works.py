@@ -57,8 +57,15 @@ class HubWorks:
     async def write_status(
         self, work: Object, conditions: list[Condition], entries: list[ManifestStatus]
     ) -> None:
-        """PUT conditions and entries if anything differs. Raises KubeError, RetryError."""
+        """PUT conditions and entries if anything differs. Raises KubeError, RetryError.
+
+        Nothing of a Work that is known from the checkpoint: the hub's list has every Work synced
+        again, and what holds then is written, once.
+        """
         namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
+        store = self._works.store_of_namespace(namespace)
+        if store is not None and not store.is_synced:
+            return
 
         async def write(current: Object | None) -> None:
             if current is None or not _is_same(current, work):

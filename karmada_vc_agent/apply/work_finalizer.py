@@ -100,6 +100,9 @@ class WorkFinalizer:
         """Keep a Work that the hub takes away with its Cluster before it is cleaned up."""
         if old is None or new is not None:
             return
+        store = self._works.store(cluster)
+        if store is None or not store.is_synced:
+            return  # it was known from the checkpoint, by which nothing is deleted
         if self._clusters.is_deleting(cluster) and not self._is_cleaned(old):
             self._taken[key_of_work(old)] = old
 

@@ -65,6 +65,11 @@ class Saved:
         """Return the identity of the hub that all this is of, "" = not known."""
         return self.contact.hub if self.contact is not None else ""
 
+    def head(self, name: str) -> Header | None:
+        """Return what is said of a Cluster besides itself."""
+        entry = self._read(name, head_key(name)) if name not in self.refusals else None
+        return entry.header if entry is not None else None
+
     def cluster(self, name: str) -> Object | None:
         """Return a Cluster."""
         found = self._read(name, head_key(name)) if name not in self.refusals else None
@@ -140,17 +145,6 @@ def read(secrets: Iterable[Mapping[str, str]], expected: Expected) -> Saved:
     return saved
 
 
-def check_hub(saved: Saved, hub: str) -> None:
-    """Refuse all that is of another hub than the one that answers."""
-    for key in [*saved.entries]:
-        name = cluster_of_key(key) or key
-        try:
-            header = header_of(saved.entries[key])
-            _check_hub(header, Expected("", {}, hub))
-        except RefusedError as error:
-            saved.refuse(name, error)
-
-
 def _take_contact(saved: Saved, header: Header) -> None:
     saved.contact = header
 
@@ -189,8 +183,8 @@ def _check_head(saved: Saved, header: Header, expected: Expected) -> None:
 
 
 def _check_hub(header: Header, expected: Expected) -> None:
-    if expected.hub and header.hub and expected.hub != header.hub:
-        raise RefusedError(Reason.HUB, "it is of another hub: that namespace kube-system differs")
+    if is_another_hub(header.hub, expected.hub):
+        raise another_hub()
 
 
 def _check_objects(entry: Entry, name: str, head: Header | None) -> None:
@@ -211,6 +205,16 @@ def _check_objects(entry: Entry, name: str, head: Header | None) -> None:
             raise RefusedError(Reason.CLUSTER, "a Work in it is of another Cluster")
         if metadata.get("deletionTimestamp"):
             raise RefusedError(Reason.UNREADABLE, "an object in it is being deleted")
+
+
+def is_another_hub(saved: str, hub: str) -> bool:
+    """Whether two hubs are certainly not the same; "" = it is not known which one it is."""
+    return bool(saved and hub and saved != hub)
+
+
+def another_hub() -> RefusedError:
+    """Return why what is of another hub is not used."""
+    return RefusedError(Reason.HUB, "it is of another hub: the uid of its kube-system differs")
 
 
 def time_of(text: str) -> datetime | None:

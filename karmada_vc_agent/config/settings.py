@@ -327,6 +327,14 @@ class AgentConfig(
             "Watch the Works of all Clusters with a single watch; needs the right to read them all."
         ),
     ] = False
+    offline_max_age: Annotated[
+        Duration,
+        Range(zero="however old"),
+        Help(
+            "How old what the checkpoint has of the hub may be for an agent that starts while the "
+            "hub is away."
+        ),
+    ] = Duration(0)
     leader_elect: Annotated[
         bool, Help("Elect a leader among the replicas with a Lease on the host.")
     ] = True

@@ -25,7 +25,7 @@ from karmada_vc_agent.parts.keys import same
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.parts.queues import FEW_WORKERS
 from karmada_vc_agent.translation.refusal import RefusedError
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, version_of
 
 _log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class ClusterAccessController:
         """Write to a Cluster; return it as it is then."""
         if not patch.get("spec") and not patch.get("metadata"):
             return cluster
-        name, version = cluster["metadata"]["name"], cluster["metadata"]["resourceVersion"]
+        name, version = cluster["metadata"]["name"], version_of(cluster)
         body = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": version}}
         answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{name}", body)
         self._clusters.store.observe(ClusterCodec().trim(answer))

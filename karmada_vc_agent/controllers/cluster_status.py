@@ -37,7 +37,13 @@ from karmada_vc_agent.status.readiness import (
 from karmada_vc_agent.telemetry.collector import StatusMeter
 from karmada_vc_agent.views.group_trust import group_trust
 from karmada_vc_agent.views.host_status import HostStatus, HostView
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, digest
+from karmada_vc_agent.views.hub_clusters import (
+    CLUSTERS_PATH,
+    ClusterCodec,
+    HubClusters,
+    digest,
+    version_of,
+)
 from karmada_vc_agent.views.judgements import STATUS, HubContact, Judgements
 from karmada_vc_agent.views.named_nodes import NamedNodes
 from karmada_vc_agent.views.quota_condition import QuotaCondition
@@ -207,7 +213,7 @@ class ClusterStatusController:
         metadata = cluster["metadata"]
         marks = {"annotations": self._ages(metadata["name"])}
         body = {
-            "metadata": {"resourceVersion": metadata["resourceVersion"], **marks},
+            "metadata": {"resourceVersion": version_of(cluster), **marks},
             "status": patch,
         }
         try:
@@ -337,6 +343,7 @@ def _host_view(parts: Parts) -> HostView:
             common.agent_node.condition,
             parts.missing_rights.condition,
             parts.adoption,
+            parts.kept,
             parts.changes,
             NamedNodes(stores.nodes).condition,
             trust,

@@ -25,7 +25,12 @@ from karmada_vc_agent.status.cluster_registration import (
     new_cluster,
     served_by_another,
 )
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters
+from karmada_vc_agent.views.hub_clusters import (
+    CLUSTERS_PATH,
+    ClusterCodec,
+    HubClusters,
+    version_of,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -173,7 +178,7 @@ class RegistrationController:
             settings_changed=settings_changed,
         )
         if changes:
-            version = {"resourceVersion": cluster["metadata"]["resourceVersion"]}
+            version = {"resourceVersion": version_of(cluster)}
             changes["metadata"] = {**changes.get("metadata", {}), **version}
             try:
                 answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)

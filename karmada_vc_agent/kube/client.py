@@ -104,6 +104,7 @@ class ApiClient:
         connections: int = 16,
         user_agent: str = "karmada-vc-agent",
         may_write: Callable[[], bool] = lambda: True,
+        fence: Callable[[], str] = lambda: "",
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
         outage: Outage | None = None,
         list_connections: int = LIST_CONNECTIONS,
@@ -113,6 +114,7 @@ class ApiClient:
         self._credentials = credentials
         self._limit = TokenBucket(qps, burst, time.monotonic)
         self._may_write = may_write
+        self._fence = fence
         headers = {"User-Agent": user_agent}
         self._patience_s = timeouts.patience_s
         silence_s = timeouts.silence_s
@@ -147,6 +149,10 @@ class ApiClient:
     def is_reachable(self) -> bool:
         """Whether the last request got an answer."""
         return not self._is_away
+
+    async def pause(self, seconds: float) -> None:
+        """Wait for so long, or until any client of the server is answered again."""
+        await self._outage.pause(seconds)
 
     def on_recovery(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever the server answers again after an outage."""
@@ -361,6 +367,8 @@ class ApiClient:
             # Checked after all waiting: leadership may have been lost meanwhile.
             if request.method != "GET" and not self._may_write():
                 raise UnreachableError(f"{self.name}: not the leader, write refused")
+            if request.method != "GET" and (reason := self._fence()):
+                raise UnreachableError(f"{self.name}: {reason}, write refused")
             if request.method != "GET" and (held := self.held(request.path)) is not None:
                 raise HeldError(*held)
             return await self._exchange(request)

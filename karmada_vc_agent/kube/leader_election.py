@@ -32,6 +32,9 @@ _PASSING = (ConflictError, UnreachableError)
 PATIENCE = 0.4
 """Fraction of the renew deadline for one response: after a hung connection, time is left."""
 
+SLACK_S = 1.0
+"""What a busy process may be late by between two attempts."""
+
 _MAX_INT32 = 2**31 - 1
 
 
@@ -68,6 +71,7 @@ class LeaderElection:
         self._times = times
         self._clock = clock
         self._renewed_at: float | None = None
+        self._failed_at: float | None = None
         self._seen: tuple[str, float] | None = None
         self._written: tuple[str, str, int] = ("", "", 0)
         self._listeners: list[Callable[[], None]] = []
@@ -81,6 +85,18 @@ class LeaderElection:
         if self._renewed_at is None:
             return False
         return self._clock() - self._renewed_at < self._times.renew_deadline_s
+
+    def is_in_touch(self) -> bool:
+        """Whether the Lease is ours, or it was tried lately in vain to see whose it is.
+
+        A process that was stopped for a while has done neither: it must not act by what it knew,
+        not even to tell that the server is away.
+        """
+        if self.is_leading():
+            return True
+        times, now = self._times, self._clock()
+        longest_s = times.retry_period_s + 2 * PATIENCE * times.renew_deadline_s + SLACK_S
+        return self._failed_at is not None and now - self._failed_at < longest_s
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours."""
@@ -110,6 +126,7 @@ class LeaderElection:
             try:
                 holder = await self._try()
             except KubeError as error:
+                self._failed_at = self._clock()
                 _log.debug("Failed to renew the leader Lease", extra={"reason": str(error)})
                 continue
             if holder == self._identity and not was_leading:
@@ -117,7 +134,7 @@ class LeaderElection:
                 for listener in self._listeners:
                     listener()
             if holder != self._identity:
-                self._renewed_at = None
+                self._renewed_at = self._failed_at = None
                 raise LeadLostError(f"{holder} now holds lease {self._namespace}/{self._name}")
 
     async def release(self) -> None:

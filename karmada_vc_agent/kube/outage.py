@@ -1,7 +1,9 @@
-"""Logs the start and the end of an outage of an API server, once for all of its clients."""
+"""An outage of an API server: logged once for all of its clients, and its end wakes them all."""
 
+import asyncio
 import logging
 import time
+from contextlib import suppress
 
 _log = logging.getLogger(__name__)
 
@@ -11,6 +13,7 @@ class Outage:
 
     def __init__(self) -> None:
         self._since: float | None = None
+        self._ended = asyncio.Event()
 
     def begin(self, server: str, url: str, reason: str) -> None:
         """Log that the server is unreachable, unless that was logged."""
@@ -24,4 +27,13 @@ class Outage:
         if self._since is not None:
             away_s = round(time.monotonic() - self._since, 1)
             self._since = None
+            self._ended.set()
+            self._ended = asyncio.Event()
             _log.info("API server answers again", extra={"server": server, "away_s": away_s})
+
+    async def pause(self, seconds: float) -> None:
+        """Wait for so long, or until an outage ends: whoever is answered first wakes the others."""
+        ended = self._ended
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await ended.wait()

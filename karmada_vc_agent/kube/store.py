@@ -4,6 +4,9 @@ Fed by a reflector, and by writers with the server's answers (`observe`), so tha
 does not plan against a stale copy. A change that is older than the stored object is dropped, and so
 is an answer about an object whose deletion was already seen.
 
+Until the first list it may be filled from elsewhere (`seed`): such objects have no version, and
+the list replaces all of them.
+
 An unreadable object is not a deleted one: its last known state stays. If an index or a handler
 fails at an object, only that index or handler misses it.
 """
@@ -55,6 +58,7 @@ class Store(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._deleted_uids: deque[str] = deque(maxlen=_DELETED_REMEMBERED)
         self._untold: set[Key] = set()
+        self._seeded: set[Key] = set()
         self.listed_version = ""
         self._faults: set[tuple[str, str]] = set()
         self.on_fault: Callable[[str], None] = lambda _: None
@@ -148,6 +152,27 @@ class Store(Generic[T]):
         if found.key is not None:
             self._remove(found.key, found.uid)
 
+    def seed(self, objects: Iterable[T]) -> None:
+        """Store objects that the server told an earlier process, until it tells itself."""
+        for obj in objects:
+            key = self.codec.key(obj)
+            if self.is_synced or key in self._objects:
+                continue
+            self._seeded.add(key)
+            self._put(key, None, obj)
+            self._notify(None, obj)
+
+    def unseed(self, namespace: str, name: str) -> bool:
+        """Remove an object that was seeded; return whether there was one."""
+        key = (namespace, name)
+        if key not in self._seeded:
+            return False
+        self._seeded.discard(key)
+        old = self._objects[key]
+        self._drop(key, old)
+        self._notify(old, None)
+        return True
+
     def doubt(self, found: Unreadable) -> None:
         """Record an object that cannot be read, or only in part; its last known state stays."""
         self.unreadable[found.key] = found.reason
@@ -202,12 +227,13 @@ class Store(Generic[T]):
         for key, obj in listed.items():
             known = self._objects.get(key)
             is_new = known is None or self._version(known) != self._version(obj)
-            if is_back and is_new:
+            if (is_back and is_new) or key in self._seeded:
                 self._put(key, known, obj)
                 self._notify(known, obj)
             elif is_new or key in self._untold:
                 self.apply(obj)
         self.unreadable = {found.key: found.reason for found in unreadable}
+        self._seeded.clear()
         self.is_synced = True
         try:
             self.on_replaced(is_back)

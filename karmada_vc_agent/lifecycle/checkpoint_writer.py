@@ -26,7 +26,7 @@ from karmada_vc_agent.checkpoint.shards import (
     place_of,
 )
 from karmada_vc_agent.kube.controller import NotReadyError
-from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.lifecycle.checkpoint_entries import EntryMaker, Knowledge, Part
 from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
@@ -99,6 +99,11 @@ class CheckpointWriter:
         self._has_rules = False
         self._wake.set()
 
+    def has(self, cluster: str) -> bool:
+        """Whether all there is of a virtual cluster was written, by this process."""
+        book = self._books.get(cluster)
+        return book is not None and bool(book.uid)
+
     # --- before something is deleted ----------------------------------------------------
 
     async def strike(self, cluster: str, name: str) -> None:
@@ -138,6 +143,9 @@ class CheckpointWriter:
             await asyncio.sleep(pause_s)
 
     def _complain(self, error: KubeError) -> None:
+        """Say why nothing is written; the client logs outages, and a lead in doubt passes."""
+        if isinstance(error, UnreachableError):
+            return
         self.problem = str(error)
         self._once.warning("Cannot write the checkpoint", reason=str(error))
 

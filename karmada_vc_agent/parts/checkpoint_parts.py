@@ -1,34 +1,99 @@
-"""What keeps the checkpoint, and who tells it of what the hub says."""
+"""What keeps the checkpoint, what serves from it, and who tells of what the hub says."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from karmada_vc_agent.lifecycle.checkpoint_entries import Knowledge
+from karmada_vc_agent.lifecycle.checkpoint_reader import Checkpoint
 from karmada_vc_agent.lifecycle.checkpoint_writer import CheckpointWriter
+from karmada_vc_agent.lifecycle.offline_serving import OfflineServing
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.parts.common import Common
 from karmada_vc_agent.parts.work_parts import WorkParts
+from karmada_vc_agent.status.checkpoint_kept import CHECKPOINT_KEPT, checkpoint_kept
+from karmada_vc_agent.status.conditions import Condition, find_condition
+from karmada_vc_agent.telemetry.health import Remark
+from karmada_vc_agent.telemetry.metrics import Sample
 
 
-def checkpoint_parts(common: Common, works: WorkParts) -> CheckpointWriter | None:
-    """Return what writes the checkpoint, None where none is kept."""
+class CheckpointParts:
+    """writer: keeps it. offline: serves from what an earlier process kept."""
+
+    def __init__(self, checkpoint: Checkpoint, common: Common, works: WorkParts) -> None:
+        clusters, rules = common.stores.clusters, works.interpreting.rules.stores
+        hub = common.clients.hub_urgent
+        self._names = common.virtual_clusters
+        self.writer = CheckpointWriter(
+            checkpoint.secrets,
+            Knowledge(
+                clusters=clusters,
+                works=works.watches.works,
+                rules=rules,
+                served=common.virtual_clusters,
+                template=common.config.namespace_template,
+                hub=lambda: common.hub.uid,
+                is_in_contact=lambda: common.clients.hub.is_reachable,
+                now=common.clock.now,
+            ),
+            common.clock.monotonic,
+        )
+        self.offline = OfflineServing(
+            checkpoint.saved,
+            clusters.store,
+            works.watches.works,
+            rules,
+            lambda: hub.answered_at is not None and hub.is_reachable,
+            is_away=checkpoint.is_hub_away,
+            clock=common.clock.monotonic,
+        )
+        common.signals.work.subscribe(self.writer.work_changed)
+        common.virtual_clusters.changed.subscribe(lambda *_: self.writer.clusters_changed())
+        clusters.store.add_handler(lambda *_: self.writer.clusters_changed())
+        for store in rules:
+            store.add_handler(lambda *_: self.writer.rules_changed())
+        works.finalizer.strike = self.writer.strike
+
+    def remark(self) -> str | None:
+        """Return what is served from the checkpoint, and what of it is not used, None = nothing."""
+        return Remark("; ".join(self._remarks())) or None
+
+    def problem_of(self, name: str) -> tuple[str, str] | None:
+        """Return why a virtual cluster is not in the checkpoint: reason and text, None = it is."""
+        if name in self.writer.too_large:
+            return "TooLarge", "its Works find no room in the checkpoint"
+        if self.writer.problem:
+            return "NotWritten", "the checkpoint cannot be written; the agent's log says why"
+        refusal = self.offline.refusals.get(name)
+        if refusal is None or self.writer.has(name):
+            return None
+        return str(refusal.reason), f"what was kept of it is not used: {refusal}"
+
+    def condition(self, vc: VirtualCluster, live: Object) -> list[Condition]:
+        """Return CheckpointKept while something of a virtual cluster is not kept, or was not."""
+        problem = self.problem_of(vc.name)
+        was_told = find_condition(live.get("conditions"), CHECKPOINT_KEPT) is not None
+        return [checkpoint_kept(problem)] if problem is not None or was_told else []
+
+    def samples(self) -> Iterator[Sample]:
+        """Return how old the knowledge is that virtual clusters are served from."""
+        for name in self._names:
+            at = self.offline.as_of(name)
+            age_s = (datetime.now(UTC) - at).total_seconds() if at is not None else 0.0
+            yield Sample("checkpoint_age_seconds", (name,), age_s)
+
+    def _remarks(self) -> Iterator[str]:
+        for name in self._names:
+            at = self.offline.as_of(name)
+            if at is not None:
+                yield f"{name} is served as the hub said at {at.isoformat(timespec='seconds')}"
+            problem = self.problem_of(name)
+            if problem is not None:
+                yield f"{name}: {problem[1]}"
+
+
+def checkpoint_parts(common: Common, works: WorkParts) -> CheckpointParts | None:
+    """Return what keeps the checkpoint, None where none is kept."""
     if common.checkpoint is None:
         return None
-    clusters, rules = common.stores.clusters, works.interpreting.rules.stores
-    writer = CheckpointWriter(
-        common.checkpoint,
-        Knowledge(
-            clusters=clusters,
-            works=works.watches.works,
-            rules=rules,
-            served=common.virtual_clusters,
-            template=common.config.namespace_template,
-            hub=lambda: common.hub.uid,
-            is_in_contact=lambda: common.clients.hub.is_reachable,
-            now=common.clock.now,
-        ),
-        common.clock.monotonic,
-    )
-    common.signals.work.subscribe(writer.work_changed)
-    common.virtual_clusters.changed.subscribe(lambda *_: writer.clusters_changed())
-    clusters.store.add_handler(lambda *_: writer.clusters_changed())
-    for store in rules:
-        store.add_handler(lambda *_: writer.rules_changed())
-    works.finalizer.strike = writer.strike
-    return writer
+    return CheckpointParts(common.checkpoint, common, works)

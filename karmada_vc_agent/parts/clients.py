@@ -102,12 +102,21 @@ class _Options(TypedDict):
 
     credentials: Credentials
     outage: Outage
+    fence: Callable[[], str]
 
 
 def connect(
-    config: AgentConfig, hub: Credentials, host: Credentials, may_write: Callable[[], bool]
+    config: AgentConfig,
+    hub: Credentials,
+    host: Credentials,
+    may_write: Callable[[], bool],
+    hub_fence: Callable[[], str] = lambda: "",
 ) -> Clients:
-    """Return the clients; may_write: whether this process leads."""
+    """Return the clients.
+
+    may_write: whether this process leads. hub_fence: why nothing may be written to the hub, by any
+    lane; "" where it may.
+    """
     is_thin = config.link == THIN_LINK
     shares = open_files.share_out(open_files.allow_most(), LEASE_LANES)
     bulk = partial(
@@ -124,8 +133,8 @@ def connect(
         hub_bulk = partial(bulk, connections=few, list_connections=1, timeouts=THIN)
         hub_urgent = partial(ApiClient, timeouts=THIN_URGENT)
         events_timeouts = THIN
-    to_hub: _Options = {"credentials": hub, "outage": Outage()}
-    to_host: _Options = {"credentials": host, "outage": Outage()}
+    to_hub: _Options = {"credentials": hub, "outage": Outage(), "fence": hub_fence}
+    to_host: _Options = {"credentials": host, "outage": Outage(), "fence": lambda: ""}
     hub_qps, hub_burst = config.kube_api_qps, config.kube_api_burst
     host_qps, host_burst = config.cluster_api_qps, config.cluster_api_burst
     return Clients(

@@ -10,7 +10,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
+from karmada_vc_agent.lifecycle.checkpoint_reader import Checkpoint
 from karmada_vc_agent.lifecycle.hub_certificate import is_agents_own
 from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
 from karmada_vc_agent.lifecycle.lead import Lead
@@ -93,7 +93,7 @@ class Process:
     objects: VirtualClusterSource | None = None
     preserved: frozenset[str] = frozenset()
     found: FoundSources | None = None
-    checkpoint: CheckpointSecrets | None = None
+    checkpoint: Checkpoint | None = None
     hub: HubIdentity = field(default_factory=HubIdentity)
     clock: Clock = field(default_factory=Clock)
 

@@ -57,6 +57,10 @@ class Parts:
         """Return the names of all virtual clusters, whatever changed."""
         return self.common.virtual_clusters
 
+    def kept(self, vc: VirtualCluster, live: Object) -> list[Condition]:
+        """Return the condition CheckpointKept where a checkpoint is kept."""
+        return self.checkpoint.condition(vc, live) if self.checkpoint is not None else []
+
     def placement_of(self, cluster: str) -> list[Condition]:
         """Return the condition PlacementEnforced of a virtual cluster, once it is known."""
         return with_kept(self.placement.placement(), self.works.kept.of(cluster))

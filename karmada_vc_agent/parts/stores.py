@@ -67,9 +67,10 @@ class Stores:
         self.claims = Claims(self.namespaces, config.agent_name)
         self.left_pods = LeftPods(self.pods, self.nodes, self.claims, virtual_clusters)
         hub, host = clients.hub, clients.host
-        self.reflectors: tuple[Reflector[Any], ...] = (
-            Reflector(hub, CLUSTERS_PATH, clusters.codec, clusters),
+        self.of_host: tuple[Reflector[Any], ...] = (
             Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
             Reflector(host, "/api/v1/namespaces", raw, self.namespaces),
             Reflector(host, "/api/v1/pods", pod_codec, self.pods),
         )
+        of_hub = Reflector(hub, CLUSTERS_PATH, clusters.codec, clusters)
+        self.reflectors: tuple[Reflector[Any], ...] = (of_hub, *self.of_host)

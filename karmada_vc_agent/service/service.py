@@ -9,6 +9,7 @@ from typing import Any
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.reflector import unlisted, wait_all_synced
+from karmada_vc_agent.lifecycle.offline_serving import OfflineServing
 from karmada_vc_agent.lifecycle.progress import vital_checks
 from karmada_vc_agent.lifecycle.resync import resync
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -41,6 +42,9 @@ class Service:
             client.on_recovery(self.retry_failed)
             client.history.on_settled(self.retry_failed)
             client.history.on_settled(self._resync)
+        if parts.checkpoint is not None:
+            parts.checkpoint.offline.on_known = self.retry_failed
+            common.metrics.add_source(parts.checkpoint.samples)
         common.clients.host.history.on_back(parts.works.host_went_back)
         common.held.changed.subscribe(self._hold_changed)
         common.metrics.add_source(parts.collector.samples)
@@ -50,7 +54,21 @@ class Service:
 
     def unlisted(self) -> list[str]:
         """Return the paths whose first list has not come yet."""
-        return unlisted(self._common.stores.reflectors)
+        stores = self._common.stores
+        return unlisted(stores.of_host if self.is_offline() else stores.reflectors)
+
+    def is_offline(self) -> bool:
+        """Whether the hub has not told its Clusters yet, and they are those of the checkpoint."""
+        return self._parts.checkpoint is not None and self._parts.checkpoint.offline.is_fencing
+
+    def hub_known(self, hub: str) -> None:
+        """Take which hub it is that answers. hub: uid of its kube-system, "" = it does not tell."""
+        if self._parts.checkpoint is not None:
+            self._parts.checkpoint.offline.hub_known(hub)
+
+    def checkpoint_remark(self) -> str | None:
+        """Return what is served from the checkpoint, or why something of it is not used."""
+        return self._parts.checkpoint.remark() if self._parts.checkpoint is not None else None
 
     def stepped_back(self) -> list[str]:
         """Return which virtual clusters are not served here since another agent does."""
@@ -164,6 +182,8 @@ class Service:
         """Start what reads and what tells; nothing here changes hub or host but events."""
         works, stores, state = self._parts.works, self._common.stores, self._common.state
         running = {**works.runs(), "node trust": stores.trust.run, "state": state.follow_time}
+        if self._parts.checkpoint is not None:
+            running["offline"] = self._parts.checkpoint.offline.run
         for controller in self._controllers:
             running |= controller.spec.runs
         start = self._common.supervisor.start
@@ -174,12 +194,30 @@ class Service:
 
     async def _wait_synced(self) -> None:
         timeout_s = self._common.config.cluster_cache_sync_timeout
-        await wait_all_synced(self._common.stores.reflectors, timeout_s)
+        stores, checkpoint = self._common.stores, self._parts.checkpoint
+        if checkpoint is not None:
+            await self._wait_told_or_offline(checkpoint.offline)
+        if self.is_offline():
+            return
+        await wait_all_synced(stores.reflectors, timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 await self._parts.works.interpreting.rules.wait_answered()
         except TimeoutError:
             _log.warning("Serving without the interpreter rules: the hub has not sent them yet")
+
+    async def _wait_told_or_offline(self, offline: OfflineServing) -> None:
+        """Wait for all first lists; for those of the host only if the hub's are served offline."""
+        stores, timeout_s = self._common.stores, self._common.config.cluster_cache_sync_timeout
+        told = asyncio.ensure_future(wait_all_synced(stores.reflectors, timeout_s))
+        begun = asyncio.ensure_future(offline.has_begun.wait())
+        try:
+            await asyncio.wait((told, begun), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+            begun.cancel()
+            await asyncio.gather(told, begun, return_exceptions=True)
+        await wait_all_synced(stores.of_host, timeout_s)
 
     def _start_controllers(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         common = self._common
@@ -192,7 +230,7 @@ class Service:
             controller.enqueue_initial()
         start = common.supervisor.start
         checkpoint = self._parts.checkpoint
-        writing = {"checkpoint": checkpoint.run} if checkpoint is not None else {}
+        writing = {"checkpoint": checkpoint.writer.run} if checkpoint is not None else {}
         return [start(group, "controller", each.run, each.name) for each in self._controllers] + [
             start(group, name, run) for name, run in writing.items()
         ]

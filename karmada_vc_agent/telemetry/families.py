@@ -148,6 +148,10 @@ ASKED: dict[str, Asked] = {
     "unreadable_objects": Asked(
         "Number of watched objects that cannot be read, or only in part.", ("server", "resource")
     ),
+    "checkpoint_age_seconds": Asked(
+        "Age of what the hub said that a virtual cluster is served from; 0 while it is the hub's.",
+        (CLUSTER,),
+    ),
     "events_dropped_total": Asked("Number of events that were dropped.", is_counter=True),
     "karmada_vc_agent_build_info": Asked(
         "Always 1; the labels hold the version.", ("version", "python_version", "platform")

@@ -15,6 +15,7 @@ import orjson
 from cachetools import LRUCache
 
 from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, PRESERVE_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
@@ -45,6 +46,17 @@ def agent_id(namespace: str, name: str) -> str:
 def agent_of(cluster: Object | None) -> str:
     """Return the agent that serves a Cluster, or "" where it does not say."""
     return annotations_of(cluster or {}).get(AGENT_ANNOTATION, "")
+
+
+def version_of(cluster: Object) -> str:
+    """Return the version to change a Cluster by. Raises NotReadyError while it is from elsewhere.
+
+    One from the checkpoint has none: the hub has not told yet what there is.
+    """
+    version = cluster["metadata"].get("resourceVersion")
+    if not version:
+        raise NotReadyError("the hub has not told its Clusters yet")
+    return str(version)
 
 
 def digest(value: object) -> str:

@@ -9,8 +9,9 @@ import pytest
 from karmada_vc_agent.agent import SERVING, STANDING_BY, Agent
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.clients import Clients
+from karmada_vc_agent.parts.clients import Clients, connect
 from karmada_vc_agent.service.service import Service
 from karmada_vc_agent.telemetry.health import Remark
 
@@ -43,6 +44,7 @@ def scene() -> Scene:
     agent = Agent(AgentConfig(virtual_clusters=VIRTUAL_CLUSTERS), NOWHERE, NOWHERE)
     clients, service = MagicMock(spec=Clients), MagicMock(spec=Service)
     service.missing_rights.return_value = service.not_accepted.return_value = None
+    service.checkpoint_remark.return_value = None
     clients.hub.history.is_in_doubt = clients.host.history.is_in_doubt = False
     service.unlisted.return_value = service.stepped_back.return_value = []
     service.not_served.return_value = []
@@ -74,8 +76,9 @@ def test_hub_that_answers_and_accepts_nothing_is_named(scene: Scene) -> None:
 
 def test_standby_is_ready_unless_the_hub_would_refuse_it(scene: Scene) -> None:
     scene.agent._service, scene.agent._phase = None, STANDING_BY
+    scene.agent._presence = MagicMock(refuses=None)
     assert scene.wrong() == {}
-    scene.agent._hub_refuses = "the hub refuses the agent: Unauthorized"
+    scene.agent._presence.refuses = "the hub refuses the agent: Unauthorized"
     assert scene.wrong() == {"hub": "the hub refuses the agent: Unauthorized"}
 
 
@@ -122,3 +125,32 @@ def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None
     assert scene.wrong() == {}
     told = "waiting for rights on the hub: b; run karmada-vc-agent join"
     assert scene.remarks() == {"rights": f"{told}; a: hub: the agent lacks a rule"}
+
+
+def test_nothing_is_written_to_a_hub_that_has_told_nothing(scene: Scene) -> None:
+    scene.service.is_offline.return_value = False
+    assert scene.agent._hub_fence() == ""
+    scene.service.is_offline.return_value = True
+    assert scene.agent._hub_fence() == "the hub has not told its Clusters yet"
+
+
+def test_who_does_not_know_that_it_leads_writes_nothing_to_the_hub(scene: Scene) -> None:
+    scene.service.is_offline.return_value = False
+    scene.agent._election = MagicMock()
+    scene.agent._election.is_in_touch.return_value = True
+    assert scene.agent._hub_fence() == ""
+    scene.agent._election.is_in_touch.return_value = False
+    assert scene.agent._hub_fence() == "not the leader"
+
+
+async def test_every_lane_of_the_hub_has_the_fence() -> None:
+    reasons = ["a reason"]
+    clients = connect(AgentConfig(), NOWHERE, NOWHERE, lambda: True, lambda: reasons[0])
+    for lane in clients.of_hub():
+        with pytest.raises(UnreachableError, match="a reason"):
+            await lane.create("/api/v1/events", {})
+    for lane in clients.of_host():
+        with pytest.raises(UnreachableError) as caught:
+            await lane.create("/api/v1/events", {})
+        assert "a reason" not in str(caught.value)
+    await clients.close()

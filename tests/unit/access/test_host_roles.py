@@ -98,6 +98,17 @@ def test_rights_of_its_own_namespace_are_by_name_where_rbac_knows_names() -> Non
     assert [r for r in local if "resourceNames" not in r and r["verbs"] != ["create"]] == []
 
 
+def test_a_checkpoint_is_read_and_changed_by_name_only() -> None:
+    without, found = rules()["Role home/vc-agent:a"], rules(checkpoint=True)["Role home/vc-agent:a"]
+    added = [rule for rule in found if rule not in without]
+    assert [(rule["verbs"], len(rule.get("resourceNames", ()))) for rule in added] == [
+        (["get", "patch"], 32),
+        (["create"], 0),
+    ]
+    assert all(rule["resources"] == ["secrets"] for rule in added)
+    assert added[0]["resourceNames"][0] == "a-checkpoint-0"
+
+
 def test_each_role_is_bound_where_it_is_and_those_of_claimed_namespaces_are_not() -> None:
     access = HostAccess("a", "home", CEILING, kubeconfig_namespace="hub")
     bound = {str(key_of(each)): each["roleRef"]["kind"] for each in host_bindings(access)}

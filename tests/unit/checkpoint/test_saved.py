@@ -7,7 +7,7 @@ import pytest
 
 from karmada_vc_agent.checkpoint.entries import CLUSTER, CONTACT, RULES, WORKS
 from karmada_vc_agent.checkpoint.refused import Reason, RefusedError
-from karmada_vc_agent.checkpoint.saved import Expected, Saved, check_hub, oldest, read
+from karmada_vc_agent.checkpoint.saved import Expected, Saved, oldest, read
 from karmada_vc_agent.checkpoint.shards import CONTACT_KEY, RULES_KEY, head_key, works_key
 from tests.unit.checkpoint.scene import cluster, entry, expected, secret, work
 
@@ -115,14 +115,6 @@ def test_rules_of_another_hub_are_refused() -> None:
     saved = read([secret(**{RULES_KEY: entry(RULES, hub="hub-2")})], expected())
     assert saved.refusals["rules"].reason is Reason.HUB
     assert saved.clusters == ["a"]
-
-
-def test_a_hub_that_answers_later_refuses_what_is_of_another() -> None:
-    saved = read([secret()], expected(hub=""))
-    assert saved.clusters == ["a"]
-    check_hub(saved, "hub-2")
-    assert saved.refusals["a"].reason is Reason.HUB
-    _assert_nothing_of_a(saved)
 
 
 def test_an_unknown_hub_refuses_nothing() -> None:

@@ -321,3 +321,29 @@ async def test_connection_that_hangs_does_not_cost_the_lead(
         assert me.is_leading()
     released.set()
     await stop(task)
+
+
+async def test_process_that_was_stopped_for_a_while_is_not_in_touch(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
+    loop, stopped_s = asyncio.get_running_loop(), [0.0]
+    made = LeaderElection(
+        client, "agents", "agent", "me", TIMES, lambda: loop.time() + stopped_s[0]
+    )
+    assert not made.is_in_touch()
+    await made.acquire()
+    assert made.is_in_touch()
+    stopped_s[0] = 300.0
+    assert not made.is_in_touch()
+
+
+async def test_who_tries_in_vain_is_in_touch(host: FakeApiServer, me: LeaderElection) -> None:
+    await me.acquire()
+    task = asyncio.ensure_future(me.lead())
+    with host.down():
+        for _ in range(60):
+            await asyncio.sleep(1.0)
+            assert me.is_in_touch()
+        assert not me.is_leading()
+    await stop(task)

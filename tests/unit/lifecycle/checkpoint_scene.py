@@ -11,7 +11,7 @@ from karmada_vc_agent.lifecycle.checkpoint_entries import Knowledge
 from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
 from karmada_vc_agent.lifecycle.checkpoint_writer import CheckpointWriter
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.views.hub_clusters import HubClusters, cluster_id
+from karmada_vc_agent.views.hub_clusters import HubClusters, cluster_id, cluster_store
 from karmada_vc_agent.views.works import Works
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -29,7 +29,7 @@ class Scene:
         self.served = dict.fromkeys(names or ("branch-a",))
         self.version = 100
         self.works: dict[str, Store[Object]] = {name: Store(RawCodec()) for name in self.served}
-        self.cluster_store: Store[Object] = Store(RawCodec())
+        self.cluster_store = cluster_store()
         self.rules: Store[Object] = Store(RawCodec())
         self.clusters = HubClusters(self.cluster_store, HOST_UID, self.served)
         self.is_in_contact = True

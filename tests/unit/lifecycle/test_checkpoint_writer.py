@@ -287,11 +287,23 @@ async def test_an_outage_of_the_host_is_survived(scene: Scene) -> None:
     with scene.host.down():
         scene.work("one")
         await asyncio.sleep(20.0)
-        assert scene.writer.problem
+        assert not scene.writer.problem, "the client tells of outages"
     await asyncio.sleep(20.0)
     task.cancel()
     assert scene.names() == ["one"]
     assert not scene.writer.problem
+
+
+async def test_a_missing_right_is_told_until_it_is_there(scene: Scene) -> None:
+    task = asyncio.ensure_future(scene.writer.run())
+    scene.host.fail(403, "Forbidden", method="POST", times=2)
+    scene.work("one")
+    await asyncio.sleep(8.0)
+    assert scene.writer.problem
+    await asyncio.sleep(30.0)
+    task.cancel()
+    assert not scene.writer.problem
+    assert scene.names() == ["one"]
 
 
 async def test_a_change_during_a_write_is_not_lost(scene: Scene) -> None:

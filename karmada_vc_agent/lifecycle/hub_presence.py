@@ -1,0 +1,78 @@
+"""Whether the hub is what the agent needs, and whether it answers now."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
+from karmada_vc_agent.kube.errors import KubeError, UnreachableError
+from karmada_vc_agent.kube.retries import retry_until_done
+from karmada_vc_agent.lifecycle.api_servers import check_apart, check_karmada
+from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+
+ASK_S = 10.0
+"""How often a standby, who has nothing else to say to the hub, asks whether it is there."""
+PATIENCE_S = 1.0
+"""How long a hub may take for a small answer before it counts as away: a round trip by satellite
+takes 0.6 s. Who is slower is served from the checkpoint, and from the hub once it answers."""
+
+
+class HubPresence:
+    """Asks the hub. refuses: why it would not accept this process, None if it would."""
+
+    def __init__(
+        self, hub: ApiClient, identity: HubIdentity, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._hub = hub
+        self._identity = identity
+        self._clock = clock
+        self._asked_at: float | None = None
+        self.is_checked = False
+        self.refuses: str | None = None
+
+    async def check(self, host_uid: str) -> None:
+        """Return once it is a Karmada, and another API server than the host. Raises ConfigError."""
+        hub = self._hub
+        await retry_until_done("list Clusters on the hub", lambda: check_karmada(hub))
+        self._identity.uid = await retry_until_done(
+            "read namespace kube-system on the hub", lambda: check_apart(hub, host_uid)
+        )
+        self.is_checked = True
+
+    async def keep_asking(self) -> None:
+        """Notice while standing by that the hub is away, or would refuse this process."""
+        while True:
+            try:
+                await self._ask()
+                self.refuses = None
+            except UnreachableError:
+                pass  # told by Reachability
+            except KubeError as error:
+                self.refuses = f"the hub refuses the agent: {error}"
+            await asyncio.sleep(ASK_S)
+
+    async def is_there(self) -> bool:
+        """Whether it answers now; it is known at once where an answer is overdue."""
+        if self._asked_at is not None and self._clock() - self._asked_at > PATIENCE_S:
+            return False
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._look()
+        except (TimeoutError, UnreachableError):
+            return False
+        except KubeError:
+            return True
+        return True
+
+    async def _ask(self) -> None:
+        self._asked_at = self._clock()
+        try:
+            await self._look()
+        finally:
+            self._asked_at = None
+
+    async def _look(self) -> None:
+        """Ask for next to nothing. Raises KubeError."""
+        query = {"limit": "1"}
+        await self._hub.request("GET", CLUSTERS_PATH, query=query, accept=METADATA_ONLY)
