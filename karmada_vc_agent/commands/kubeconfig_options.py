@@ -78,9 +78,7 @@ Examples:
     metavar="FILE",
     help="Authority of the gateway's certificate. Default: gateway.caFile of the settings.",
 )
-@click.option(
-    "-o", "--output", default="-", metavar="FILE", help="File to write. Default: - for stdout."
-)
+@click.option("--output", default="-", metavar="FILE", help="File to write. Default: - for stdout.")
 def kubeconfig(**options: Any) -> None:
     """Write a kubeconfig that shows one virtual cluster, through the gateway at the site.
 
