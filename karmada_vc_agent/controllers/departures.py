@@ -73,7 +73,7 @@ class DeparturesController:
             shared = found["metadata"]["name"]
             _log.info(
                 "Removing a virtual cluster that left from the owners of a shared object",
-                extra={"virtual_cluster": name, "kind": resource.gvk.kind, "name": shared},
+                extra={"virtual_cluster": name, "kind": resource.gvk.kind, "object": shared},
             )
             await self._shared_objects.leave(resource, shared, name, "", preserve=True)
         if not self._is_wanted(name):

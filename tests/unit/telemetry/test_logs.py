@@ -1,11 +1,14 @@
 """Logs: one line a message, as text or JSON."""
 
+import ast
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import karmada_vc_agent
 from karmada_vc_agent.telemetry.logs import start_logging
 
 
@@ -47,3 +50,19 @@ def test_what_is_below_the_level_is_not_said(capsys: pytest.CaptureFixture[str])
     start_logging("warning", "text")
     logging.getLogger("x").info("Serving")
     assert capsys.readouterr().err == ""
+
+
+def test_no_log_line_names_a_field_that_each_record_has() -> None:
+    """logging refuses such a line where it is made, which ends whoever wanted to say it."""
+    taken = {*vars(logging.makeLogRecord({})), "message", "asctime"}
+    clashes = {
+        f"{path.name}:{key.lineno} {key.value}"
+        for path in Path(karmada_vc_agent.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.keyword)
+        and node.arg == "extra"
+        and isinstance(node.value, ast.Dict)
+        for key in node.value.keys
+        if isinstance(key, ast.Constant) and key.value in taken
+    }
+    assert clashes == set()
