@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError
@@ -43,7 +44,7 @@ class Target:
 
 
 def target_of(text: str) -> Target:
-    """Parse CLUSTER/WORK or CLUSTER/KIND/NAMESPACE/NAME. Raises CommandError."""
+    """Parse CLUSTER/WORK or CLUSTER/KIND/NAMESPACE/NAME. Raises ConfigError."""
     parts = text.split("/")
     match parts:
         case [cluster, work] if cluster and work:
@@ -51,10 +52,11 @@ def target_of(text: str) -> Target:
         case [cluster, kind, namespace, name] if cluster and kind and name:
             return Target(cluster, "", kind, namespace, name)
         case _:
-            raise CommandError(
+            told = (
                 f'"{text}" is neither CLUSTER/WORK nor CLUSTER/KIND/NAMESPACE/NAME, such as '
                 "branch-a/deployment/edge/web"
             )
+            raise ConfigError("flags", "TARGET", told)
 
 
 @dataclass(slots=True)

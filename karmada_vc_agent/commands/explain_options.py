@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import click
@@ -33,7 +32,7 @@ Examples:
 @click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path),
+    type=shared_options.FilePath(),
     help="Settings file of the agent, for its kubeconfigs.",
 )
 @click.option(
@@ -42,7 +41,7 @@ Examples:
 @shared_options.karmada_context
 @shared_options.agent_name
 @shared_options.agent_namespace
-@shared_options.kubeconfig
+@click.option("--kubeconfig", default="", help="Kubeconfig of the host. Default: as for run.")
 @click.option(
     "--output",
     "-o",

@@ -4,11 +4,11 @@ It asks the agent itself, by /metrics, so that it needs no rights and works whil
 """
 
 import json
-import urllib.error
 import urllib.request
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from http.client import HTTPException
 from typing import Any
 
 import click
@@ -16,6 +16,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from karmada_vc_agent.commands.command_errors import CommandError, one_line_errors
+from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.kube.kubeconfig import is_http_url
 
 ANSWERS_WITHIN_S = 10.0
 _HUB = "hub"
@@ -174,13 +176,13 @@ def hub_text(contact: float | None, now: datetime, *, is_reached: bool) -> str:
 
 
 def _metrics(url: str) -> str:
-    """Return what the agent says. Raises CommandError."""
-    if not url.startswith(("http://", "https://")):
-        raise CommandError(f"{url} is no http or https address")
+    """Return what the agent says. Raises ConfigError, CommandError."""
+    if not is_http_url(url):
+        raise ConfigError("flags", "--metrics-url", f'"{url}" is not a valid http(s) URL')
     try:
         with urllib.request.urlopen(url, timeout=ANSWERS_WITHIN_S) as response:  # noqa: S310 - http
             return str(response.read().decode())
-    except (urllib.error.URLError, TimeoutError, ValueError) as error:
+    except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         text = (
             f"no metrics at {url}: {reason}; give --metrics-url, or run the command in the agent's "

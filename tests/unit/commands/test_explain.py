@@ -13,6 +13,7 @@ from karmada_vc_agent.commands.explain_facts import (
     target_of,
 )
 from karmada_vc_agent.commands.explain_options import written
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects, served
@@ -90,7 +91,7 @@ async def test_cluster_that_there_is_not_is_told(hub: FakeApiServer, host: FakeA
 
 @pytest.mark.parametrize("text", ["branch-a", "a/b/c", "/b", "a//b/c", "a/b/c/d/e"])
 def test_what_is_neither_work_nor_object_is_told(text: str) -> None:
-    with pytest.raises(CommandError, match="CLUSTER/KIND/NAMESPACE/NAME"):
+    with pytest.raises(ConfigError, match="CLUSTER/KIND/NAMESPACE/NAME"):
         target_of(text)
 
 

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 
+import pytest
 import yaml
 from click.testing import CliRunner
 
@@ -64,3 +65,15 @@ def test_agent_that_does_not_answer_is_one_line_with_what_to_do() -> None:
     result = CliRunner().invoke(main, ["status", "--metrics-url", "http://127.0.0.1:1/metrics"])
     assert result.exit_code == 1
     assert "kubectl -n NAMESPACE exec" in result.output
+
+
+@pytest.mark.parametrize("url", ["x", "http://", "ftp://a"])
+def test_address_that_is_none_is_refused(url: str) -> None:
+    result = CliRunner().invoke(main, ["status", "--metrics-url", url])
+    assert result.exit_code == 2
+    assert f'--metrics-url: "{url}" is not a valid http(s) URL' in result.output
+
+
+def test_address_that_python_refuses_is_one_line() -> None:
+    result = CliRunner().invoke(main, ["status", "--metrics-url", "http://a b"])
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)
