@@ -14,7 +14,9 @@ from e2e.lab.proxy import Proxy
 from e2e.lab.wait import within
 
 BITS_A_SECOND, ROUND_TRIP_S = 64_000, 2.0
-WORKS, KEYS = 200, 38
+ALONE = "ALONE" in os.environ
+"""Whether nobody else uses the hub: what others do there goes over the link, too."""
+WORKS, KEYS = 200 if ALONE else 40, 38
 """Of about 3.4 KB each, as a small application has."""
 CONVERGES_S = 300.0
 CHANGE_S = 10.0
@@ -80,16 +82,17 @@ def test_cold_start_and_a_change_take_their_time_but_not_the_lease(lab: Lab, wir
     assert renewals is not None, "nothing was slow"
     assert renewals.longest_s < GRACE_S
 
-    within(QUIET_AFTER_S, _is_quiet, wire)  # what the hub sent back of all that is behind
+    if ALONE:  # what the hub sent back of all that is behind
+        within(QUIET_AFTER_S, _is_quiet, wire)
     path = "/spec/workload/manifests/0/data"
     lab.hub.patch_json(works[7], {"op": "replace", "path": path, "value": {"key": "new"}})
     changed = objects.config_map(namespace, "app-7", key="new")
     on_host = lab.host_path(changed, group)
-    within(CHANGE_S, _has_data, lab, on_host, {"key": "new"})
+    within(CHANGE_S if ALONE else CONVERGES_S, _has_data, lab, on_host, {"key": "new"})
     assert "Traceback" not in agent.log()
 
 
-@pytest.mark.skipif("ALONE" not in os.environ, reason="needs a hub that nobody else uses: ALONE=1")
+@pytest.mark.skipif(not ALONE, reason="needs a hub that nobody else uses: ALONE=1")
 def test_idle_virtual_clusters_cost_little(lab: Lab, wire: Proxy) -> None:
     groups = [lab.group(letter) for letter in "abcd"[:IDLE_CLUSTERS]]
     agent = lab.new_agent(*groups, flags=("--link", "thin"), hub=wire.kubeconfig).start()
