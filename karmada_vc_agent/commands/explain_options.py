@@ -42,15 +42,7 @@ Examples:
 @shared_options.agent_name
 @shared_options.agent_namespace
 @click.option("--kubeconfig", default="", help="Kubeconfig of the host. Default: as for run.")
-@click.option(
-    "--output",
-    "-o",
-    "form",
-    type=click.Choice(("text", "json", "yaml")),
-    default="text",
-    show_default=True,
-    help="Form of the output.",
-)
+@shared_options.form("text")
 def explain(what: str, form: str, **options: Any) -> None:
     """Show what hub and host have of one Work, or of one object by its name on the hub.
 

@@ -1,5 +1,6 @@
-"""Options that `join` and `leave` share: which agent is meant, and how to reach its hub."""
+"""Options that commands share: which agent is meant, how to reach its hub, what to print."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,19 @@ kubeconfig = click.option(
     help="Kubeconfig of the host, with administrator rights. Default: the Pod's ServiceAccount, "
     "then $KUBECONFIG, then ~/.kube/config.",
 )
+
+
+def form(for_people: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option of what is printed: the form for people, its default, JSON or YAML."""
+    return click.option(
+        "--output",
+        "-o",
+        "form",
+        type=click.Choice((for_people, "json", "yaml")),
+        default=for_people,
+        show_default=True,
+        help="Form of the output.",
+    )
 
 
 def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str, str]:

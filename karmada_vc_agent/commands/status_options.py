@@ -15,6 +15,7 @@ import click
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from karmada_vc_agent.commands import shared_options
 from karmada_vc_agent.commands.command_errors import CommandError, one_line_errors
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.kubeconfig import is_http_url
@@ -57,15 +58,7 @@ class Row:
     show_default=True,
     help="Address of the agent's metrics; only the leader knows virtual clusters.",
 )
-@click.option(
-    "--output",
-    "-o",
-    "form",
-    type=click.Choice(("table", "json", "yaml")),
-    default="table",
-    show_default=True,
-    help="Form of the output.",
-)
+@shared_options.form("table")
 def status(name: str, metrics_url: str, form: str) -> None:
     """Show which virtual clusters an agent serves, and how old the hub's picture of them is.
 
