@@ -1,12 +1,17 @@
 """What one virtual cluster asks costs the others neither their turns nor the memory."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
+from karmada_vc_agent.gateway.mapping.exchange import VirtualRequest
+from karmada_vc_agent.gateway.mapping.plan import plan
+from karmada_vc_agent.gateway.server.gateway import LONG_PLAN_BYTES
 from karmada_vc_agent.gateway.server.room import Room
 from karmada_vc_agent.gateway.server.statuses import RefusalError
 from karmada_vc_agent.gateway.server.turns import FairTurns
@@ -86,8 +91,16 @@ async def test_large_objects_of_others_do_not_break_a_list(lab: Lab) -> None:
     assert len(reply.json["items"]) == 41
 
 
-async def test_what_is_long_to_translate_stops_nobody(lab: Lab) -> None:
-    """14,000 subjects, each with a namespace to map, take a second."""
+async def test_what_is_long_to_translate_stops_nobody(tmp_path: Path) -> None:
+    """14,000 subjects, each with a namespace to map, wait for the others to be answered."""
+    began, goes_on, waited = threading.Event(), threading.Event(), []
+
+    def slow(request: VirtualRequest, *known: Any) -> Any:
+        if len(request.body) >= LONG_PLAN_BYTES:
+            began.set()
+            waited.append(goes_on.wait(10.0))
+        return plan(request, *known)
+
     subjects = [
         {"kind": "ServiceAccount", "name": "x", "namespace": f"n{number}"}
         for number in range(14_000)
@@ -95,13 +108,16 @@ async def test_what_is_long_to_translate_stops_nobody(lab: Lab) -> None:
     role = {"kind": "Role", "name": "x", "apiGroup": "rbac.authorization.k8s.io"}
     body = orjson.dumps({"metadata": {"name": "x"}, "roleRef": role, "subjects": subjects})
     path = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge/rolebindings"
-    long = asyncio.create_task(lab.ask(path, method="POST", body=body))
-    answered, small = 0, "/api/v1/namespaces/edge/configmaps/m"
-    while not long.done():
-        reply = await lab.ask(small, token=TOKENS["b", "access"], cluster="b")
-        answered += reply.code == 200
-    assert long.result().code == 201
-    assert answered > 4
+    small = "/api/v1/namespaces/edge/configmaps/m"
+    async with gateway_lab(tmp_path, slow) as lab:
+        long = asyncio.create_task(lab.ask(path, method="POST", body=body))
+        assert await asyncio.to_thread(began.wait, 10.0)
+        for _ in range(5):
+            reply = await lab.ask(small, token=TOKENS["b", "access"], cluster="b")
+            assert reply.code == 200
+        goes_on.set()
+        assert (await long).code == 201
+        assert waited == [True]
 
 
 async def test_a_large_list_does_not_keep_small_requests_waiting(lab: Lab) -> None:
