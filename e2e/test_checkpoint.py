@@ -1,30 +1,34 @@
-"""An agent starts, or takes over, while the hub is away: it serves what the hub said last."""
+"""An agent starts, or takes over, while the hub is away: it serves what the hub said last.
 
+The hub stays away until all is as it should be, so nothing but the checkpoint can have told it.
+"""
+
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from e2e.lab import objects
 from e2e.lab.agent import Agent
-from e2e.lab.api import Object
-from e2e.lab.checkpoint import manifest_saved
+from e2e.lab.api import Object, collection
+from e2e.lab.checkpoint import KEPT, manifest_saved
 from e2e.lab.lab import CLUSTERS, QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import condition
 
-KEPT = {"enabled": True}
 FLAGS = (
     *QUICK_LEASE,
     *("--cluster-status-update-frequency", "1s"),
     *("--cluster-failure-threshold", "3s"),
     *("--cluster-success-threshold", "1s"),
 )
-SOON_S = 60.0
-"""Time for a start on a slow machine; what is repaired is repaired at once then."""
+TAKEOVER_S = 4.0 + 2.0
+"""From the last renewal of the leader: the duration of its Lease, and what the issue allows."""
 HELD = "example.org/hold"
 
 
@@ -51,18 +55,18 @@ def test_a_restart_without_the_hub_repairs_and_recreates(
     changed, gone = (objects.config_map(namespace, name, key="1") for name in ("changed", "gone"))
     works = [lab.create_work(group, m["metadata"]["name"], m) for m in (changed, gone)]
     _wait_kept(lab, agent, group, changed, gone)
-    statuses = [lab.hub.get(work)["status"] for work in works]
+    statuses = [lab.wait_applied(work)["status"] for work in works]
     end(hub_wire)
     agent.kill()
     lab.host.patch(lab.host_path(changed, group), {"data": {"key": "drifted"}})
     lab.host.delete(lab.host_path(gone, group))
 
     agent.start()
-    within(SOON_S, _has_data, lab, group, changed, "1")
-    within(SOON_S, _has_data, lab, group, gone, "1")
+    eventually(_has_data, lab, group, changed, "1")
+    eventually(_has_data, lab, group, gone, "1")
     assert "Serving from the checkpoint" in agent.log()
     lab.host.patch(lab.host_path(changed, group), {"data": {"key": "again"}})
-    within(SOON_S, _has_data, lab, group, changed, "1")
+    eventually(_has_data, lab, group, changed, "1")
 
     hub_wire.restore()
     lab.hub.patch(works[0], {"spec": {"workload": {"manifests": [_as_sent(lab, works[0], "2")]}}})
@@ -74,7 +78,9 @@ def test_a_restart_without_the_hub_repairs_and_recreates(
     agent.terminate()
 
 
-def test_a_standby_that_takes_over_without_the_hub_serves(lab: Lab, hub_wire: Proxy) -> None:
+def test_a_standby_that_takes_over_without_the_hub_serves(
+    lab: Lab, hub_wire: Proxy, record_property: Callable[[str, object], None]
+) -> None:
     group, leader = _served(lab, hub_wire)
     standby = lab.new_agent(group, flags=FLAGS, hub=hub_wire.kubeconfig, checkpoint=KEPT).start()
     eventually(_says, standby, "Standing by")
@@ -83,9 +89,15 @@ def test_a_standby_that_takes_over_without_the_hub_serves(lab: Lab, hub_wire: Pr
     _wait_kept(lab, leader, group, template)
     hub_wire.silence()
     leader.kill()
+    renewed = _time(lab, standby, "renewTime")
     lab.host.delete(lab.host_path(template, group))
-    within(SOON_S, _has_data, lab, group, template, "1")
-    assert "Serving from the checkpoint" in standby.log()
+    eventually(_has_data, lab, group, template, "1")
+    serving = _logged(standby, "Serving from the checkpoint")
+    assert _time(lab, standby, "acquireTime") >= renewed + timedelta(seconds=3.5)
+    took_s = (serving - renewed).total_seconds()
+    record_property("takeover_s", took_s)
+    if not _is_busy():
+        assert took_s <= TAKEOVER_S
     hub_wire.restore()
     lab.wait_ready(group.name)
     standby.terminate()
@@ -94,7 +106,7 @@ def test_a_standby_that_takes_over_without_the_hub_serves(lab: Lab, hub_wire: Pr
 def test_what_the_hub_changed_meanwhile_counts_once_it_is_back(lab: Lab, hub_wire: Proxy) -> None:
     group, agent = _served(lab, hub_wire)
     namespace = lab.namespace()
-    names = ("changed", "deleted", "suspended", "stays")
+    names = ("changed", "deleted", "suspended", "recreated", "stays")
     maps = {name: objects.config_map(namespace, name, key="1") for name in names}
     works = {name: lab.create_work(group, name, each) for name, each in maps.items()}
     _wait_kept(lab, agent, group, *maps.values())
@@ -104,15 +116,20 @@ def test_what_the_hub_changed_meanwhile_counts_once_it_is_back(lab: Lab, hub_wir
     patch = {"spec": {"workload": {"manifests": [_as_sent(lab, works["changed"], "2")]}}}
     lab.hub.patch(works["changed"], patch)
     lab.hub.patch(works["suspended"], {"spec": {"suspendDispatching": True}})
+    lab.hub.patch(works["recreated"], {"metadata": {"finalizers": None}})
+    lab.hub.delete(works["recreated"])
+    wait_gone(lab.hub, works["recreated"])
+    lab.create_work(group, "recreated", {**maps["recreated"], "data": {"key": "3"}})
     for each in maps.values():
         lab.host.delete(lab.host_path(each, group))
 
     agent.start()
     for each in maps.values():
-        within(SOON_S, _has_data, lab, group, each, "1")  # as the hub said last
+        eventually(_has_data, lab, group, each, "1")  # as the hub said last
     before = lab.on_host(maps["stays"], group)
     hub_wire.restore()
     eventually(_has_data, lab, group, maps["changed"], "2")
+    eventually(_has_data, lab, group, maps["recreated"], "3")
     eventually(_is_gone, lab.host.find, lab.host_path(maps["deleted"], group))
     eventually(_is_gone, lab.hub.find, works["deleted"])
     lab.wait_applied(works["stays"])
@@ -138,7 +155,7 @@ def test_nothing_suspended_is_touched(lab: Lab, hub_wire: Proxy) -> None:
     for each in (template, marker):
         lab.host.patch(lab.host_path(each, group), {"data": {"key": "drifted"}})
     agent.start()
-    within(SOON_S, _has_data, lab, group, marker, "1")
+    eventually(_has_data, lab, group, marker, "1")
     _has_data(lab, group, template, "drifted")
 
 
@@ -158,7 +175,7 @@ def test_a_work_whose_removal_had_begun_does_not_come_back(lab: Lab, hub_wire: P
     lab.host.patch(path, {"metadata": {"finalizers": None}})
     lab.host.delete(lab.host_path(stays, group))
     agent.start()
-    within(SOON_S, _has_data, lab, group, stays, "1")
+    eventually(_has_data, lab, group, stays, "1")
     assert lab.host.find(path) is None
     hub_wire.restore()
     eventually(_is_gone, lab.hub.find, work)
@@ -176,7 +193,7 @@ def test_a_cluster_that_was_deleted_meanwhile_stays_deleted(lab: Lab, hub_wire: 
     eventually(_says, agent, "Serving from the checkpoint")
     lab.host.delete(lab.host_path(template, group))
     lab.hub.delete(f"{CLUSTERS}/{group.name}")
-    within(SOON_S, _has_data, lab, group, template, "1")
+    eventually(_has_data, lab, group, template, "1")
     hub_wire.restore()
     eventually(_is_gone, lab.hub.find, f"{CLUSTERS}/{group.name}")
     agent.terminate()
@@ -251,6 +268,23 @@ def _is_marked(lab: Lab, path: str) -> None:
 
 def _is_gone(find: Callable[[str], Object | None], path: str) -> None:
     assert find(path) is None
+
+
+def _time(lab: Lab, agent: Agent, field: str) -> datetime:
+    """Return a time of the agent's leader Lease."""
+    leases = collection("coordination.k8s.io/v1", "Lease", agent.namespace)
+    return datetime.fromisoformat(lab.host.get(f"{leases}/{agent.name}")["spec"][field])
+
+
+def _logged(agent: Agent, text: str) -> datetime:
+    """Return when the agent said so first."""
+    line = next(line for line in agent.log().splitlines() if text in line)
+    return datetime.fromisoformat(line.partition(" ")[0])
+
+
+def _is_busy() -> bool:
+    """Whether processes wait for this machine: what takes them long says nothing then."""
+    return os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
 def _says(agent: Agent, text: str) -> None:

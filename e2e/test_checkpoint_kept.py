@@ -1,13 +1,13 @@
 """What the hub said is kept on the host, and no longer than it says so."""
 
+import yaml
+
 from e2e.lab import objects
-from e2e.lab.agent import Agent
+from e2e.lab.agent import Agent, settings_file
 from e2e.lab.api import Object, path_of
-from e2e.lab.checkpoint import manifest_saved, saved, secrets_of
+from e2e.lab.checkpoint import KEPT, manifest_saved, saved, secrets_of
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import eventually
-
-KEPT = {"enabled": True}
 
 
 def test_works_are_kept_and_follow_the_hub(lab: Lab) -> None:
@@ -54,6 +54,24 @@ def test_a_cluster_that_is_deleted_is_kept_no_more(lab: Lab) -> None:
     lab.hub.delete(f"{CLUSTERS}/{one.name}")
     eventually(_has_clusters, lab, agent, {other.name})
     eventually(_is_gone, lab, f"{CLUSTERS}/{one.name}")
+
+
+def test_without_the_rights_the_agent_goes_on_as_without_a_checkpoint(lab: Lab) -> None:
+    group = lab.group("a")
+    agent = lab.new_agent(group, checkpoint={"enabled": False})
+    enabled = agent.settings | {"checkpoint": KEPT}
+    agent.start(content=yaml.safe_dump(settings_file(enabled)))
+    lab.wait_ready(group.name)
+    template = objects.config_map(lab.namespace())
+    work = lab.create_work(group, "made", template)
+    lab.wait_applied(work)
+    lab.hub.delete(work)
+    eventually(_is_gone, lab, work)
+    assert secrets_of(lab.host, agent) == []
+    told = [line for line in agent.log().splitlines() if "checkpoint" in line.lower()]
+    assert len(told) == 1
+    assert "run karmada-vc-agent join" in told[0]
+    agent.terminate()
 
 
 def _has(lab: Lab, agent: Agent, group: Group, wanted: Object) -> None:

@@ -39,5 +39,40 @@ def test_labels_of_a_claimed_namespace_are_for_who_may_write_all_namespaces(lab:
             lab.host.delete(path_of(made))
 
 
+def test_objects_of_the_agent_are_for_who_may_change_its_policies(lab: Lab) -> None:
+    """Administrators are that, in whatever group: kubeadm's are not in system:masters."""
+    group = lab.group("a")
+    lab.serve(group)
+    home = group.host_namespace("default")
+    eventually(_is_enforced, lab, group.name)
+    name = f"{lab.id}-operator"
+    limits: Object = {"apiGroups": [""], "resources": ["limitranges"], "verbs": ["*"]}
+    policies: Object = {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["validatingadmissionpolicies"],
+        "verbs": ["update"],
+    }
+    operator = lab.host.acting_as(name)
+    who = {"kind": "User", "apiGroup": accounts.RBAC, "name": name}
+    role = lab.host.create(accounts.cluster_role(name, limits))
+    bound = lab.host.create(accounts.cluster_role_binding(name, who))
+    made: Object = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "vc-probe", "namespace": home},
+        "spec": {"limits": []},
+    }
+    try:
+        eventually(operator.list, collection("v1", "LimitRange", home))
+        with pytest.raises(ApiError, match="change the settings of the agent instead"):
+            operator.create(made)
+        lab.host.patch(path_of(role), {"rules": [limits, policies]})
+        eventually(operator.create, made)
+        operator.delete(path_of(made))
+    finally:
+        for each in (bound, role):
+            lab.host.delete(path_of(each))
+
+
 def _is_enforced(lab: Lab, cluster: str) -> None:
     assert condition(lab.cluster(cluster), "PlacementEnforced")["reason"] == "PodsKept"

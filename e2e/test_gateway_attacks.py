@@ -3,16 +3,23 @@
 import json
 import socket
 import ssl
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
-from e2e.lab.lone_gateway import LoneGateway, config_map, lone_gateway
+from e2e.lab.lone_gateway import ADMIN, LoneGateway, config_map, lone_gateway
 from e2e.lab.lone_server import lone_api_server
+from e2e.lab.objects import custom_definition
 from e2e.lab.pair import Pair
+from e2e.lab.wait import eventually
+from karmada_vc_agent.gateway.server.room import LARGE_AT_ONCE
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/edge/networkpolicies"
@@ -144,3 +151,163 @@ def resident_bytes(pid: int) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     peak = next(line for line in lines if line.startswith("VmHWM"))
     return int(peak.split()[1]) * 1024
+
+
+DEEP = 5000
+
+
+def test_what_nests_deep_breaks_no_list_but_its_owners(gateway: Pair) -> None:
+    """An API server takes 10,000 levels in a kind without a schema, which neighbours have, too."""
+    group = f"deep-{gateway.id}.example.org"
+    gateway.host.create(custom_definition(group))
+    widgets = f"/apis/{group}/v1/widgets"
+    eventually(lambda: gateway.host.get(widgets))
+    rule = {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}
+    role = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ADMIN}"
+    gateway.host.patch_json(role, {"op": "add", "path": "/rules/-", "value": rule})
+    eventually(lambda: _assert_lists(gateway, widgets))
+    for letter in ("a", "b"):
+        gateway.host.create(_widget(group, gateway.space("edge", letter), letter))
+    seen = said_of_b(gateway, f"{widgets}?watch=true", lambda: _make_deep(gateway, group))
+    assert b"after-b" in seen
+    assert b"-v-" not in seen
+    assert gateway.names["a"].encode() not in seen
+    for query, shown in (("", 2), ("?limit=1", 1), ("?limit=500", 2)):
+        answer = gateway.ask(f"{widgets}{query}", "b")
+        assert answer.status == 200, answer.data[:500]
+        names = [each["metadata"]["name"] for each in answer.json()["items"]]
+        assert names == ["after-b", "w-b"][:shown]
+    answer = gateway.ask(widgets, "b", Accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    assert [row["cells"][0] for row in answer.json()["rows"]] == ["after-b", "w-b"]
+    own = gateway.ask(widgets, "a")
+    assert own.status == 200
+    assert own.data.count(b'{"a":') >= DEEP
+    assert b"-v-" not in own.data
+
+
+def _assert_lists(gateway: Pair, path: str) -> None:
+    for letter in ("a", "b"):
+        assert gateway.ask(path, letter).status == 200
+
+
+def _widget(group: str, namespace: str, letter: str) -> Any:
+    metadata = {"name": f"w-{letter}", "namespace": namespace}
+    return {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": metadata}
+
+
+def _make_deep(gateway: Pair, group: str) -> None:
+    """Make an object of "a" that no decoder reads, then one of "b"."""
+    space, other = gateway.space("edge", "a"), gateway.space("edge", "b")
+    widget = json.dumps({**_widget(group, space, "deep"), "spec": "here"})
+    deep = widget.replace('"here"', '{"a":' * DEEP + "1" + "}" * DEEP)
+    path = f"/apis/{group}/v1/namespaces"
+    gateway.host.post(f"{path}/{space}/widgets", deep.encode())
+    after = _widget(group, other, "b")
+    after["metadata"]["name"] = "after-b"
+    gateway.host.post(f"{path}/{other}/widgets", after)
+
+
+def said_of_b(gateway: Pair, path: str, then: Callable[[], None]) -> bytes:
+    """Return what a watch of "b" tells after something was done."""
+    url = gateway.gateway.url(gateway.names["b"])[:-1] + path
+    headers = {"Authorization": f"bearer {gateway.token('b', 'access')}"}
+    with urllib3.PoolManager(ca_certs=str(gateway.gateway.ca)) as pool:
+        answer = pool.request("GET", url, headers=headers, preload_content=False, timeout=20.0)
+        assert answer.status == 200
+        then()
+        found = b""
+        try:
+            while b"after-b" not in found and (part := answer.read1()):
+                found += part
+        except urllib3.exceptions.ReadTimeoutError:
+            pass
+        answer.close()
+        return found
+
+
+def _unread(gateway: Pair, letter: str, path: str) -> ssl.SSLSocket:
+    """Ask for something, and read nothing of it."""
+    context = ssl.create_default_context(cafile=str(gateway.gateway.ca))
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.connect(("127.0.0.1", gateway.gateway.port))
+    secured = context.wrap_socket(plain, server_hostname="127.0.0.1")
+    head = f"GET /virtualclusters/{gateway.names[letter]}{path} HTTP/1.1\r\nHost: x\r\n"
+    head += f"Authorization: bearer {gateway.token(letter, 'access')}\r\n\r\n"
+    secured.sendall(head.encode())
+    return secured
+
+
+def _fill(gateway: Pair, letter: str, count: int) -> None:
+    space = gateway.space("edge", letter)
+    for number in range(count):
+        gateway.host.create(config_map(space, f"large-{number}", pad="x" * 900_000))
+
+
+@contextmanager
+def _dripping(connections: list[ssl.SSLSocket]) -> Iterator[None]:
+    """Read a little now and then: a connection of which nothing is read the kernel ends itself."""
+    is_over = threading.Event()
+
+    def drip() -> None:
+        while not is_over.wait(0.5):
+            for each in connections:
+                each.recv(1024)
+
+    with ThreadPoolExecutor(1) as pool:
+        dripping = pool.submit(drip)
+        try:
+            yield
+        finally:
+            is_over.set()
+            dripping.result()
+
+
+def test_clients_that_hardly_read_keep_no_other_out(lone: LoneGateway) -> None:
+    """As many virtual clusters as there are places for large answers, and one more."""
+    first, second = Pair(lone), Pair(lone)
+    everybody = [(pair, letter) for pair in (first, second) for letter in ("a", "b")]
+    for pair, letter in everybody:
+        _fill(pair, letter, 12)
+    path = "/api/v1/namespaces/edge/configmaps"
+    unread = [_unread(pair, letter, path) for pair, letter in everybody[:LARGE_AT_ONCE]]
+    try:
+        for each in unread:
+            assert each.recv(1).startswith(b"H")
+        with _dripping(unread):
+            for asked in (path, "/api/v1/configmaps"):
+                answer = second.ask(asked, "b")
+                assert answer.status == 200, answer.data[:500]
+                assert len(answer.json()["items"]) == 13
+    finally:
+        for each in unread:
+            each.close()
+
+
+def test_unread_watches_do_not_fill_the_memory(gateway: Pair) -> None:
+    """Each has an event of 1 MiB to tell, and a client that does not read.
+
+    Without a bound each holds at least 1.5 MiB; what is lent of the room is 64 MiB for all.
+    """
+    path = "/api/v1/namespaces/edge/configmaps?watch=true&resourceVersion=0"
+    before = current_bytes(gateway.gateway.pid)
+    unread = [_unread(gateway, "a", path) for _ in range(250)]
+    try:
+        for each in unread:
+            assert each.recv(1).startswith(b"H")
+        idle = current_bytes(gateway.gateway.pid)
+        _fill(gateway, "a", 6)
+        for _ in range(10):
+            time.sleep(0.5)
+            assert gateway.ask("/api/v1/namespaces/edge/configmaps/settings", "b").status == 200
+        held = current_bytes(gateway.gateway.pid) - idle
+        assert held < 300 * 2**20, (before, idle, held)
+    finally:
+        for each in unread:
+            each.close()
+
+
+def current_bytes(pid: int) -> int:
+    """Return the memory that a process has now."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) * 1024

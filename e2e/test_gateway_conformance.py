@@ -4,23 +4,22 @@ Each case is asked of both. What differs must stand in e2e/corpus/gateway_differ
 reason; an entry that no case needs any more fails, too.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from e2e.lab.api import Api, Object, collection_of
-from e2e.lab.conformance import JSON, Request, cases_of, differences
+from e2e.lab.client_go import client_go
+from e2e.lab.conformance import JSON, Listed, Request, cases_of, differences, differing
 from e2e.lab.kubectl import kubectl
 from e2e.lab.lone_gateway import lone_gateway
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.pair import Pair
+from e2e.lab.python_client import PythonClient
 from e2e.lab.tenant_objects import tenant_objects
 
-LISTED = Path(__file__).parent / "corpus" / "gateway_differences.yaml"
 KUBECTL = (
     ("get", "{kind}", "-n", "shop", "-l", "app=web", "-o", "name"),
     ("get", "{kind}/{name}", "-n", "shop", "--no-headers", "-o", "custom-columns=:metadata.name"),
@@ -36,6 +35,10 @@ class World(NamedTuple):
 
     plain: Api
     pair: Pair
+
+    def kubeconfigs(self) -> tuple[Path, Path]:
+        """Return those of the API server and of the virtual cluster."""
+        return self.plain.kubeconfig, self.pair.gateway.kubeconfig(self.pair.names["a"])
 
     def both(self, request: Request) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
         headers = {"Accept": request.accept}
@@ -64,52 +67,83 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-class Listed:
-    """The differences that are allowed; used: those that were needed."""
+class Comparison:
+    """What two clusters told one client; what differs and is not listed is a failure."""
 
-    def __init__(self) -> None:
-        self._entries: list[dict[str, str]] = yaml.safe_load(LISTED.read_text())
-        self.used: set[int] = set()
+    def __init__(self, client: str) -> None:
+        self._listed = Listed(client)
+        self._found: list[Any] = []
+        self.kinds: set[str] = set()
+        self.cases = 0
 
-    def allows(self, kind: str, case: str, path: str) -> bool:
-        for number, entry in enumerate(self._entries):
-            if (
-                re.fullmatch(entry.get("kind", ".*"), kind)
-                and re.fullmatch(entry.get("case", ".*"), case)
-                and re.fullmatch(entry["path"], path)
-            ):
-                self.used.add(number)
-                return True
-        return False
+    def add(self, kind: str, case: str, differences: dict[str, Any]) -> None:
+        self.kinds.add(kind)
+        self.cases += 1
+        for path, values in differences.items():
+            if not self._listed.allows(kind, case, path):
+                self._found.append((kind, case, path, values))
 
-    def stale(self) -> list[Any]:
-        return [each for number, each in enumerate(self._entries) if number not in self.used]
+    def check(self) -> None:
+        assert not self._found, "\n".join(map(str, self._found))
+        assert not self._listed.stale()
 
 
 def test_answers_are_those_of_a_plain_server(world: World) -> None:
     """At least 120 cases of 15 kinds."""
-    listed, found, cases, kinds = Listed(), [], 0, set()
+    compared = Comparison("http")
     for obj in tenant_objects("shop"):
-        kinds.add(obj["kind"])
         for case, request in cases_of(obj):
-            cases += 1
-            for path, values in differences(*world.both(request)).items():
-                if not listed.allows(obj["kind"], case, path):
-                    found.append((obj["kind"], case, path, values))
-    assert not found, "\n".join(map(str, found))
-    assert not listed.stale()
-    assert cases >= 120
-    assert len(kinds) >= 15
+            compared.add(obj["kind"], case, differences(*world.both(request)))
+    compared.check()
+    assert compared.cases >= 120
+    assert len(compared.kinds) >= 15
+
+
+@pytest.mark.parametrize("by", ["watch-list", "list and watch"])
+def test_controllers_of_client_go_see_the_same(world: World, by: str) -> None:
+    """Informers by dynamic, typed and metadata clients, and each way to write."""
+    name = by.replace(" ", "-")
+    compared = Comparison(f"client-go by {by}")
+    told = [
+        client_go(kubeconfig, name, tenant_objects("shop"), by_watch_list=by == "watch-list")
+        for kubeconfig in world.kubeconfigs()
+    ]
+    for each in told:
+        used, unused = ("watchLists", "lists") if by == "watch-list" else ("lists", "watchLists")
+        assert each["informers"][used] >= 3 * len(tenant_objects("shop"))
+        assert not each["informers"][unused]
+    plain, virtual = (each["told"] for each in told)
+    for kind in sorted({*plain, *virtual}):
+        for case in sorted({*plain.get(kind, {}), *virtual.get(kind, {})}):
+            both = (each.get(kind, {}).get(case, "not told") for each in (plain, virtual))
+            compared.add(kind, case, differing(*both))
+    compared.check()
+    assert compared.cases >= 400
+
+
+def test_users_of_the_python_client_are_told_the_same(world: World, tmp_path: Path) -> None:
+    compared = Comparison("python")
+    clients = []
+    for number, kubeconfig in enumerate(world.kubeconfigs()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        clients.append(PythonClient(kubeconfig, folder))
+    for obj in tenant_objects("shop"):
+        plain, virtual = (dict(each.cases(obj, "by-python")) for each in clients)
+        assert plain.keys() == virtual.keys()
+        for case, value in plain.items():
+            compared.add(obj["kind"], case, differing(value, virtual[case]))
+    compared.check()
+    assert compared.cases >= 400
 
 
 @pytest.mark.parametrize("obj", tenant_objects("shop"), ids=lambda obj: str(obj["kind"]))
 def test_kubectl_is_told_the_same(world: World, obj: Object) -> None:
-    pair = world.pair
-    kubeconfig = pair.gateway.kubeconfig(pair.names["a"])
+    plain, virtual = world.kubeconfigs()
     for arguments in KUBECTL:
         words = {"{kind}": obj["kind"], "{name}": obj["metadata"]["name"]}
         named = [_filled(each, words) for each in arguments]
-        assert kubectl(kubeconfig, *named) == kubectl(world.plain.kubeconfig, *named), named
+        assert kubectl(virtual, *named) == kubectl(plain, *named), named
 
 
 def _filled(argument: str, words: dict[str, str]) -> str:

@@ -3,12 +3,14 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import urllib3
 import yaml
 
+from control_planes import tools
 from e2e.lab import objects
 from e2e.lab.agent import ROOT, Agent, clean_environment
 from e2e.lab.api import Api, ApiError
@@ -142,13 +144,35 @@ def test_operator_is_out_once_the_account_is_deleted(site: Site) -> None:
     file, stays = (site.kubeconfig(site.of_file, name) for name in ("alice", "bob"))
     eventually(kubectl, file, "get", "namespaces")
     space = site.of_file.host_namespace("vc-system")
-    site.lab.as_agent().delete(f"/api/v1/namespaces/{space}/serviceaccounts/alice")
+    with _watch(file) as ended, _watch(stays) as lasts:
+        site.lab.as_agent().delete(f"/api/v1/namespaces/{space}/serviceaccounts/alice")
+        eventually(lambda: _assert_over(ended))
+        assert lasts.poll() is None
 
     def look() -> None:
         assert "must be logged in" in kubectl(file, "get", "namespaces", fails=True)
 
     eventually(look)
     kubectl(stays, "get", "namespaces")
+
+
+@contextmanager
+def _watch(kubeconfig: Path) -> Iterator[subprocess.Popen[str]]:
+    """Watch namespaces, by one request that nobody repeats, until it ends or is not needed."""
+    url = "/api/v1/namespaces?watch=true"
+    command = [str(tools.program_paths()["kubectl"]), "get", "--raw", url]
+    environment = {**clean_environment(), "KUBECONFIG": str(kubeconfig)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as watching:
+        assert watching.stdout is not None
+        assert '"ADDED"' in watching.stdout.readline()
+        try:
+            yield watching
+        finally:
+            watching.kill()
+
+
+def _assert_over(process: subprocess.Popen[str]) -> None:
+    assert process.poll() is not None, "the watch goes on"
 
 
 def _cluster_of(host: Api) -> object:

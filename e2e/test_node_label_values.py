@@ -120,9 +120,7 @@ def test_former_name_of_another_is_taken(lab: Lab) -> None:
     entry = {"name": shop.name, "nodeNames": shop.nodes, "formerNames": [f"{lab.id}-a"]}
     discover(lab, entry)
     group = lab.group("a")
-    eventually(
-        is_told, lab, group, "the settings file already defines a virtual cluster of this name"
-    )
+    eventually(is_told, lab, group, f"of the settings file has {group.name} in formerNames")
     template = objects.config_map(lab.namespace(), "settings", key="1")
     lab.propagate([template], shop)
     lab.wait_fully_applied(template)

@@ -140,7 +140,7 @@ def test_policies_that_are_deleted_or_weakened_are_told_until_join_restores_them
     _wait_policies(lab, before)
     _wait_condition(lab, group.name, "RightsConfined", "True", "PoliciesInPlace")
     _protected_namespace(lab, group)
-    assert ADVICE in lab.host.refusal(_pod(namespace))
+    eventually(_assert_refused, lab, _pod(namespace))  # API servers read policies a moment later
 
 
 def test_a_policy_that_somebody_else_made_is_left_by_join(lab: Lab) -> None:
@@ -370,6 +370,10 @@ def _wait_policies(lab: Lab, expected: dict[str, Object]) -> None:
         assert found == expected
 
     eventually(look)
+
+
+def _assert_refused(lab: Lab, pod: Object) -> None:
+    assert ADVICE in lab.host.refusal(pod)
 
 
 def _pod(namespace: str, name: str = "probe", **spec: object) -> Object:

@@ -9,6 +9,7 @@ import pytest
 
 from e2e.lab.access import Kubeconfigs
 from e2e.lab.api import Api, ApiError, Object, collection_of, path_of
+from e2e.lab.checkpoint import KEPT
 from e2e.lab.lab import FAST, Lab
 from e2e.lab.wait import eventually
 from e2e.lab.works import condition
@@ -117,7 +118,9 @@ HOST = (
     Ask(False, ALL_VERBS, "", "secrets", "kube-system", ANY),
     Ask(False, ALL_VERBS, "", "secrets", "default", ANY),
     Ask(True, "get update patch", "", "secrets", "{home}", "karmada-kubeconfig"),
-    Ask(False, "list watch create delete", "", "secrets", "{home}"),
+    Ask(True, "get patch", "", "secrets", "{home}", "{agent}-checkpoint-0"),
+    Ask(False, "get patch", "", "secrets", "{home}", ANY),
+    Ask(False, "list watch delete", "", "secrets", "{home}"),
     Ask(False, "create", "", "serviceaccounts/token", "kube-system", "default"),
     Ask(False, "create", "", "serviceaccounts/token", "{home}", "{agent}"),
     Ask(False, "create", "", "serviceaccounts/token", CLAIMED, "default"),
@@ -223,6 +226,13 @@ def _bound_role(namespace: str, role: str, kind: str = "ClusterRole") -> Object:
 def _marked(obj: Object, **labels: str) -> Object:
     marks = {f"{DOMAIN}/{key}": value for key, value in labels.items()}
     return {**obj, "metadata": {**obj["metadata"], "labels": marks}}
+
+
+def _token_secret(name: str, namespace: str, account: str) -> Object:
+    kind = "kubernetes.io/service-account-token"
+    made = _object("Secret", "v1", name, namespace, type=kind)
+    made["metadata"]["annotations"] = {"kubernetes.io/service-account.name": account}
+    return made
 
 
 NS = "/api/v1/namespaces"
@@ -434,6 +444,21 @@ WRITES = (
         ),
     ),
     Write(
+        "a Secret of its checkpoint",
+        None,
+        _create(_object("Secret", "v1", "{agent}-checkpoint-new", "{home}")),
+    ),
+    Write(
+        "another Secret beside itself",
+        CONFINES,
+        _create(_object("Secret", "v1", "{agent}-new", "{home}")),
+    ),
+    Write(
+        "a Secret of its checkpoint that would be given a token",
+        CONFINES,
+        _create(_token_secret("{agent}-checkpoint-new", "{home}", "{agent}")),
+    ),
+    Write(
         "a weaker policy",
         "",
         _patch(
@@ -473,7 +498,7 @@ def test_what_the_agent_may_write_is_what_it_owns(lab: Lab) -> None:
     """Dry runs as the agent, on a host with another agent; RBAC and agent-confines together."""
     mine, theirs = lab.group("own"), lab.group("other")
     other = lab.new_agent(theirs, agentName=f"{lab.id}-2").start()
-    agent = lab.serve(mine)
+    agent = lab.serve(mine, checkpoint=KEPT)
     lab.wait_serving(other)
     names = {"own": mine.name, "other": theirs.name, "agent": lab.id, "home": agent.namespace}
     names |= {"node": mine.nodes[0], "away": f"{lab.id}-away"}
@@ -556,7 +581,7 @@ def _joined(lab: Lab, *flags: str, start: bool = False) -> Kubeconfigs:
     other = {"name": f"{lab.id}-other", "nodeSelector": {"matchLabels": {lab.label: "other"}}}
     own = {"name": f"{lab.id}-own", "nodeSelector": {"matchLabels": {lab.label: "own"}}}
     lab.new_agent(other, agentName=f"{lab.id}-2").join()
-    agent = lab.new_agent(own, flags=flags or FAST)
+    agent = lab.new_agent(own, flags=flags or FAST, checkpoint=KEPT)
     if not start:
         return agent.join()
     agent.start()

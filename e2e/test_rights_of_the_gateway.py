@@ -84,7 +84,6 @@ def test_it_lists_what_callers_may_share(joined: tuple[Lab, Group, Api]) -> None
         ("list", "", "secrets"),
         ("get", "", "secrets"),
         ("create", "", "pods"),
-        ("delete", "", "namespaces"),
         ("update", "", "nodes"),
         ("create", "", "pods/exec"),
         ("get", "", "nodes/proxy"),

@@ -7,15 +7,11 @@ events, which must never be in anybody's way.
 
 import asyncio
 import logging
-import platform
 import socket
-import sysconfig
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
-from importlib import metadata
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,20 +30,22 @@ from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.lifecycle.api_servers import KUBE_SYSTEM_PATH
-from karmada_vc_agent.lifecycle.checkpoint_reader import Checkpoint, read_checkpoint
+from karmada_vc_agent.lifecycle.checkpoint_removal import remove_once_there
+from karmada_vc_agent.lifecycle.ending import until
 from karmada_vc_agent.lifecycle.hub_certificate import HubCertificate
-from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
-from karmada_vc_agent.lifecycle.hub_presence import HubPresence
+from karmada_vc_agent.lifecycle.hub_start import HubStart
 from karmada_vc_agent.lifecycle.joined import JoinedClusters, has_rights
 from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
+from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.objects.reading import read_at_start
 from karmada_vc_agent.parts.clients import Clients, connect, warn_of_few_files
 from karmada_vc_agent.parts.common import Process
-from karmada_vc_agent.service.service import FINISH_S, LAST_EVENTS_S, Service
+from karmada_vc_agent.service.service import END_S, Service
+from karmada_vc_agent.telemetry.build_info import build_info
 from karmada_vc_agent.telemetry.collector import HOST, HUB
 from karmada_vc_agent.telemetry.endpoints import METRICS_PATH
 from karmada_vc_agent.telemetry.health import Remark
@@ -64,9 +62,8 @@ _log = logging.getLogger(__name__)
 RELEASE_S = 0.8
 """What giving back the lead may take; a host that does not answer must not hold up the end."""
 
+NEITHER = "waits for the API server of the hub, without a checkpoint"
 STARTING, STANDING_BY, SERVING = "starting", "standing by", "serving"
-CHECK_PATIENCE_S = 3.0
-"""How long a start waits for the hub before it looks for a checkpoint."""
 
 
 class Agent:
@@ -103,15 +100,12 @@ class Agent:
         self._reregister = reregister
         self._node = node
         self._settings = settings
-        self._presence: HubPresence
-        self._is_hub_away = False
+        self._hub_start: HubStart
         self._election: LeaderElection | None = None
         self._clients: Clients | None = None
         self._waits_for = "waits for the API servers"
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._phase = STARTING
-        self._hub = HubIdentity()
-        self._checkpoint: Checkpoint | None = None
         self._service: Service | None = None
         self.metrics = metrics or Metrics()
         self._reachability: dict[str, Reachability] = {}
@@ -163,7 +157,7 @@ class Agent:
         """Return why a hub that answers accepts nothing, as with a certificate that expired."""
         if self._service is not None:
             return self._service.not_accepted()
-        return self._presence.refuses if self._phase == STANDING_BY else None
+        return self._hub_start.presence.refuses if self._phase == STANDING_BY else None
 
     def _check_other_agents(self) -> str | None:
         """Return whom other agents serve; an agent that has others to serve is ready."""
@@ -197,15 +191,7 @@ class Agent:
         return await self._clients.host_reviews.create(path, review)
 
     def _samples(self) -> Iterator[Sample]:
-        yield Sample(
-            "karmada_vc_agent_build_info",
-            (
-                metadata.version("karmada-vc-agent"),
-                platform.python_version(),
-                sysconfig.get_platform(),
-            ),
-            1,
-        )
+        yield from build_info()
         for server, reachability in self._reachability.items():
             yield Sample("api_server_reachable", (server,), reachability.is_reachable)
         if (expires := self._hub_certificate.expires()) is not None:
@@ -229,7 +215,7 @@ class Agent:
         clients = self._clients = connect(
             self._config, hub, host, self._is_leading, self._hub_fence
         )
-        self._presence = HubPresence(clients.hub_urgent, self._hub)
+        self._hub_start = HubStart(self._config, clients.hub_urgent)
         self._measure(clients)
         followers = self._follow_credentials(clients, self._supervisor)
         watch = self._supervisor.keep("hub certificate", self._hub_certificate.watch)
@@ -240,7 +226,8 @@ class Agent:
             follower = self._supervisor.keep("settings", follow)
             followers.append(asyncio.create_task(follower, name="settings"))
         try:
-            await _until(stop, self._lead_and_serve(clients, stop), self._is_serving)
+            work = self._lead_and_serve(clients, stop)
+            await until(stop, work, lambda: self._phase == SERVING, END_S)
         finally:
             for task in followers:
                 task.cancel()
@@ -286,38 +273,47 @@ class Agent:
             return "not the leader"
         return ""
 
-    def _is_serving(self) -> bool:
-        return self._phase == SERVING
-
     async def _lead_and_serve(self, clients: Clients, stop: asyncio.Event) -> None:
         config = self._config
         host_uid = await self._check_host(clients)
         async with asyncio.TaskGroup() as group:
-            checking = group.create_task(self._check_hub(host_uid), name="check the hub")
-            await self._wait_for_hub(checking)
+            start = self._hub_start
+            checking = group.create_task(start.check(host_uid), name="check the hub")
+            await start.wait(checking)
             vcs = self._virtual_clusters.values()
             look = partial(self._check_node, clients, vcs)
             await retry_until_done("read the agent's own node", look)
             state = AgentState(clients.host, config.agent_namespace, config.agent_name)
+            election = self._new_election(clients.host_urgent) if config.leader_elect else None
+            if election is not None:
+                self._waits_for = NEITHER
+                await start.wait_for_either(checking, clients.host, election)
             prepare = state.ensure_namespace
             await retry_until_done("prepare the agent's namespace on the host", prepare)
             lead = None
-            if config.leader_elect:
-                lead = await self._take_lead(clients, group)
+            if election is not None:
+                lead = await self._take_lead(election, group)
             else:
-                self._is_hub_away = await self._misses_hub()
+                await start.look()
             await self._read_state(clients, state)
-            if not checking.done() and not (self._checkpoint and self._checkpoint.is_usable):
-                self._waits_for = "waits for the API server of the hub, without a checkpoint"
+            if not checking.done() and start.is_needed:
+                self._waits_for = NEITHER
                 await asyncio.wait((checking,))
-            looking = self._supervisor.start(group, "rights", self._joined.run)
+            looking = [self._supervisor.start(group, "rights", self._joined.run)]
+            if not config.checkpoint.enabled:
+                remove = partial(
+                    remove_once_there, clients.host, config.agent_namespace, config.agent_name
+                )
+                looking.append(self._supervisor.start(group, "remove the checkpoint", remove))
             service = Service(self._process(clients, state, host_uid))
             self._service = service
+            start.on_known = service.hub_known
             if self._election is not None:
                 self._election.on_regained(service.lead_regained)
             self._phase = SERVING
             await service.run(stop)
-            looking.cancel()
+            for task in looking:
+                task.cancel()
             checking.cancel()
             if lead is not None:
                 lead.cancel()
@@ -330,36 +326,15 @@ class Agent:
         )
         return str(kube_system["metadata"]["uid"])
 
-    async def _check_hub(self, host_uid: str) -> None:
-        """Check that the hub is what the agent needs, however late it answers.
-
-        Raises ConfigError.
-        """
-        await self._presence.check(host_uid)
-        if self._service is not None:
-            self._service.hub_known(self._hub.uid)
-
-    async def _misses_hub(self) -> bool:
-        """Whether the hub does not answer now, as far as anybody would do otherwise then."""
-        if not self._config.checkpoint.enabled:
-            return False
-        return not self._presence.is_checked or not await self._presence.is_there()
-
-    async def _wait_for_hub(self, checking: asyncio.Task[None]) -> None:
-        """Wait until the hub was checked; where a checkpoint may be, no longer than it should take.
-
-        Ends early if the hub is not what the agent needs: that ends all tasks of the group.
-        """
-        patience_s = CHECK_PATIENCE_S if self._config.checkpoint.enabled else None
-        await asyncio.wait((checking,), timeout=patience_s)
-
-    async def _take_lead(self, clients: Clients, group: asyncio.TaskGroup) -> asyncio.Task[None]:
+    async def _take_lead(
+        self, election: LeaderElection, group: asyncio.TaskGroup
+    ) -> asyncio.Task[None]:
         """Stand by until this process leads; return what keeps the lead."""
-        election = self._election = self._new_election(clients.host_urgent)
+        self._election = election
         self._phase = STANDING_BY
-        asking = self._supervisor.start(group, "ask the hub", self._presence.keep_asking)
+        asking = self._supervisor.start(group, "ask the hub", self._hub_start.presence.keep_asking)
         await election.acquire()
-        self._is_hub_away = await self._misses_hub()
+        await self._hub_start.look()
         asking.cancel()
         self._phase = STARTING
         self._waits_for = "reads the agent's state on the host"
@@ -380,7 +355,7 @@ class Agent:
             return state.cluster(name) is not None
 
         async def ask(name: str) -> bool:
-            if not self._presence.is_checked:
+            if not self._hub_start.presence.is_checked:
                 raise UnreachableError("the hub has not answered yet")
             return await has_rights(clients.hub, name)
 
@@ -390,18 +365,9 @@ class Agent:
             found = await retry_until_done("list VirtualCluster objects on the host", find)
             self._objects.replace_all(found.virtual_clusters)
             self._preserved = found.preserved
-        await self._read_checkpoint(clients, state)
+        await self._hub_start.read_checkpoint(clients.host, state, self._election)
         remember = partial(seed, self._found, clients.host, self._live, state)
         await retry_until_done("list NodeGroups on the host", remember)
-
-    async def _read_checkpoint(self, clients: Clients, state: AgentState) -> None:
-        """Read what was kept of the hub; without the right to it the agent does without."""
-        if not self._config.checkpoint.enabled:
-            return
-        read = partial(read_checkpoint, clients.host, self._config, state, self._hub)
-        found = await retry_until_done("read the checkpoint on the host", read)
-        if found is not None:
-            self._checkpoint = replace(found, is_hub_away=self._is_hub_away)
 
     def _process(self, clients: Clients, state: AgentState, host_uid: str) -> Process:
         return Process(
@@ -418,8 +384,8 @@ class Agent:
             objects=self._objects,
             preserved=self._preserved,
             found=self._found,
-            checkpoint=self._checkpoint,
-            hub=self._hub,
+            checkpoint=self._hub_start.checkpoint,
+            hub=self._hub_start.identity,
         )
 
     async def _check_file(self, clients: Clients, vcs: tuple[VirtualCluster, ...]) -> None:
@@ -445,25 +411,10 @@ class Agent:
             config.leader_elect_retry_period,
         )
         return LeaderElection(
-            host, config.agent_namespace, config.agent_name, self._identity, times
+            host,
+            config.agent_namespace,
+            config.agent_name,
+            self._identity,
+            times,
+            line=CHECKPOINT_ANNOTATION if config.checkpoint.enabled else "",
         )
-
-
-async def _until(
-    stop: asyncio.Event, work: Awaitable[None], is_serving: Callable[[], bool]
-) -> None:
-    """Run `work`; `stop` cancels it: at once until it serves, then when its time is over."""
-    task = asyncio.ensure_future(work)
-    stopped = asyncio.ensure_future(stop.wait())
-    await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
-    if not task.done() and is_serving():
-        await asyncio.wait((task,), timeout=FINISH_S + LAST_EVENTS_S + 0.5)
-    stopped.cancel()
-    if not task.done():
-        task.cancel()
-    await asyncio.gather(stopped, return_exceptions=True)
-    try:
-        await task
-    except asyncio.CancelledError:
-        if not stop.is_set():
-            raise

@@ -18,6 +18,8 @@ FAULTS: dict[str, Callable[[Proxy], None]] = {
     "reset": Proxy.reset,
     "half-close": Proxy.half_close,
     "loss by resets": lambda wire: wire.lose(0.05),
+    "black hole": Proxy.silence,
+    "stall in an answer": lambda wire: wire.stall(6000),
 }
 
 

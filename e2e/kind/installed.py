@@ -21,8 +21,8 @@ CLAIM = "virtualcluster.kubeedge.io/cluster"
 class Installed:
     """A set of kind clusters.
 
-    environment: variables with which engine and kind are run. groups: of each worker of the host,
-    by its name.
+    environment: variables with which engine and kind are run. clusters: the name that kind has for
+    hub and host. groups: of each worker of the host, by its name.
     """
 
     directory: Path
@@ -30,6 +30,7 @@ class Installed:
     host: Api
     engine: str
     environment: Mapping[str, str]
+    clusters: Mapping[str, str]
     karmada_server: str
     groups: Mapping[str, str]
 
@@ -54,10 +55,10 @@ class Installed:
             sys.executable, "-m", "karmada_vc_agent", "join", *hub, *host, *server, *arguments
         )
 
-    def load(self, archive: Path) -> None:
-        """Give all nodes of the host an image."""
+    def load(self, archive: Path, cluster: str = "host") -> None:
+        """Give all nodes of a cluster an image."""
         kind = str(self.directory / "bin" / "kind")
-        self._run(kind, "load", "image-archive", str(archive), "--name", "karmada-vc-host")
+        self._run(kind, "load", "image-archive", str(archive), "--name", self.clusters[cluster])
 
     def on_node(self, node: str, script: str) -> str:
         """Run a shell script on a node."""

@@ -8,10 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
-from e2e.lab import access
+from e2e.lab import access, step
 from e2e.lab.access import Kubeconfigs
+from e2e.lab.step import Step
 from karmada_vc_agent.config.loading import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +56,8 @@ class Agent:
         self._administrator = administrator
         self._certificate_s = certificate_s
         self._process: subprocess.Popen[bytes] | None = None
+        self.dies_at: Step | None = None
+        """Where it kills itself, from its next start on."""
         self.open_files = 0
         """How many files it may have open from its next start on; 0 = as many as the test."""
 
@@ -64,18 +68,23 @@ class Agent:
             return ""
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
-    def start(self, *extra_flags: str, content: str = "") -> "Agent":
+    def start(self, *extra_flags: str, content: str = "", keeps_rights: bool = False) -> "Agent":
         """Start it with the settings as they are now.
 
         content: of the settings file, if that says otherwise than what it joins with.
+        keeps_rights: use those that it was given before; saves a second.
         """
         assert self._process is None, "the agent runs already"
         self._config.write_text(yaml.safe_dump(settings_file(self.settings)))
-        used = self.join()
+        used = self._given if keeps_rights else self.join()
         if content:
             self._config.write_text(content)
+        environment, program = clean_environment(), "karmada_vc_agent"
+        if self.dies_at is not None:
+            environment[step.VARIABLE] = msgspec.json.encode(self.dies_at).decode()
+            program = step.PROGRAM
         command = [
-            *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(self._config)),
+            *(sys.executable, "-m", program, "run", "--config", str(self._config)),
             *("--karmada-kubeconfig", str(used.hub), "--kubeconfig", str(used.host)),
             *("--health-probe-bind-address", "0", "--metrics-bind-address", "0"),
             *(*self.flags, *extra_flags),
@@ -85,9 +94,13 @@ class Agent:
             command = ["sh", "-c", limit, "sh", *command]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=ROOT, env=clean_environment()
+                command, stdout=log, stderr=log, cwd=ROOT, env=environment
             )
         return self
+
+    @property
+    def _given(self) -> Kubeconfigs:
+        return Kubeconfigs(self.hub_kubeconfig, self.host_kubeconfig)
 
     @property
     def config(self) -> Path:

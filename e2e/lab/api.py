@@ -1,6 +1,7 @@
 """A thin client of one API server: paths and raw objects, errors as one exception."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,16 @@ class Api:
         except ApiError as error:
             if error.code != 404:
                 raise
+
+    def watch(self, path: str, seconds: int) -> Iterator[Object]:
+        """Yield what becomes of the objects of a collection, from now on."""
+        version = self.get(f"{path}?limit=1")["metadata"]["resourceVersion"]
+        query = f"watch=true&resourceVersion={version}&timeoutSeconds={seconds}"
+        response = self._pool.request(
+            "GET", f"{self.server}{path}?{query}", headers=self._headers, preload_content=False
+        )
+        for line in response:
+            yield json.loads(line)["object"]
 
     def answer(
         self, method: str, path: str, body: bytes, headers: dict[str, str]

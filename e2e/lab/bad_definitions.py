@@ -49,6 +49,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "window": (NODES | {"window": "Mon-Fri 22-05"}, "is not a valid window"),
     "second window": (NODES | {"window": "10:00-11:00; Mo 22:00-05:00"}, "is not a valid window"),
     "what passes windows": (NODES | {"windowPasses": ["a/b/c"]}, "is not a pattern for kinds"),
+    "bound of bytes": (NODES | {"bounds": {"bytes": "lots"}}, "is not a valid quantity"),
+    "bound below zero": (NODES | {"bounds": {"bytes": "-1Mi"}}, "must not be negative"),
     "former name": (NODES | {"formerNames": ["a.b"]}, "is not a valid Cluster name"),
     "taint without effect": (NODES | {"taints": [{"key": "a"}]}, "effect"),
     "effect of a taint": (

@@ -6,6 +6,8 @@ from karmada_vc_agent.checkpoint.saved import Expected, Saved, read
 from karmada_vc_agent.checkpoint.shards import secret_names
 
 TEMPLATE = "{namespace}-v-{cluster}"
+KEPT, OFF = {"enabled": True}, {"enabled": False}
+"""Setting `checkpoint`."""
 
 
 def secrets_of(host: Api, agent: Agent) -> list[Object]:

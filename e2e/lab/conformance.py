@@ -4,10 +4,14 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from e2e.lab.api import Object, collection_of
 
+LISTED = Path(__file__).parents[1] / "corpus" / "gateway_differences.yaml"
 JSON = "application/json"
 TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
 METADATA = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
@@ -81,7 +85,12 @@ def cases_of(obj: Object) -> Iterator[tuple[str, Request]]:
 
 def differences(first: tuple[int, bytes], second: tuple[int, bytes]) -> dict[str, tuple[Any, Any]]:
     """Return path -> both values, of what two answers say differently."""
-    told = [{"code": code, **dict(_flat(_read(content)))} for code, content in (first, second)]
+    return differing(*({"code": code, **_read(content)} for code, content in (first, second)))
+
+
+def differing(first: Any, second: Any) -> dict[str, tuple[Any, Any]]:
+    """Return path -> both values, of what two parsed answers say differently."""
+    told = [dict(_flat(each)) for each in (first, second)]
     return {
         path: (told[0].get(path), told[1].get(path))
         for path in sorted(told[0].keys() | told[1].keys())
@@ -95,10 +104,11 @@ def _read(content: bytes) -> Any:
         events = [json.loads(line) for line in lines]
         return {"events": [each for each in events if each["type"] != "BOOKMARK"]}
     answer = json.loads(content)
-    return _without_ages(answer) if answer.get("kind") == "Table" else answer
+    return without_ages(answer) if answer.get("kind") == "Table" else answer
 
 
-def _without_ages(table: Object) -> Object:
+def without_ages(table: Object) -> Object:
+    """Take out of a Table what no two clusters say alike."""
     at = [n for n, each in enumerate(table["columnDefinitions"]) if each["name"] in _AGES]
     for row in table["rows"]:
         row["cells"] = [cell for n, cell in enumerate(row["cells"]) if n not in at]
@@ -114,3 +124,27 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(each, f"{path}.{number}")
     else:
         yield path, value
+
+
+class Listed:
+    """The differences that are allowed to one client; used: those that were needed."""
+
+    def __init__(self, client: str) -> None:
+        entries: list[dict[str, str]] = yaml.safe_load(LISTED.read_text())
+        self._entries = [each for each in entries if _fits(each, "client", client)]
+        self._used: set[int] = set()
+
+    def allows(self, kind: str, case: str, path: str) -> bool:
+        for number, entry in enumerate(self._entries):
+            found = (("kind", kind), ("case", case), ("path", path))
+            if all(_fits(entry, name, value) for name, value in found):
+                self._used.add(number)
+                return True
+        return False
+
+    def stale(self) -> list[Any]:
+        return [each for each in self._entries if self._entries.index(each) not in self._used]
+
+
+def _fits(entry: dict[str, str], name: str, value: str) -> bool:
+    return re.fullmatch(entry.get(name, ".*"), value) is not None

@@ -50,6 +50,7 @@ class Gateway:
             "port": self.port,
             "bindAddress": f"{HOST}:{self.port}",
             "healthProbeBindAddress": "0",
+            "metricsBindAddress": "0",
             "certFile": str(self._file("tls.crt")),
             "privateKeyFile": str(self._file("tls.key")),
             "caFile": str(self._file("ca.crt")),

@@ -198,6 +198,7 @@ class LoneGateway:
             "host": "localhost",
             "bindAddress": "127.0.0.1:0",
             "healthProbeBindAddress": "0",
+            "metricsBindAddress": "0",
             "certFile": str(self._folder / "tls.crt"),
             "privateKeyFile": str(self._folder / "tls.key"),
             **more,

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from control_planes import component, hub, processes, tools
-from control_planes.cluster import create_cluster
+from control_planes.cluster import Cluster, create_cluster
 from control_planes.directory import Directory, Shape
 from control_planes.launch import Launcher
 from control_planes.nodes import NodeBatch, NodeSize
 from control_planes.progress import StartProgress
 from e2e.lab.api import Api
+from e2e.lab.audit import AuditLog
 
 NAME = "host"
 _PROGRAMS = ("etcd", "kube-apiserver")
@@ -25,10 +26,13 @@ _NO_CONTROLLERS = "--disable-admission-plugins=ServiceAccount"
 
 
 @contextmanager
-def lone_api_server(root: Path, *flags: str, controllers: str = "") -> Iterator[Api]:
+def lone_api_server(
+    root: Path, *flags: str, controllers: str = "", is_audited: bool = False
+) -> Iterator[Api]:
     """Run etcd and an API server with these flags; skip the test where they are not built.
 
     controllers: those of kube-controller-manager that run beside it, none = it does not.
+    is_audited: whether it keeps an `audit_log`.
     """
     names = (*_PROGRAMS, _CONTROLLERS) if controllers else _PROGRAMS
     programs = {name: tools.program_paths()[name] for name in names}
@@ -42,7 +46,8 @@ def lone_api_server(root: Path, *flags: str, controllers: str = "") -> Iterator[
         with warnings.catch_warnings():
             # They are ended by their records, not by what started them here.
             warnings.simplefilter("ignore", ResourceWarning)
-            asyncio.run(_start(directory, programs, flags, controllers))
+            cluster = create_cluster(NAME, directory, audited=is_audited)
+            asyncio.run(_start(cluster, programs, flags, controllers))
             gc.collect()
         yield Api(directory.kubeconfig(NAME))
     finally:
@@ -50,8 +55,11 @@ def lone_api_server(root: Path, *flags: str, controllers: str = "") -> Iterator[
 
 
 @contextmanager
-def lone_karmada(root: Path) -> Iterator[Api]:
-    """Run a fresh hub with an etcd of its own; skip the test where it is not built."""
+def lone_karmada(root: Path, *, is_audited: bool = False) -> Iterator[Api]:
+    """Run a fresh hub with an etcd of its own; skip the test where it is not built.
+
+    is_audited: whether its API server keeps an `audit_log`.
+    """
     programs = tools.program_paths()
     missing = [name for name in ("etcd", *hub.KARMADA) if not programs[name].exists()]
     if missing:
@@ -63,7 +71,8 @@ def lone_karmada(root: Path) -> Iterator[Api]:
     async def start() -> None:
         launcher = Launcher(directory, programs, StartProgress(1 + 6))
         etcd_port = await launcher.launch(component.etcd(directory.data))
-        await hub.start(create_cluster(hub.NAME, directory), launcher, etcd_port)
+        cluster = create_cluster(hub.NAME, directory, audited=is_audited)
+        await hub.start(cluster, launcher, etcd_port)
 
     try:
         with warnings.catch_warnings():
@@ -74,12 +83,17 @@ def lone_karmada(root: Path) -> Iterator[Api]:
         processes.stop(processes.read_records(directory.processes))
 
 
+def audit_log(root: Path) -> AuditLog:
+    """Return the audit log, from now on, of the audited server whose directory this is."""
+    (path,) = (root / "logs").glob("*-audit.log")
+    return AuditLog(path)
+
+
 async def _start(
-    directory: Directory, programs: dict[str, Path], flags: tuple[str, ...], controllers: str
+    cluster: Cluster, programs: dict[str, Path], flags: tuple[str, ...], controllers: str
 ) -> None:
-    launcher = Launcher(directory, programs, StartProgress(len(programs)))
-    etcd_port = await launcher.launch(component.etcd(directory.data))
-    cluster = create_cluster(NAME, directory)
+    launcher = Launcher(cluster.directory, programs, StartProgress(len(programs)))
+    etcd_port = await launcher.launch(component.etcd(cluster.directory.data))
     server = component.api_server(NAME, cluster.pki, etcd_port, _NO_CONTROLLERS, *flags)
     await cluster.start_api_server(launcher, {server.name: server}, ())
     if controllers:

@@ -12,7 +12,6 @@ import struct
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -60,17 +59,12 @@ class Proxy:
     """Forwards TCP to the server of a kubeconfig; `kubeconfig` is a copy that leads here."""
 
     def __init__(self, kubeconfig: Path, directory: Path) -> None:
-        content = yaml.safe_load(kubeconfig.read_text())
-        cluster = _current_cluster(content)
-        server = urlsplit(cluster["server"])
-        self._target = (server.hostname or "", server.port or 443)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._port: int = self._listener.getsockname()[1]
         self.server = f"https://127.0.0.1:{self._port}"
-        cluster["server"] = self.server
         directory.mkdir(parents=True, exist_ok=True)
-        self.kubeconfig = directory / f"proxied-{kubeconfig.name}"
-        self.kubeconfig.write_text(yaml.safe_dump(content))
+        self._directory = directory
+        self.kubeconfig = self.lead_to(kubeconfig)
         self._connections: set[socket.socket] = set()
         self._clients: set[socket.socket] = set()
         self._broken: set[socket.socket] = set()
@@ -81,6 +75,9 @@ class Proxy:
         self._is_cut = False
         self._flows = threading.Event()
         self._flows.set()
+        self._tells = threading.Event()
+        self._tells.set()
+        self._most_told = 0
         self._bytes_a_drip = CHUNK
         self.up, self.down = Way(), Way()
 
@@ -88,14 +85,10 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_closed.set()
         self._flows.set()
+        self._tells.set()
         self.cut()
 
     def cut(self) -> None:
@@ -112,6 +105,13 @@ class Proxy:
         with self._lock:
             for connection in self._connections:
                 self._reset(connection)
+
+    def end_all(self) -> None:
+        """End all connections there are; new ones are accepted."""
+        with self._lock:
+            for connection in self._connections:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def half_close(self) -> None:
         """End what the server says on all connections there are, and go on listening to clients."""
@@ -133,6 +133,14 @@ class Proxy:
     def silence(self) -> None:
         """Keep all connections and accept new ones, but let nothing through until `restore`."""
         self._flows.clear()
+
+    def stall(self, after_bytes: int) -> None:
+        """Let so much more of all answers through on each connection, until `restore` nothing.
+
+        New connections get as much: whoever asks for more hears half of an answer.
+        """
+        self._most_told = after_bytes
+        self._tells.clear()
 
     def slow(self, bytes_a_second: int) -> None:
         """Let so much of the server's answers through on each connection until `restore`."""
@@ -161,12 +169,27 @@ class Proxy:
         """Let connections through again, at the same port."""
         self.thin(0, 0.0)
         self._loss = 0.0
+        self._tells.set()
         self._flows.set()
         self._bytes_a_drip = CHUNK
         with self._lock:
             if self._is_cut:
                 self._listener = socket.create_server(("127.0.0.1", self._port))
                 self._is_cut = False
+
+    def lead_to(self, kubeconfig: Path) -> Path:
+        """Connect to the server of another kubeconfig from now on; return a copy that leads here.
+
+        So another server has the address that one had before.
+        """
+        content = yaml.safe_load(kubeconfig.read_text())
+        cluster = _current_cluster(content)
+        server = urlsplit(cluster["server"])
+        self._target = (server.hostname or "", server.port or 443)
+        cluster["server"] = self.server
+        copy = self._directory / f"proxied-{kubeconfig.name}"
+        copy.write_text(yaml.safe_dump(content))
+        return copy
 
     def _accept(self) -> None:
         while not self._is_closed.is_set():
@@ -212,6 +235,7 @@ class Proxy:
         arriving: queue.Queue[tuple[float, bytes]] = queue.Queue(IN_FLIGHT)
         arrival = threading.Thread(target=self._arrive, args=(arriving, target), daemon=True)
         arrival.start()
+        told = 0
         with contextlib.suppress(OSError):
             while chunk := source.recv(SEGMENT if way.is_thin else most or self._bytes_a_drip):
                 self._flows.wait()
@@ -222,6 +246,9 @@ class Proxy:
                     break
                 counts = self._counts.get(source if way is self.up else target, [0, 0])
                 counts[way is self.down] += len(chunk)
+                told = 0 if self._tells.is_set() or way is self.up else told + len(chunk)
+                if told > self._most_told:
+                    self._tells.wait()
                 arriving.put((way.send(len(chunk)), chunk))
                 if most is None and self._bytes_a_drip < CHUNK:
                     time.sleep(DRIP_S)

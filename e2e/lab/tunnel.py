@@ -3,7 +3,6 @@
 import contextlib
 import socket
 import threading
-from types import TracebackType
 from typing import Self
 
 CHUNK = 65536
@@ -26,12 +25,7 @@ class Tunnel:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._listener.close()
         self.end_all()
 

@@ -62,6 +62,7 @@ def build() -> None:
     help="Run what reaches member clusters, too: karmada-search, karmada-metrics-adapter, and "
     "apiserver-network-proxy with an agent for each host.",
 )
+@click.option("--audit", is_flag=True, help="Write DIR/logs/NAME-audit.log: who wrote what.")
 @click.option(
     "--programs",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -77,6 +78,7 @@ def up(
     memory: str,
     pods: int,
     access: bool,
+    audit: bool,
     programs: Path | None,
 ) -> None:
     """Start a hub and hosts; DIR gets kubeconfigs, bin/ and logs/.
@@ -86,7 +88,7 @@ def up(
     already with the same options is left as it is (exit code 0), any other one is refused.
     """
     batch = nodes.NodeBatch(count, labels, nodes.NodeSize(cpu, memory, pods))
-    lifecycle.up(Directory(directory.absolute()), Shape(hosts, batch, access), programs)
+    lifecycle.up(Directory(directory.absolute()), Shape(hosts, batch, access, audit), programs)
 
 
 @cli.command("nodes")

@@ -1,7 +1,8 @@
 """One API server of a set, with its certificates and kubeconfigs."""
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from control_planes import kubeconfig, pki
 from control_planes.api import ApiServer
@@ -9,21 +10,36 @@ from control_planes.component import LOOPBACK, Component, component_kubeconfig
 from control_planes.directory import Directory
 from control_planes.launch import Launcher
 
+_WRITES = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]},
+        {"level": "None"},
+    ],
+}
+
 
 @dataclass(slots=True)
 class Cluster:
-    """A control plane by name; `server` is known once its API server has a port."""
+    """A control plane by name; `server` is known once its API server has a port.
+
+    audited: whether its API server logs each write.
+    """
 
     name: str
     directory: Directory
     pki: pki.ClusterPki
     server: str = field(default="")
+    audited: bool = False
 
     async def start_api_server(
         self, launcher: Launcher, parts: dict[str, Component], clients: Iterable[str]
     ) -> ApiServer:
         """Start the API server, write kubeconfigs for admin and clients, return admin's access."""
-        port = await launcher.launch(parts[f"{self.name}-kube-apiserver"])
+        part = parts[f"{self.name}-kube-apiserver"]
+        port = await launcher.launch(self._audited(part) if self.audited else part)
         self.server = f"https://{LOOPBACK}:{port}"
         for name in (f"{self.name}-kube-controller-manager", *clients):
             # Karmada and kube-controller-manager are in system:masters in Karmada's deployment too
@@ -31,6 +47,14 @@ class Cluster:
         admin = self._access(*pki.ADMIN)
         kubeconfig.write(self.directory.kubeconfig(self.name), self.name, admin)
         return ApiServer(admin)
+
+    def _audited(self, part: Component) -> Component:
+        policy = self.directory.data / f"{self.name}-audit.json"
+        policy.parent.mkdir(parents=True, exist_ok=True)
+        policy.write_text(json.dumps(_WRITES))
+        log = self.directory.log(f"{self.name}-audit")
+        flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
+        return replace(part, arguments=(*part.arguments, *flags))
 
     def _access(self, user: str, group: str) -> kubeconfig.Access:
         client = self.pki.authority.issue_client(user, group)
@@ -41,5 +65,6 @@ class Cluster:
         kubeconfig.write(path, component, self._access(user, "system:masters"))
 
 
-def create_cluster(name: str, directory: Directory) -> Cluster:
-    return Cluster(name, directory, pki.create_cluster_pki(directory.pki / name, name))
+def create_cluster(name: str, directory: Directory, *, audited: bool = False) -> Cluster:
+    made = pki.create_cluster_pki(directory.pki / name, name)
+    return Cluster(name, directory, made, audited=audited)

@@ -25,6 +25,7 @@ class Shape:
     hosts: int
     nodes: NodeBatch
     access: bool = False
+    audit: bool = False
 
     def __str__(self) -> str:
         size, nodes = self.nodes.size, self.nodes
@@ -32,7 +33,7 @@ class Shape:
         return (
             f"--hosts {self.hosts} --nodes {nodes.count}{labels}"
             f" --cpu {size.cpu} --memory {size.memory} --pods {size.pods}"
-            f"{' --access' if self.access else ''}"
+            f"{' --access' if self.access else ''}{' --audit' if self.audit else ''}"
         )
 
 

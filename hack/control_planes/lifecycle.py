@@ -120,10 +120,11 @@ async def _start(directory: Directory, programs: dict[str, Path], shape: Shape) 
     try:
         etcd_port = await launcher.launch(component.etcd(directory.data))
         async with asyncio.TaskGroup() as group:
-            made = create_cluster(hub.NAME, directory)
+            made = create_cluster(hub.NAME, directory, audited=shape.audit)
             group.create_task(hub.start(made, launcher, etcd_port, reached))
             for number in range(1, shape.hosts + 1):
-                cluster = create_cluster(host.host_name(number), directory)
+                name = host.host_name(number)
+                cluster = create_cluster(name, directory, audited=shape.audit)
                 started = group.create_task(host.start(cluster, launcher, etcd_port))
                 if number == 1 and shape.nodes.count:
                     group.create_task(_add_first_nodes(started, shape.nodes, progress))

@@ -6,6 +6,7 @@ on a host, as between real clusters.
 
 import datetime as dt
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,26 +57,35 @@ class Authority:
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
         return self._issue(_subject(user, group), usage, None)
 
-    def issue_server(self) -> KeyPair:
-        """Issue a certificate for every server of the control plane, all on loopback."""
-        names = x509.SubjectAlternativeName(
+    def issue_server(
+        self,
+        names: Sequence[str] = SERVER_NAMES,
+        address: str = "127.0.0.1",
+        lifetime: dt.timedelta = LIFETIME,
+    ) -> KeyPair:
+        """Issue a certificate for servers: those of a control plane, all on loopback, if not told.
+
+        names: DNS names of the servers. address: IP address of them.
+        """
+        alternatives = x509.SubjectAlternativeName(
             [
-                *(x509.DNSName(name) for name in SERVER_NAMES),
-                x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+                *(x509.DNSName(name) for name in names),
+                x509.IPAddress(ipaddress.ip_address(address)),
             ]
         )
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-        return self._issue(_subject("localhost", ""), usage, names)
+        return self._issue(_subject("localhost", ""), usage, alternatives, lifetime)
 
     def _issue(
         self,
         subject: x509.Name,
         usage: x509.ExtendedKeyUsage,
         names: x509.SubjectAlternativeName | None,
+        lifetime: dt.timedelta = LIFETIME,
     ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = (
-            _builder(subject, self._name, key.public_key())
+            _builder(subject, self._name, key.public_key(), lifetime)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(usage, critical=False)
@@ -151,7 +161,10 @@ def _subject(common_name: str, organization: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    lifetime: dt.timedelta = LIFETIME,
 ) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     return (
@@ -161,7 +174,7 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + LIFETIME)
+        .not_valid_after(now + lifetime)
     )
 
 

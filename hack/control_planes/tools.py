@@ -81,7 +81,10 @@ MODULES = (
     # Those of its dependencies that Karmada has, too, are at Karmada's versions: compiled once.
     ToolModule("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}),
 )
+CLIENT_GO = ToolModule("client-go", {"client-go-user": "karmada-vc-agent/hack/tools/client-go"})
+"""At the versions of `karmada`, too."""
 ACCESS_MODULES = (
+    CLIENT_GO,
     ToolModule(
         "konnectivity",
         {
@@ -100,7 +103,11 @@ ACCESS_MODULES = (
         version_packages=("github.com/karmada-io/karmada/pkg/version",),
     ),
 )
-"""What reaches virtual clusters from the hub; built only where it is asked for."""
+"""What reaches virtual clusters, from the hub and in tests; built only where it is asked for."""
+METRICS_SERVER = ToolModule(
+    "metrics-server", {"metrics-server": "sigs.k8s.io/metrics-server/cmd/metrics-server"}
+)
+"""What real kubelets are asked by for the use of nodes and pods; built where there are some."""
 
 
 def cache_root() -> Path:

@@ -7,6 +7,7 @@ dials whatever it reaches, so both are fenced by NetworkPolicies.
 
 from typing import Any
 
+from karmada_vc_agent.access.agent_nodes import OffGroups
 from karmada_vc_agent.model.objects import Object
 
 SERVER, AGENT_OF_PROXY = "konnectivity-server", "konnectivity-agent"
@@ -49,7 +50,12 @@ def hub_objects() -> list[Object]:
     return [
         _policy(SERVER, KARMADA_NAMESPACE, {"policyTypes": ["Ingress"], "ingress": ingress}),
         _service(SERVER, ports[:1]),
-        _service(f"{SERVER}-agents", ports[1:], "LoadBalancer"),
+        # The server is ready once an agent is connected, which therefore must reach it before.
+        _service(
+            f"{SERVER}-agents",
+            ports[1:],
+            {"type": "LoadBalancer", "publishNotReadyAddresses": True},
+        ),
         _deployment(SERVER, KARMADA_NAMESPACE, "proxy-server", args),
     ]
 
@@ -80,6 +86,7 @@ def host_objects(namespace: str, agent: str, gateway_port: int = 8443) -> list[O
     made = _deployment(AGENT_OF_PROXY, namespace, "proxy-agent", args)
     (container,) = made["spec"]["template"]["spec"]["containers"]
     container["envFrom"] = [{"configMapRef": {"name": AGENT_OF_PROXY}}]
+    made["spec"]["template"]["spec"]["affinity"] = OffGroups().affinity()
     return [_policy(AGENT_OF_PROXY, namespace, fence), made]
 
 
@@ -100,13 +107,13 @@ def _policy(name: str, namespace: str, fence: Object) -> Object:
     }
 
 
-def _service(name: str, ports: tuple[tuple[str, int], ...], kind: str = "ClusterIP") -> Object:
+def _service(name: str, ports: tuple[tuple[str, int], ...], more: Object | None = None) -> Object:
     listed = [{"name": port, "port": number, "targetPort": number} for port, number in ports]
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": _metadata(name, KARMADA_NAMESPACE),
-        "spec": {"type": kind, "selector": {"app": SERVER}, "ports": listed},
+        "spec": {"type": "ClusterIP", **(more or {}), "selector": {"app": SERVER}, "ports": listed},
     }
 
 

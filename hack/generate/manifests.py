@@ -19,6 +19,7 @@ from karmada_vc_agent.commands.join_options import IMAGE
 from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.model.objects import Object, copy_object
+from karmada_vc_agent.model.rbac_rule import gateway_account
 from karmada_vc_agent.model.well_known import RBAC_API
 
 ROOT = Path(__file__).parents[2]
@@ -111,7 +112,8 @@ def _proxy_files() -> dict[Path, str]:
 
 
 def _monitoring(namespace: str) -> list[Object]:
-    """Return what the Prometheus operator needs to scrape the agent."""
+    """Return what the Prometheus operator needs to scrape the agent and its gateway."""
+    programs = {"key": "app", "operator": "In", "values": [AGENT, gateway_account(AGENT)]}
     endpoint = {
         "port": "metrics",
         "scheme": "https",
@@ -124,7 +126,7 @@ def _monitoring(namespace: str) -> list[Object]:
             "kind": "PodMonitor",
             "metadata": {"name": AGENT, "namespace": namespace},
             "spec": {
-                "selector": {"matchLabels": {"app": AGENT}},
+                "selector": {"matchExpressions": [programs]},
                 "podMetricsEndpoints": [endpoint],
             },
         },

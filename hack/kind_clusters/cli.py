@@ -15,7 +15,8 @@ UP = """Make two kind clusters: a hub with Karmada, and a host with three worker
 
 With Docker, from kind's own node image. Without it, with podman as root, from a node image that
 is built of Debian packages and Go modules on first use; no registry is needed.
-DIR gets hub.kubeconfig, hub-pods.kubeconfig, host.kubeconfig, bin/ and kind.json.
+DIR gets hub.kubeconfig, hub-pods.kubeconfig, host.kubeconfig, bin/ and kind.json. The names of the
+clusters follow from it: sets in different directories may run at the same time.
 
 \b
 Examples:

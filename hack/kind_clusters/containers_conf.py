@@ -23,5 +23,7 @@ def written() -> Path:
     """Write containers.conf for this machine and return its path."""
     path = cache_root() / "kind" / "containers.conf"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text(unified=(CGROUPS / "cgroup.controllers").exists()))
+    content = text(unified=(CGROUPS / "cgroup.controllers").exists())
+    if not path.exists() or path.read_text() != content:  # others may be reading it
+        path.write_text(content)
     return path

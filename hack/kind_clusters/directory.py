@@ -1,5 +1,6 @@
 """The directory of one set of kind clusters, and what it tells those who use the set."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -8,20 +9,23 @@ from pathlib import Path
 
 from control_planes.errors import ControlPlanesError
 
-HUB, HOST, HOST2 = "karmada-vc-hub", "karmada-vc-host", "karmada-vc-host2"
-NAMES = (HUB, HOST, HOST2)
+HUB, HOST, HOST2 = "hub", "host", "host2"
+"""The clusters of a set; host2 only if it was asked for."""
+PREFIX = "karmada-vc"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """What is up.
 
-    environment: variables with which engine and kind are run. karmada_server: URL of the hub for
-    pods. groups: of each worker of the host, by its name.
+    environment: variables with which engine and kind are run. clusters: the name that kind has for
+    hub and host. karmada_server: URL of the hub for pods. groups: of each worker of the host, by
+    its name.
     """
 
     engine: str
     environment: dict[str, str]
+    clusters: dict[str, str]
     karmada_server: str
     groups: dict[str, str]
 
@@ -31,6 +35,16 @@ class Directory:
     """Paths of one set."""
 
     root: Path
+
+    def cluster(self, part: str) -> str:
+        """Return the name that kind has for a cluster: sets in other directories have others."""
+        path = str(self.root.resolve()).encode()
+        return f"{PREFIX}-{hashlib.sha256(path).hexdigest()[:6]}-{part}"
+
+    @property
+    def clusters(self) -> dict[str, str]:
+        """Return the names of all clusters of the set."""
+        return {part: self.cluster(part) for part in (HUB, HOST, HOST2)}
 
     @property
     def hub(self) -> Path:
@@ -59,16 +73,13 @@ class Directory:
         return self.root / "karmada"
 
     @property
-    def settings_before(self) -> Path:
-        return self.root / "settings-before.json"
-
-    @property
-    def _state(self) -> Path:
+    def state(self) -> Path:
+        """File that is there from the beginning of `up` to the end of `down`."""
         return self.root / "kind.json"
 
     @property
     def is_ours(self) -> bool:
-        return self._state.exists()
+        return self.state.exists()
 
     def create(self) -> None:
         """Make the directory; refuse one that holds something else. Raises ControlPlanesError."""
@@ -78,7 +89,7 @@ class Directory:
                 f"{self.root} is not empty and holds no kind clusters; name an empty directory"
             )
         if not self.is_ours:
-            self._state.write_text("{}\n")
+            self.state.write_text("{}\n")
 
     def link_programs(self, programs: Mapping[str, Path]) -> None:
         """Put the programs that users of the set need into bin/."""
@@ -89,18 +100,18 @@ class Directory:
             link.symlink_to(path)
 
     def write_state(self, state: State) -> None:
-        self._state.write_text(json.dumps(asdict(state), indent=2) + "\n")
+        self.state.write_text(json.dumps(asdict(state), indent=2) + "\n")
 
     def read_state(self) -> State | None:
         """Return what is up; None while it is not whole."""
-        document = json.loads(self._state.read_text()) if self.is_ours else {}
+        document = json.loads(self.state.read_text()) if self.is_ours else {}
         return State(**document) if document else None
 
     def remove(self) -> None:
         """Remove everything of ours, and the directory itself when nothing else is in it."""
         for path in (self.bin, self.karmada):
             shutil.rmtree(path, ignore_errors=True)
-        files = (self.hub, self.hub_pods, self.host, self.host2, self._state)
+        files = (self.hub, self.hub_pods, self.host, self.host2, self.state)
         for path in (*files, *self.root.glob("kwok-*.log")):
             path.unlink(missing_ok=True)
         if self.root.exists() and not any(self.root.iterdir()):

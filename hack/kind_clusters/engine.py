@@ -12,7 +12,8 @@ from control_planes.errors import ControlPlanesError
 from kind_clusters import containers_conf, shell
 
 PROVIDER = "KIND_EXPERIMENTAL_PROVIDER"
-PROBE = "localhost/karmada-vc-probe:latest"
+PROBE = f"localhost/karmada-vc-probe:{os.getpid()}"
+"""Of this process: several may look for an engine at once."""
 
 
 @dataclass(frozen=True, slots=True)

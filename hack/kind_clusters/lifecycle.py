@@ -2,8 +2,11 @@
 
 import os
 import shutil
+import socket
+import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 from control_planes import tools
@@ -11,13 +14,18 @@ from control_planes.errors import ControlPlanesError
 from kind_clusters import engine as engines
 from kind_clusters import karmada, machine, node_image, packages, programs
 from kind_clusters.clusters import Cluster, Kind
-from kind_clusters.directory import HOST, HOST2, HUB, NAMES, Directory, State
+from kind_clusters.directory import HOST, HOST2, HUB, PREFIX, Directory, State
 from kind_clusters.engine import Engine
+from kind_clusters.locks import locked
 from kind_clusters.progress import say
 
 GROUPS = ("a", "a", "b")
 """The group of each worker of the host."""
-KARMADA_PORT = 32443
+PORTS = range(30000, 30086)
+"""Where a hub has Karmada's port: the part of a cluster's node ports that it gives nobody itself.
+
+One for each set, since it is also a port of this machine.
+"""
 _NEEDED = ("aardvark-dns", "mmdebstrap")
 """What podman runs no less without: names of nodes need the one, their image the other."""
 _HELPERS = ("/usr/lib/podman", "/usr/libexec/podman")
@@ -44,18 +52,16 @@ def find_engine(*, install: bool) -> Engine:
 def up(directory: Directory, engine: Engine, *, second_host: bool) -> None:
     """Start hub and host, and install Karmada on the hub. Raises ControlPlanesError."""
     built = tools.build_missing(programs.PULLING if engine.pulls_nodes else programs.BUILDING)
-    if present := sorted(set(NAMES) & set(Kind(engine, built).names())):
-        raise ControlPlanesError(
-            f"kind clusters {', '.join(present)} exist; run hack/kind-down with their directory, "
-            f"or `{built['kind']} delete clusters {' '.join(present)}`"
-        )
+    _check_present(directory, Kind(engine, built).names(), built["kind"])
     directory.create()
-    machine.prepare(directory.settings_before)
+    machine.prepare(directory.state, machine.record_path())
     if not engine.pulls_nodes:
         machine.MODULES.mkdir(exist_ok=True)
-    kind = Kind(engine, built, node_image.ensure(engine, built))
-    hub = Cluster(HUB, directory.hub_pods, node_port=KARMADA_PORT)
-    host = Cluster(HOST, directory.host, GROUPS)
+    with locked(tools.cache_root() / "kind" / "node-image.lock"):
+        image = node_image.ensure(engine, built)
+    kind = Kind(engine, built, image)
+    hub = Cluster(directory.cluster(HUB), directory.hub_pods, node_port=free_port(directory))
+    host = Cluster(directory.cluster(HOST), directory.host, GROUPS)
     starts: list[Callable[[], None]] = [
         lambda: _start_hub(kind, engine, hub, built, directory),
         lambda: kind.create(host),
@@ -68,9 +74,10 @@ def up(directory: Directory, engine: Engine, *, second_host: bool) -> None:
         say(f"failed; `hack/kind-down {directory.root}` removes what is there")
         raise
     directory.link_programs(tools.program_paths(programs.PULLING))
-    server = f"https://{kind.address(hub)}:{KARMADA_PORT}"
+    server = f"https://{kind.address(hub)}:{hub.node_port}"
     groups = dict(zip(host.workers, host.groups, strict=True))
-    directory.write_state(State(engine.name, dict(engine.settings), server, groups))
+    clusters = {HUB: hub.name, HOST: host.name}
+    directory.write_state(State(engine.name, dict(engine.settings), clusters, server, groups))
     say(f"up; {directory.root} holds hub.kubeconfig, host.kubeconfig, bin; pods reach {server}")
 
 
@@ -81,11 +88,38 @@ def down(directory: Directory) -> None:
         return
     engine = find_engine(install=False)
     kind = Kind(engine, tools.build_missing((*tools.MODULES, programs.KIND)))
-    for name in NAMES:
+    for name in directory.clusters.values():
         kind.delete(name)
-    machine.restore(directory.settings_before)
+    machine.restore(directory.state, machine.record_path())
     directory.remove()
     say("down")
+
+
+def _check_present(directory: Directory, names: list[str], program: Path) -> None:
+    """Raise ControlPlanesError if clusters of the directory are up; say which others are."""
+    if present := sorted(set(directory.clusters.values()) & set(names)):
+        raise ControlPlanesError(
+            f"kind clusters {', '.join(present)} exist; run hack/kind-down with their directory, "
+            f"or `{program} delete clusters {' '.join(present)}`"
+        )
+    if others := [name for name in names if name.startswith(PREFIX)]:
+        say(f"those of other directories are up, too: {', '.join(others)}")
+
+
+def free_port(directory: Directory) -> int:
+    """Return a port that nobody has on loopback; sets that start at once begin at different ones.
+
+    Raises ControlPlanesError.
+    """
+    first = zlib.crc32(directory.cluster(HUB).encode()) % len(PORTS)
+    for port in chain(PORTS[first:], PORTS[:first]):
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise ControlPlanesError(f"no port from {PORTS.start} to {PORTS.stop - 1} is free")
 
 
 def _start_hub(
@@ -98,7 +132,7 @@ def _start_hub(
 
 def _start_second_host(kind: Kind, directory: Directory) -> None:
     """Make a host without a real node: what joins it whole has the nodes of tests alone."""
-    host = Cluster(HOST2, directory.host2)
+    host = Cluster(directory.cluster(HOST2), directory.host2)
     kind.create(host)
     kind.retire_node(host)
 

@@ -8,4 +8,6 @@ mkdir -p "$2"
 "${kubectl[@]}" get events -A --sort-by .lastTimestamp >"$2/events.txt" 2>&1
 "${kubectl[@]}" -n karmada-vc-agent logs --all-containers --prefix --tail 2000 \
   -l app=karmada-vc-agent >"$2/agent.log" 2>&1
+"${kubectl[@]}" -n karmada-vc-agent logs --all-containers --prefix --tail 2000 \
+  -l 'app in (karmada-vc-agent-gateway,konnectivity-agent)' >"$2/gateway.log" 2>&1
 "$1/bin/kubectl" --kubeconfig "$1/hub.kubeconfig" get clusters,works -A -o yaml >"$2/hub.yaml" 2>&1

@@ -12,7 +12,7 @@ from karmada_vc_agent.model.rbac_rule import gateway_account
 CERTIFICATES = "/etc/karmada-vc-agent-gateway"
 """Where the Secret of certificates is mounted, in the gateway and in the agent."""
 _CONFIG = "/etc/karmada-vc-agent"
-_HEALTH_PORT = 10358
+_HEALTH_PORT, _METRICS_PORT = 10358, 10359
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ def gateway_workload(install: GatewayInstall) -> list[Object]:
     labels = {"app": install.name}
     metadata: Object = {"name": install.name, "namespace": install.namespace, "labels": labels}
     ingress = [
-        {"ports": [{"port": port, "protocol": "TCP"}]} for port in (install.port, _HEALTH_PORT)
+        {"ports": [{"port": port, "protocol": "TCP"}]}
+        for port in (install.port, _HEALTH_PORT, _METRICS_PORT)
     ]
     return [
         {
@@ -123,11 +124,16 @@ def _program(install: GatewayInstall, labels: dict[str, str]) -> Program:
             f"--config={_CONFIG}/{install.settings_key}",
             f"--bind-address=:{install.port}",
             f"--health-probe-bind-address=:{_HEALTH_PORT}",
+            f"--metrics-bind-address=:{_METRICS_PORT}",
             f"--cert-file={CERTIFICATES}/tls.crt",
             f"--private-key-file={CERTIFICATES}/tls.key",
         ],
         labels=labels,
-        ports={"https": install.port, HEALTH_PORT_NAME: _HEALTH_PORT},
+        ports={
+            "https": install.port,
+            HEALTH_PORT_NAME: _HEALTH_PORT,
+            "metrics": _METRICS_PORT,
+        },
         mounts=[("settings", _CONFIG), ("certificates", CERTIFICATES)],
         volumes=[
             {"name": "settings", "configMap": {"name": install.agent}},

@@ -5,6 +5,8 @@
                                          virtual cluster, which the agent keeps
     vc-agent:<agent>:gateway:accounts    the same for ServiceAccounts; bound by the agent in each
                                          namespace that it claims, nowhere else
+    vc-agent:<agent>:gateway:namespaces  Namespaces that tenants write; policy gateway-confines
+                                         allows those of virtual clusters only
     virtual-cluster-reader               what callers read of kinds without a namespace
 
 `join` writes them while the gateway is on. RBAC knows no beginnings of names, so each identity is
@@ -73,7 +75,8 @@ class GatewayAccess:
 
     namespaced: (group, plural) of namespaced kinds, without subresources. shared: cluster-scoped
     kinds that Works may contain. api_groups: approved groups. callers: groups on the host with all
-    rights in a virtual cluster.
+    rights in a virtual cluster. is_confined: whether policy gateway-confines is installed, without
+    which it writes no Namespaces.
     """
 
     agent: str
@@ -82,6 +85,7 @@ class GatewayAccess:
     shared: tuple[Kind, ...] = ()
     api_groups: tuple[str, ...] = ()
     callers: tuple[str, ...] = ()
+    is_confined: bool = True
 
     @property
     def role(self) -> str:
@@ -92,6 +96,14 @@ class GatewayAccess:
     def identities(self) -> str:
         """Name of the ClusterRole that lists whom it may impersonate."""
         return f"{self.role}:identities"
+
+    @property
+    def namespaces(self) -> str:
+        """Name of the ClusterRole to write Namespaces, and of its binding.
+
+        One of its own, which is bound after the policies are there.
+        """
+        return f"{self.role}:namespaces"
 
     @property
     def readers(self) -> str:
@@ -105,6 +117,7 @@ def gateway_roles(access: GatewayAccess) -> list[Object]:
         _role(access, "ClusterRole", access.role, everywhere(access)),
         _aggregated(access),
         _role(access, "ClusterRole", gateway_accounts_role(access.agent), _accounts()),
+        _role(access, "ClusterRole", access.namespaces, _namespaces(access)),
         {
             **_head("ClusterRole", CLUSTER_READER, "", dict(_MANAGED)),
             "rules": [rule for rule, _ in readable(access)],
@@ -124,6 +137,7 @@ def gateway_bindings(access: GatewayAccess) -> list[Object]:
     everywhere_bound = (
         (access.role, access.role, [account]),
         (access.identities, access.identities, [account]),
+        (access.namespaces, access.namespaces, [account]),
         (access.readers, CLUSTER_READER, callers),
     )
     return [
@@ -142,6 +156,7 @@ def gateway_reasons(access: GatewayAccess) -> Reasons:
     reasons = {
         f"ClusterRole {access.role}": everywhere(access),
         f"ClusterRole {gateway_accounts_role(access.agent)}": _accounts(),
+        f"ClusterRole {access.namespaces}": _namespaces(access),
         f"ClusterRole {CLUSTER_READER}": readable(access),
         f"Role {access.namespace}/{access.role}": _own_secret(access),
     }
@@ -168,7 +183,7 @@ def everywhere(access: GatewayAccess) -> list[Reasoned]:
         ),
         (
             Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)).as_object(),
-            "authenticate clients of /metrics",
+            "authenticate operators, and clients of /metrics",
         ),
     ]
 
@@ -183,6 +198,17 @@ def readable(access: GatewayAccess) -> list[Reasoned]:
 def _accounts() -> list[Reasoned]:
     rule = Rule(("",), ("serviceaccounts",), ("impersonate",)).as_object()
     return [(rule, "act for the ServiceAccounts of a virtual cluster, in its namespaces")]
+
+
+def _namespaces(access: GatewayAccess) -> list[Reasoned]:
+    if not access.is_confined:
+        return []
+    rule = Rule(("",), ("namespaces",), ("create", "update", "patch", "delete")).as_object()
+    why = (
+        "write Namespaces for tenants; RBAC has no smaller right (gateway-confines: only those of "
+        "virtual clusters, and only what is for tenants)"
+    )
+    return [(rule, why)]
 
 
 def _own_secret(access: GatewayAccess) -> list[Reasoned]:

@@ -320,10 +320,12 @@ def _local(access: HostAccess) -> dict[str, list[Reasoned]]:
                 "tell its gateway the sums of valid tokens",
             )
         )
+    kept = secret_names(access.agent)
+    verbs = ("get", "patch", "delete") if access.checkpoint else ("delete",)
+    why = "keep what the hub last said" if access.checkpoint else "remove what it kept of the hub"
+    rules[access.namespace].append((Rule(("",), ("secrets",), verbs, kept), why))
     if access.checkpoint:
-        names = secret_names(access.agent)
         rules[access.namespace] += [
-            (Rule(("",), ("secrets",), ("get", "patch"), names), "keep what the hub last said"),
             (
                 Rule(("",), ("secrets",), ("create",)),
                 "make these Secrets: RBAC cannot confine `create` by name",

@@ -60,10 +60,10 @@ class DefaultObjects:
             self._settings.pod_cidrs,
             self._settings.gateway,
         )
+        if vc.quota:  # before anybody is bound who may create what it counts
+            await self._make_quota(vc, virtual, host)
         for obj in wanted:
             await self._put_right(vc, obj)
-        if vc.quota:
-            await self._make_quota(vc, virtual, host)
         kept = {(gvk_of(obj), obj["metadata"]["name"]) for obj in wanted}
         if vc.quota:
             kept.add((QUOTAS.gvk, QUOTA_NAME))

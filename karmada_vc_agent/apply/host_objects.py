@@ -5,7 +5,7 @@
 One order, whatever is decided; only retaining and writing wait for anybody. Reads come from an
 informer of our own labelled objects where it is synced, otherwise from the server. What was
 written, and in which version the server answered, is remembered, so that an event about an
-object that is as we left it costs no write.
+object that is as we left it costs no write; a mark on the object tells the next process (ADR 49).
 """
 
 from collections import defaultdict
@@ -54,7 +54,7 @@ from karmada_vc_agent.views.live_objects import LiveObjects, StoreOf
 
 REMEMBERED = 50_000
 """Writes of one virtual cluster, 590 bytes each: as many as its default bounds let it have
-manifests of 1.3 KB. An object that is forgotten costs its next sync a PUT that changes nothing."""
+manifests of 1.3 KB. An object that is forgotten is compared as after a start."""
 
 Check = Callable[[Object, Object | None], Object]
 """(retained object, live) -> the object to write; asserts the rules once more after Retain."""
@@ -85,6 +85,14 @@ class _Memory:
     desired: str
     uid: str
     version: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The digest to mark an object with; is_trusted: whether the one that it has is believed."""
+
+    digest: str
+    is_trusted: bool
 
 
 class RecreationError(Exception):
@@ -155,7 +163,8 @@ class HostObjects:
         async def write(live: Object | None) -> Applied | Foreign:
             is_recreation = live is None and was_there
             try:
-                answer = await self._sync(resource, desired, live, check, as_user)
+                mark = _Mark(wanted, is_trusted=known is None)
+                answer = await self._sync(resource, desired, live, check, as_user, mark)
             except (AlreadyExistsError, ConflictError, HeldError):
                 raise
             except ApiError as error:
@@ -255,6 +264,7 @@ class HostObjects:
         live: Object | None,
         check: Check,
         as_user: str,
+        mark: _Mark,
     ) -> Applied | Foreign:
         """Write once, if anything needs to be written."""
         former = self._former_names(_cluster_of(desired))
@@ -265,14 +275,15 @@ class HostObjects:
         wanted, is_kept = check(retained, live), False
         if live is not None and self._adoptions is not None:
             wanted, is_kept = await self._adoptions.settle(resource, wanted, live, as_user)
-        match apply_plan.decide(wanted, live):
-            case Create():
+        noted = "" if is_kept else mark.digest
+        match apply_plan.decide(wanted, live, noted, trusts_mark=mark.is_trusted):
+            case Create(obj):
                 path = resource.path(desired["metadata"].get("namespace") or "")
-                write = partial(self._host.create, path, wanted, as_user)
-            case Replace():
+                write = partial(self._host.create, path, obj, as_user)
+            case Replace(obj):
                 key = key_of(desired)
                 path = resource.path(key.namespace, key.name)
-                write = partial(self._host.replace, path, wanted, as_user)
+                write = partial(self._host.replace, path, obj, as_user)
             case Keep():
                 assert live is not None  # noqa: S101 - only a live object can be kept
                 return Applied(live, was_written=False, is_settled=not is_kept)

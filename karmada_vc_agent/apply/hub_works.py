@@ -5,6 +5,7 @@ from contextlib import suppress
 from functools import partial
 
 from karmada_vc_agent.apply.held_changes import HeldChanges
+from karmada_vc_agent.apply.work_reports import Report
 from karmada_vc_agent.apply.work_statuses import put_status
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
@@ -12,18 +13,13 @@ from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
 from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, uid_of
-from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.manifest_status import ManifestStatus
 from karmada_vc_agent.status.work_status import compose_work_status
 from karmada_vc_agent.views.work_bounds import WorkBounds
 from karmada_vc_agent.views.works import Works, is_trimmed, key_of_work, manifests_of, work_path
 
 
 class HubWorks:
-    """Reads Works in full and writes their statuses; the store has each answer at once.
-
-    now: the time as Kubernetes writes it.
-    """
+    """Reads Works in full and writes their statuses; the store has each answer at once."""
 
     def __init__(
         self,
@@ -31,13 +27,11 @@ class HubWorks:
         works: Works,
         bounds: WorkBounds,
         held_changes: HeldChanges,
-        now: Callable[[], str],
     ) -> None:
         self._hub = hub
         self._works = works
         self._bounds = bounds
         self._held_changes = held_changes
-        self._now = now
 
     async def whole(self, work: Object) -> Object | None:
         """Return a Work in full; None if it is gone or replaced.
@@ -54,25 +48,20 @@ class HubWorks:
         self._keep(dict(whole), Store.complete)
         return whole
 
-    async def write_status(
-        self, work: Object, conditions: list[Condition], entries: list[ManifestStatus]
-    ) -> None:
-        """PUT conditions and entries if anything differs. Raises KubeError, RetryError.
-
-        Nothing of a Work that is known from the checkpoint: the hub's list has every Work synced
-        again, and what holds then is written, once.
-        """
-        namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
-        store = self._works.store_of_namespace(namespace)
-        if store is not None and not store.is_synced:
+    async def write_status(self, known: Object, report: Report) -> None:
+        """PUT what a report says if anything differs. Raises KubeError, RetryError."""
+        work = await self.whole(known)
+        if work is None:
             return
+        namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
 
         async def write(current: Object | None) -> None:
             if current is None or not _is_same(current, work):
                 return  # the watch will report another Work, or a deletion
             live = current.get("status")
+            manifests = manifests_of(current)
             status = compose_work_status(
-                live, conditions, entries, manifests_of(current), self._now()
+                live, report.conditions, report.entries, manifests, report.at
             )
             if status == (live or {}):
                 return

@@ -103,25 +103,47 @@ class NamespaceWriter:
                 raise RetryError(
                     f"{Code.NAMESPACE_TERMINATING}: the namespace is being deleted on the host"
                 )
-            # By the settings of now: a sync that began before they changed has the old ones.
-            wanted = uid_of(live), self._virtual_clusters.get(vc.name, vc)
-            if self._equipped.get(name) != wanted:
-                await self._rights.ensure(vc.name, namespace, name, uid_of(live))
-                # Before anything is applied there: what is admitted now is not checked again.
-                await self._defaults.ensure(wanted[1], namespace, name)
-                self._equipped[name] = wanted
+            await self._equip(vc, namespace, name)
             return name
 
-    async def correct(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None:
-        """Correct a claimed namespace: our rights, node selector, Pod Security, default objects.
+    async def equip(self, vc: VirtualCluster, name: HostNamespace) -> bool:
+        """Set a claimed host namespace up before somebody gets rights in it.
 
-        One that is not claimed, or is being deleted, is left alone. Raises RetryError, KubeError.
+        Returns False for one that is not claimed any more, or is being deleted: it is left alone.
+        Raises RetryError, KubeError.
         """
-        name = self._claims.of(vc.name).get(namespace)
-        live = self._claims.store.get("", name) if name else None
-        if name is None or live is None or _is_terminating(live):
+        held = self._claims.holder_of(name)
+        if held is None or held.cluster != vc.name:
+            return False
+        async with self._locks.setdefault((vc.name, held.namespace), asyncio.Lock()):
+            if self._claims.holder_of(name) != held or self.is_going(name):
+                return False
+            await self._equip(vc, held.namespace, name)
+            return True
+
+    async def _equip(
+        self, vc: VirtualCluster, namespace: VirtualNamespace, name: HostNamespace
+    ) -> None:
+        """Do once for each namespace what has to be before anything is applied there.
+
+        What is admitted before is not checked again.
+        """
+        live = self._claims.store.get("", name)
+        # By the settings of now: a sync that began before they changed has the old ones.
+        wanted = uid_of(live), self._virtual_clusters.get(vc.name, vc)
+        if self._equipped.get(name) == wanted:
             return
         await self._rights.ensure(vc.name, namespace, name, uid_of(live))
+        if live is not None:
+            await self._put_metadata_right(wanted[1], namespace, live)
+        await self._defaults.ensure(wanted[1], namespace, name)
+        self._equipped[name] = wanted
+
+    async def _put_metadata_right(
+        self, vc: VirtualCluster, namespace: VirtualNamespace, live: Object
+    ) -> None:
+        """Correct what the host decides by: the node selector, the Pod Security level."""
+        name = live["metadata"]["name"]
         desired = annotations_of(claimed_namespace(vc, namespace, self._settings, ""))
         selector = desired[NODE_SELECTOR_ANNOTATION]
         if annotations_of(live).get(NODE_SELECTOR_ANNOTATION) != selector:
@@ -135,6 +157,18 @@ class NamespaceWriter:
         if changes:
             live = await self._host.merge_patch(_path(name), {"metadata": changes})
             self._claims.store.accept(live)
+
+    async def correct(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None:
+        """Correct a claimed namespace: our rights, node selector, Pod Security, default objects.
+
+        One that is not claimed, or is being deleted, is left alone. Raises RetryError, KubeError.
+        """
+        name = self._claims.of(vc.name).get(namespace)
+        live = self._claims.store.get("", name) if name else None
+        if name is None or live is None or _is_terminating(live):
+            return
+        await self._rights.ensure(vc.name, namespace, name, uid_of(live))
+        await self._put_metadata_right(vc, namespace, live)
         await self._defaults.ensure(vc, namespace, name)
 
     async def apply(

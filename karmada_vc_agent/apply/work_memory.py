@@ -70,6 +70,10 @@ class WorkMemory:
         rests = found.depends_on if found is not None else ()
         return any(rest in changed or (rest.ground, None) in changed for rest in rests)
 
+    def knows(self, key: WorkKey) -> bool:
+        """Whether this process synced a Work of this name."""
+        return key in self._outcomes
+
     def is_new(self, work: Object) -> bool:
         """Whether a Work changed since its last sync, or never was synced."""
         known = self._outcomes.get(key_of_work(work))

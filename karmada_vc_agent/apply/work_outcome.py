@@ -73,6 +73,13 @@ class WorkOutcome:
         return RetryError(text, shared, is_own=None in self.blamed)
 
     @property
+    def is_as_it_was(self) -> bool:
+        """Whether all is on the host, and was before: nothing was written, failed or waits."""
+        return all(
+            isinstance(result, Applied) and not result.was_written for _, result in self.results
+        )
+
+    @property
     def was_recreated(self) -> bool:
         """Whether a deleted object was recreated, or an attempt failed."""
         return any(is_recreation(result) for _, result in self.results)

@@ -1,4 +1,7 @@
-"""What of an object of the hub is saved: no status, nothing that the server counts.
+"""What of an object of the hub is saved: next to no status, nothing that the server counts.
+
+Of a status: whether nothing of a Work waited for its maintenance window (ADR 43); who does not know
+that recreates nothing while the window is closed.
 
 Nothing is saved of what has a deletion mark. A Work over a bound of its virtual cluster is not
 saved either: the agent keeps only its name. A suspended Work is saved as suspended: it must not be
@@ -9,7 +12,7 @@ import zlib
 
 import orjson
 
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, maps_at
 
 LARGEST_OBJECT = 2 * 2**20
 """Bytes of JSON; API servers store no object of twice that, and it must fit beside others."""
@@ -29,7 +32,19 @@ def kept(obj: Object) -> Object | None:
         return None
     left = {key: obj[key] for key in _CONTENT if key in obj}
     left["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
+    if dispatched := _dispatched(obj):
+        left["status"] = {"conditions": [dispatched]}
     return left
+
+
+def _dispatched(obj: Object) -> Object | None:
+    """Return Dispatching of a Work of whose generation nothing waits; None where it may wait."""
+    generation = obj["metadata"].get("generation")
+    for found in maps_at(obj, "status", "conditions"):
+        wanted = {"type": "Dispatching", "status": "True", "observedGeneration": generation}
+        if generation and wanted.items() <= found.items():
+            return wanted
+    return None
 
 
 def encoded(obj: Object) -> bytes | None:
@@ -55,4 +70,5 @@ def mark(obj: Object) -> int:
         return 0
     parts = [str(metadata.get(key)) for key in ("uid", "generation")]
     parts += [str(metadata.get(key) or "") for key in ("labels", "annotations", "finalizers")]
+    parts.append(str(_dispatched(obj) is not None))
     return zlib.crc32("\n".join(parts).encode("utf-8", "surrogatepass")) or 1

@@ -14,6 +14,7 @@ class Reason(StrEnum):
     TEMPLATE = "TemplateDiffers"
     GONE = "ClusterGone"
     TOO_OLD = "TooOld"
+    OUTDATED = "Outdated"
 
 
 class RefusedError(Exception):

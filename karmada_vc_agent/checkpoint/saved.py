@@ -34,25 +34,29 @@ class Expected:
 
     hub: its identity, "" = not known. uids: Cluster -> the uid that this agent registered; None =
     it must not be served. template: that of host namespaces. oldest: entries from before are too
-    old; None = none is.
+    old; None = none is. is_outdated: whether the hub said otherwise of a Cluster since, for certain
+    or perhaps.
     """
 
     template: str
     uids: Mapping[str, str | None]
     hub: str = ""
     oldest: datetime | None = None
+    is_outdated: Callable[[str], bool] = lambda _: False
 
 
 @dataclass(slots=True)
 class Saved:
     """The entries by key, and which of them were refused: Cluster, or what it is -> why.
 
-    What was refused is as if it had not been saved.
+    What was refused is as if it had not been saved. contact: when the hub last said the same of all
+    but those that are not_heard.
     """
 
     entries: dict[str, bytes] = field(default_factory=dict)
     refusals: dict[str, RefusedError] = field(default_factory=dict)
     contact: Header | None = None
+    not_heard: frozenset[str] = frozenset()
 
     @property
     def clusters(self) -> list[str]:
@@ -110,7 +114,8 @@ class Saved:
 
     def _time_of(self, head: Header) -> datetime | None:
         times = [head.saved]
-        if self.contact is not None and self.contact.hub == head.hub:
+        is_heard = self.contact is not None and head.cluster not in self.not_heard
+        if self.contact is not None and is_heard and self.contact.hub == head.hub:
             times.append(self.contact.saved)
         return max((at for text in times if (at := time_of(text)) is not None), default=None)
 
@@ -146,7 +151,10 @@ def read(secrets: Iterable[Mapping[str, str]], expected: Expected) -> Saved:
 
 
 def _take_contact(saved: Saved, header: Header) -> None:
+    entry = decode(saved.entries[CONTACT_KEY])
+    _check_objects(entry, CONTACT, None)
     saved.contact = header
+    saved.not_heard = frozenset(obj["metadata"]["name"] for obj in entry.objects)
 
 
 def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -> None:
@@ -177,6 +185,9 @@ def _check_head(saved: Saved, header: Header, expected: Expected) -> None:
         raise RefusedError(Reason.GONE, "the Cluster was deleted, or left")
     if wanted and wanted != header.uid:
         raise RefusedError(Reason.CLUSTER, "another Cluster was registered under its name since")
+    if expected.is_outdated(header.cluster):
+        detail = "the hub may have said otherwise since, which nobody wrote there"
+        raise RefusedError(Reason.OUTDATED, detail)
     at = saved._time_of(header)  # noqa: SLF001 - of this module
     if expected.oldest is not None and (at is None or at < expected.oldest):
         raise RefusedError(Reason.TOO_OLD, f"it is of {header.saved}, older than offlineMaxAge")

@@ -6,19 +6,20 @@
         rules                         interpreter customizations and webhook configurations (-0)
         contact                       when the hub was last heard (-0)
 
-The number of parts grows with the Works of a virtual cluster. Its parts lie one after the other in
-the Secrets, beginning with that of its name, so that those of few Works are one Secret. What finds
-no room below `LARGEST_SECRET` is left out, largest first: one virtual cluster's Works must not cost
-another one its own.
+The number of parts grows with the Works of a virtual cluster, and with their size. Its parts lie
+one after the other in the Secrets, beginning with that of its name, so that those of few Works are
+one Secret. What finds no room below `LARGEST_SECRET` is left out, largest first: one virtual
+cluster's Works must not cost another one its own.
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 SECRETS = 32
 LARGEST_SECRET = 500_000
 """Bytes in one Secret; an API server takes 1 MiB, and a request for it with base64 is larger."""
 LARGEST_RULES = LARGEST_SECRET // 2
+LARGEST_PART = LARGEST_SECRET // 4
 WORKS_A_PART = 256
 MOST_PARTS = 512
 RULES_KEY, CONTACT_KEY = "rules", "contact"
@@ -34,9 +35,14 @@ def head_key(cluster: str) -> str:
     return f"cluster.{cluster}"
 
 
+def works_prefix(cluster: str, parts: int) -> str:
+    """Return what the keys begin with of a Cluster whose Works are split into so many parts."""
+    return f"works.{cluster}.{parts}."
+
+
 def works_key(cluster: str, parts: int, part: int) -> str:
     """Return the key of a part of the Works of a Cluster."""
-    return f"works.{cluster}.{parts}.{part}"
+    return f"{works_prefix(cluster, parts)}{part}"
 
 
 def cluster_of_key(key: str) -> str:
@@ -65,6 +71,22 @@ def parts_for(works: int, at_present: int = 1) -> int:
     while wanted * WORKS_A_PART < works and wanted < MOST_PARTS:
         wanted *= 2
     return wanted if wanted > at_present or wanted * 4 <= at_present else at_present
+
+
+def has_room(sizes: Mapping[str, int], more: int) -> bool:
+    """Whether a Secret with such entries takes another one of so many bytes."""
+    return sum(sizes.values()) + more <= LARGEST_SECRET
+
+
+def parts_for_sizes(sizes: Collection[int], at_present: int) -> int:
+    """Return into how many parts Works are split so that hardly one is larger than it should be.
+
+    sizes: of the parts with several Works. at_present: into how many they are; never less.
+    """
+    wanted = at_present
+    while max(sizes, default=0) * at_present > LARGEST_PART * wanted and wanted < MOST_PARTS:
+        wanted *= 2
+    return wanted
 
 
 def left_out(sizes: Mapping[str, int]) -> frozenset[str]:

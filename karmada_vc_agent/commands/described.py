@@ -21,11 +21,12 @@ class Described:
     """What was found on the host at `join`.
 
     group_labels: keys of labels of nodes that select groups. virtual_clusters: one of each name,
-    the one that is served.
+    the one that is served. objects: those that VirtualCluster objects describe.
     """
 
     group_labels: frozenset[str] = frozenset()
     virtual_clusters: Sequence[VirtualCluster] = ()
+    objects: Sequence[VirtualCluster] = ()
 
     def allow(self, name: str) -> tuple[str, ...]:
         """Return the exceptions of a virtual cluster, () where nothing describes it."""
@@ -46,7 +47,7 @@ async def described_on_host(host: ApiClient, config: AgentConfig) -> Described:
     )
     listed = {vc.name for vc in config.virtual_clusters}
     first = {vc.name: vc for vc in reversed(made) if vc.name not in listed}
-    return Described(frozenset(keys), tuple(first.values()))
+    return Described(frozenset(keys), tuple(first.values()), tuple(objects))
 
 
 def _made(found: Iterable[Found], making: Making) -> list[VirtualCluster]:

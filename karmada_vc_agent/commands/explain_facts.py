@@ -17,7 +17,14 @@ from karmada_vc_agent.model.domain import (
     WORK_ANNOTATION,
 )
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import Object, annotations_of, gvk_of, labels_of, maps_at
+from karmada_vc_agent.model.objects import (
+    Object,
+    annotations_of,
+    gvk_of,
+    key_of,
+    labels_of,
+    maps_at,
+)
 from karmada_vc_agent.views.held_namespaces import hold_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.views.works import manifests_of, work_path
@@ -123,10 +130,9 @@ class Gathering:
         self, manifest: Object, namespaces: dict[str, Object], target: Target
     ) -> dict[str, Any]:
         resource = await self._kinds.find(gvk_of(manifest))
-        metadata = manifest.get("metadata") or {}
-        namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+        (gvk, namespace, name) = key_of(manifest)
         if resource is None:
-            return _entry(str(manifest.get("kind")), namespace, name, "the host has no such kind")
+            return _entry(gvk.kind, namespace, name, "the host has no such kind")
         return await self._entry_of(resource, namespace, name, namespaces, target)
 
     async def _of_object(
@@ -238,10 +244,10 @@ def status_written(work: Object) -> str | None:
 def _is_meant(target: Target, manifest: Object) -> bool:
     if target.work:
         return True
-    metadata = manifest.get("metadata") or {}
-    kind, name = str(manifest.get("kind", "")).lower(), metadata.get("name")
+    key = key_of(manifest)
+    kind = key.gvk.kind.lower()
     kinds = (kind, f"{kind}s", f"{kind}es")
-    is_there = (metadata.get("namespace") or "", name) == (target.namespace, target.name)
+    is_there = (key.namespace, key.name) == (target.namespace, target.name)
     return is_there and target.kind.lower() in kinds
 
 

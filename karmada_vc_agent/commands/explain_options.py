@@ -15,6 +15,7 @@ from karmada_vc_agent.kube.connections import Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.texts import one_line
 
 _PATIENCE = Timeouts(request_s=10.0)
 _EPILOG = """\b
@@ -79,7 +80,13 @@ def written(facts: Facts, form: str) -> str:
         return json.dumps(found, indent=2)
     if form == "yaml":
         return yaml.safe_dump(found, sort_keys=False).rstrip()
-    return "\n".join(_lines(facts, found))
+    return "\n".join(map(_harmless, _lines(facts, found)))
+
+
+def _harmless(line: str) -> str:
+    """Return a line of what others wrote: whatever is in it, it moves no cursor."""
+    text = line.lstrip(" ")
+    return " " * (len(line) - len(text)) + one_line(text)
 
 
 def _lines(facts: Facts, found: dict[str, Any]) -> list[str]:

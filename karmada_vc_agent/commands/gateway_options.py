@@ -27,6 +27,8 @@ from karmada_vc_agent.translation.names import NamespaceTemplate
 
 GC_THRESHOLDS = (10_000, 20, 20)
 """As of `run`: events are many small dicts that live shortly."""
+TLS_BUFFER_BYTES = 32 * 1024
+"""Half of what the agent has: each watch has two connections. Smaller ones slow lists down."""
 _EPILOG = """\b
 Examples:
   # beside the agent, with its settings, which have gateway: {enabled: true}
@@ -40,7 +42,10 @@ Examples:
   kubectl --server https://10.0.0.7:8443/virtualclusters/branch-a --token "$TOKEN" \\
     --certificate-authority ca.crt get pods
 """
-_OPTIONS = ("bind_address", "cert_file", "private_key_file", "health_probe_bind_address")
+_OPTIONS = (
+    *("bind_address", "cert_file", "private_key_file"),
+    *("health_probe_bind_address", "metrics_bind_address"),
+)
 
 
 @click.command(epilog=_EPILOG, short_help="Serve each virtual cluster as a cluster of its own.")
@@ -58,7 +63,12 @@ _OPTIONS = ("bind_address", "cert_file", "private_key_file", "health_probe_bind_
 @click.option(
     "--health-probe-bind-address",
     metavar="ADDRESS",
-    help="Address of /healthz, /readyz and /metrics; 0 = none.",
+    help="Address of /healthz and /readyz; 0 = none.",
+)
+@click.option(
+    "--metrics-bind-address",
+    metavar="ADDRESS",
+    help="Address of /metrics, for tokens that the host authorizes; 0 = none.",
 )
 def gateway(**options: Any) -> None:
     """Serve each virtual cluster as a cluster of its own, confined to what is its own.
@@ -77,7 +87,7 @@ def gateway(**options: Any) -> None:
         _end(str(error))
     follower = SettingsFollower(path, digest, partial(_reloaded, config, options))
     gc.set_threshold(*GC_THRESHOLDS)
-    limit_tls_buffers()
+    limit_tls_buffers(TLS_BUFFER_BYTES)
     try:
         with asyncio.Runner() as runner:
             runner.run(_run_until_signal(config, credentials, follower))

@@ -28,7 +28,7 @@ from karmada_vc_agent.kube.retries import retry_on
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.domain import AGENT_LABEL, ALLOW_ADOPTION_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, key_of, labels_of
-from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
+from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, gateway_account
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
 from karmada_vc_agent.model.well_known import RBAC_API
@@ -50,6 +50,7 @@ from karmada_vc_agent.translation.kind_policy import (
     policy_for,
 )
 from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules
+from karmada_vc_agent.translation.tenant_metadata import tenants_patterns
 from karmada_vc_agent.views.installed_policies import (
     resource_of,
     served_versions,
@@ -157,6 +158,8 @@ async def grant_on_host(
     if rights.access.gateway is None:
         install = rights.install
         await remove_gateway(host, install.agent, install.namespace, told.tell, is_dry=told.is_dry)
+        if not told.is_dry:
+            await remove_policies(host, served, install.agent, rights.owner.gateway_policy)
 
 
 async def _roles(host: ApiClient, rights: HostRights) -> list[Object]:
@@ -259,6 +262,7 @@ def _gateway(access: HostAccess, owner: PolicyOwner) -> GatewayAccess:
         access.shared,
         access.api_groups,
         tuple(group for name in owner.clusters for group in admin_groups(name)),
+        is_confined=access.is_confined,
     )
 
 
@@ -296,6 +300,9 @@ def _owner(
         schedulers=approvals.schedulers or (SCHEDULER,),
         elsewhere=_elsewhere(install, config),
         renames=tuple(sorted({one for vc in config.virtual_clusters for one in renames_of(vc)})),
+        gateway=_gateway_user(install) if config.gateway.enabled else "",
+        template=config.namespace_template,
+        tenants_keys=tenants_patterns(config.tenancy, config.namespace_keys),
     )
     if known is None:
         return owner
@@ -308,6 +315,10 @@ def _owner(
         held=known.held,
         allowed=known.allowed,
     )
+
+
+def _gateway_user(install: HostInstall) -> str:
+    return f"system:serviceaccount:{install.namespace}:{gateway_account(install.agent)}"
 
 
 def _by_name(

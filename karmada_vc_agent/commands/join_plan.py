@@ -9,6 +9,7 @@ from karmada_vc_agent.access.agent_nodes import off_groups
 from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.commands.bootstrap import BootstrapToken
+from karmada_vc_agent.commands.described import Described
 from karmada_vc_agent.commands.host_rights import Approvals
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.well_known import NODE_GROUP_LABEL
@@ -66,8 +67,13 @@ class JoinPlan:
     sides: tuple[str, ...]
     output: Output = field(default_factory=Output)
 
-    def install(self, kubeconfig: str) -> HostInstall:
-        """Return what to install on the host. kubeconfig: the agent's, for the hub."""
+    def install(self, kubeconfig: str, described: Described | None = None) -> HostInstall:
+        """Return what to install on the host. kubeconfig: the agent's, for the hub.
+
+        described: what the host describes; without it the agent's Pods keep off fewer nodes.
+        """
+        objects = described.objects if described else ()
+        off = off_groups((*self.config.virtual_clusters, *objects), self._labels_of_groups())
         applies = (vc.apply_as for vc in self.config.virtual_clusters)
         return HostInstall(
             self.access.agent,
@@ -76,7 +82,7 @@ class JoinPlan:
             self.settings,
             kubeconfig,
             accounts=tuple((each.namespace, each.name) for each in applies if each is not None),
-            off_groups=off_groups(self.config.virtual_clusters, self._labels_of_groups()),
+            off_groups=off,
             is_elsewhere=self.is_elsewhere,
         )
 

@@ -48,8 +48,8 @@ async def rights_for(
 ) -> tuple[HostRights, ServedApis]:
     """Return what is to exist on this host, and what it serves. Raises KubeError."""
     served, known = await read_host(host, plan.access.agent)
-    install, clusters = plan.install(kubeconfig), plan.access.clusters
     described = await described_on_host(host, plan.config)
+    install, clusters = plan.install(kubeconfig, described), plan.access.clusters
     rights = host_rights(
         install, plan.config, clusters, served, plan.approvals, known, described=described
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from karmada_vc_agent.checkpoint.shards import cluster_of_key
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError
+from karmada_vc_agent.lifecycle.checkpoint_removal import remove_checkpoint
 from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
 
 
@@ -14,7 +15,8 @@ async def forget_saved(
 ) -> None:
     """Remove a virtual cluster from the Secrets of an agent's checkpoint. Raises KubeError.
 
-    The agent does it, too, where it runs; it has `leave` to decide that the Cluster is gone.
+    The agent does it, too, where it runs; it has `leave` to decide that the Cluster is gone. With
+    the last virtual cluster the Secrets go.
     """
     secrets = CheckpointSecrets(host, namespace, agent)
     try:
@@ -23,6 +25,10 @@ async def forget_saved(
         for number, key in secrets:
             if cluster_of_key(key) == cluster:
                 found[number][key] = None
+        if all(cluster_of_key(key) in ("", cluster) for _, key in secrets):
+            if secrets.are_there and await remove_checkpoint(host, namespace, agent):
+                say(f"host: removed the checkpoint of {agent}")
+            return
         for number, changes in found.items():
             await secrets.write(number, changes)
     except ForbiddenError as error:

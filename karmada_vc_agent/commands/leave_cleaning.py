@@ -23,6 +23,7 @@ from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.planning.metadata import without_claims
 from karmada_vc_agent.planning.orphaned import (
     is_foreign,
+    is_of_tenants,
     is_orphan,
     is_orphaned_namespace,
     work_of,
@@ -89,7 +90,9 @@ class HostCleaner:
         return {
             name: live
             for name, live in (await self.namespaces()).items()
-            if (claim := claim_of(live)) and is_orphaned_namespace(claim.namespace, needed)
+            if (claim := claim_of(live))
+            and not is_of_tenants(live)
+            and is_orphaned_namespace(claim.namespace, needed)
         }
 
     async def obstacle(self, name: str, live: Object) -> str:

@@ -28,7 +28,11 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION, PRESERVE_ANNOTATION
+from karmada_vc_agent.model.domain import (
+    CHECKPOINT_ANNOTATION,
+    LEASE_HOLDER_ANNOTATION,
+    PRESERVE_ANNOTATION,
+)
 from karmada_vc_agent.model.karmada import (
     EXECUTION_FINALIZER,
     LEASE_NAMESPACE,
@@ -159,7 +163,15 @@ async def take_lead(host: ApiClient, leaving: Leaving) -> AsyncIterator[None]:
         yield
         return
     identity = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
-    election = LeaderElection(host, leaving.namespace, leaving.agent, identity, ElectionTimes())
+    # Of the line where whoever led before was: it takes its virtual cluster out of the checkpoint.
+    election = LeaderElection(
+        host,
+        leaving.namespace,
+        leaving.agent,
+        identity,
+        ElectionTimes(),
+        line=CHECKPOINT_ANNOTATION,
+    )
     holder = await leader_of(host, leaving)
     try:
         async with waiting(f"leadership, now held by {holder or 'nobody'}", LEAD_WITHIN_S):

@@ -10,13 +10,20 @@ from karmada_vc_agent.model.objects import GroupVersionKind
 from karmada_vc_agent.translation.admission_objects import GROUP, VERSIONS
 
 
-async def remove_policies(host: ApiClient, served: ServedApis, agent: str) -> list[str]:
-    """Remove all policies of an agent; return them as `<kind> <name>`. Raises KubeError."""
+async def remove_policies(
+    host: ApiClient, served: ServedApis, agent: str, only: str = ""
+) -> list[str]:
+    """Remove all policies of an agent; return them as `<kind> <name>`. Raises KubeError.
+
+    only: the name of the one to remove, with its binding.
+    """
     removed = []
     for resource in _resources(served):
         answer = await host.get(resource.path(), {"labelSelector": f"{AGENT_LABEL}={agent}"})
         for policy in answer.get("items") or ():
             name = policy["metadata"]["name"]
+            if only and name != only:
+                continue
             try:
                 await host.delete(resource.path(name=name))
             except NotFoundError:

@@ -66,7 +66,7 @@ def status(name: str, metrics_url: str, form: str) -> None:
     not: the hub's picture is of that time, and so is what the agent knows of the Works.
     """
     with one_line_errors():
-        rows = rows_of(_metrics(metrics_url))
+        rows = _rows(metrics_url)
         if name:
             rows = [row for row in rows if row.name == name]
             if not rows:
@@ -166,6 +166,16 @@ def hub_text(contact: float | None, now: datetime, *, is_reached: bool) -> str:
     at = datetime.fromtimestamp(contact, UTC)
     form = "%H:%M" if at.date() == now.date() else "%Y-%m-%d %H:%M"
     return f"as of {at.strftime(form)} UTC, hub not reached since"
+
+
+def _rows(url: str) -> list[Row]:
+    """Return what the agent says. Raises ConfigError, CommandError."""
+    text = _metrics(url)
+    try:
+        return rows_of(text)
+    except ValueError as error:
+        told = f"{url} answers, but not with metrics of an agent; give another --metrics-url"
+        raise CommandError(told) from error
 
 
 def _metrics(url: str) -> str:

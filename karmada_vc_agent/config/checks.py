@@ -62,6 +62,7 @@ def check(config: AgentConfig, source: str) -> None:
     if not is_dns_name(config.cluster_domain):
         told = f'"{config.cluster_domain}" is not a valid DNS name, such as cluster.local'
         raise ConfigError(source, "clusterDomain", told)
+    _check_patterns(config, source)
     _check_descriptions(config, source)
     _check_virtual_clusters(config, source)
     _check_taken_over(config, source)
@@ -69,6 +70,13 @@ def check(config: AgentConfig, source: str) -> None:
     _check_addresses(config, source)
     _check_disjoint(config.virtual_clusters, source)
     _check_switches(config, source)
+
+
+def _check_patterns(config: AgentConfig, source: str) -> None:
+    for index, pattern in enumerate(config.namespace_keys):
+        if "[" in pattern:  # sets of characters mean something else in admission policies
+            told = f'"{pattern}" has a "["; use * and ? only'
+            raise ConfigError(source, f"namespaceKeys[{index}]", told)
 
 
 def _check_gateway(config: AgentConfig, source: str) -> None:

@@ -11,6 +11,7 @@ from karmada_vc_agent.config.decoding import decode
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
+from karmada_vc_agent.model.small_files import read_small
 from karmada_vc_agent.model.texts import shown
 
 _RENAMED = {
@@ -37,7 +38,7 @@ def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
     """
     source = str(path)
     try:
-        raw = yaml_text.load(path.read_bytes())
+        raw = yaml_text.load(read_small(path))
     except OSError as error:
         raise ConfigError(source, "", error.strerror or str(error)) from error
     except yaml_text.YamlError as error:

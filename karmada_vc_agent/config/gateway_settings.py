@@ -11,7 +11,7 @@ from karmada_vc_agent.model.setting import Help, Range
 
 _SCHEMES = ("http", "https", "socks5")
 _PORT_BELOW = 65536
-_LISTENS = ("bind_address", "health_probe_bind_address")
+_LISTENS = ("bind_address", "health_probe_bind_address", "metrics_bind_address")
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=camel):
@@ -55,9 +55,15 @@ class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
         str, Help("PEM file with the key of that certificate; read again when it changes.")
     ] = "/etc/karmada-vc-agent-gateway/tls.key"
     health_probe_bind_address: Annotated[
-        str, Help("Address of the gateway's /healthz, /readyz and /metrics; 0 disables them.")
+        str, Help("Address of the gateway's /healthz and /readyz; 0 disables them.")
     ] = ":10358"
-
+    metrics_bind_address: Annotated[
+        str,
+        Help(
+            "Address of the gateway's /metrics, over TLS with its certificate, and only to tokens "
+            "that the host authorizes ([metrics](metrics.md#who-may-read-them)); 0 disables it."
+        ),
+    ] = ":10359"
     max_requests: Annotated[
         int, Range(1), Help("Requests of one virtual cluster at once; further ones get 429.")
     ] = 200

@@ -136,9 +136,10 @@ class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         Help(
             "Keep what the hub last said in Secrets of the agent's namespace "
             "([ADR 42](adr/0042-a-checkpoint-on-the-host.md)): an agent that starts while the hub "
-            "is away serves from there. Run `karmada-vc-agent join` after turning it on."
+            "is away repairs from there. An agent whose `join` was earlier works without it until "
+            "`karmada-vc-agent join` gives it the rights. Turned off, the agent removes them."
         ),
-    ] = False
+    ] = True
 
 
 class AgentConfig(

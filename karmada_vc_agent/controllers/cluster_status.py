@@ -338,6 +338,7 @@ def _host_view(parts: Parts) -> HostView:
         with_resources=config.enable_cluster_resource_modeling,
         with_models=common.gates[CLUSTER_RESOURCE_MODELING],
         discovery_max_age_s=max_age_s,
+        is_reached=config.gateway.enabled,
         more=(
             QuotaCondition(common.divisions, stores.claims).condition,
             common.agent_node.condition,

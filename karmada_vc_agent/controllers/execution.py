@@ -1,11 +1,11 @@
 """Work -> host objects, conditions, manifestStatuses, finalizer (contract 5, 6).
 
 One reconcile handles a whole Work, whatever enqueued it: a change on the hub, a change
-of one of its objects on the host, a retry. So each Work has one writer and one write.
+of one of its objects on the host, a retry. So each Work has one writer, and one report.
 
     read    the Work, its Cluster, the live objects
     decide  translate each manifest, plan its write
-    write   the host objects, then one status with Dispatching, Applied, manifestStatuses
+    write   the host objects; then tell one status with Dispatching, Applied, manifestStatuses
 """
 
 import logging
@@ -29,6 +29,7 @@ from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
 from karmada_vc_agent.apply.work_memory import WorkMemory
 from karmada_vc_agent.apply.work_outcome import WorkOutcome
+from karmada_vc_agent.apply.work_reports import WorkReports
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
 from karmada_vc_agent.kube.sources import Enqueues, Heals, Source
@@ -68,6 +69,7 @@ class Collaborators:
     clusters: HubClusters
     works: Works
     hub_works: HubWorks
+    reports: WorkReports
     manifests: Manifests
     finalizer: WorkFinalizer
     work_status: WorkStatus | None
@@ -81,7 +83,7 @@ class Collaborators:
 
 
 class ExecutionController:
-    """Syncs Works; the only writer of the objects it creates and of Work.status."""
+    """Syncs Works; the only writer of the objects it creates. It waits for no status."""
 
     def __init__(
         self, virtual_clusters: Mapping[str, VirtualCluster], others: Collaborators
@@ -127,7 +129,7 @@ class ExecutionController:
         return cluster in self._virtual_clusters and self._o.clusters.ours(cluster) is not None
 
     async def _reconcile(self, key: WorkKey, vc: VirtualCluster, known: Object) -> None:
-        cluster = vc.name
+        cluster, known = vc.name, self._o.reports.as_told(known)
         refusal = self._o.bounds.refusal(known)
         if (
             refusal is not None
@@ -139,7 +141,9 @@ class ExecutionController:
         work = await self._o.hub_works.whole(known)
         if work is None:
             return
+        work = self._o.reports.as_told(work)
         if self._o.finalizer.is_due(cluster, work):
+            self._o.reports.forget(key)
             await self._o.finalizer.finalise(vc, work)
             self._memory.forget(key)
         elif _is_suspended(vc, work):
@@ -152,6 +156,7 @@ class ExecutionController:
     def _forget(self, key: WorkKey) -> None:
         cluster, name = key
         self._memory.forget(key)
+        self._o.reports.forget(key)
         self._o.finalizer.forget(key)
         self._o.manifests.forget_work(f"{execution_namespace(cluster)}/{name}")
 
@@ -161,7 +166,7 @@ class ExecutionController:
         started = time.monotonic()
         outcome = await self._applier.apply(vc, work)
         self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
-        is_new = self._memory.is_new(work)
+        is_new = self._memory.is_new(work) and not self._was_told(work, outcome)
         if outcome.waiting:
             await self._wait(vc, work, outcome, is_new=is_new)
             return
@@ -177,8 +182,14 @@ class ExecutionController:
         ]
         self._events.of_dispatching(work, conditions[0])
         self._events.of_sync(vc.name, work, outcome, is_new=is_new)
-        await self._o.hub_works.write_status(work, conditions, outcome.entries)
+        self._o.reports.tell(work, conditions, outcome.entries)
         self._note(work, outcome)
+
+    def _was_told(self, work: Object, outcome: WorkOutcome) -> bool:
+        """Whether another process applied a Work and said so: this one found nothing to do."""
+        before = applied_of(work.get("status"))
+        is_applied = before is not None and before["status"] == "True"
+        return is_applied and outcome.is_as_it_was and not self._memory.knows(key_of_work(work))
 
     async def _wait(
         self, vc: VirtualCluster, work: Object, outcome: WorkOutcome, *, is_new: bool
@@ -190,7 +201,7 @@ class ExecutionController:
             conditions.append(work_conditions.applied(len(manifests_of(work)), outcome.errors))
         self._events.of_dispatching(work, conditions[0])
         self._events.of_sync(vc.name, work, outcome, is_new=is_new)
-        await self._o.hub_works.write_status(work, conditions, outcome.entries)
+        self._o.reports.tell(work, conditions, outcome.entries)
         self._note(work, outcome, [Dependency(Ground.WINDOW, vc.name)])
 
     def _note(
@@ -216,7 +227,7 @@ class ExecutionController:
                 whole = await self._o.hub_works.whole(work)
                 condition = work_conditions.applied(len(manifests_of(whole or work)), [text])
                 if whole is not None:
-                    await self._o.hub_works.write_status(whole, [condition], [])
+                    self._o.reports.tell(whole, [condition], [])
         except Exception:  # noqa: BLE001 - the first bug is the one to report
             _log.debug("Failing to report a bug", exc_info=True, extra={"work": id_of_work(work)})
 
@@ -236,7 +247,7 @@ class ExecutionController:
             conditions = [work_conditions.dispatching(suspended=False), condition]
             self._events.of_dispatching(whole, conditions[0])
             self._o.events.refused(whole, refusal.code, text)
-            await self._o.hub_works.write_status(whole, conditions, [])
+            self._o.reports.tell(whole, conditions, [])
         self._memory.note(work, (str(refusal.code),))
 
     # --- suspend ------------------------------------------------------------------------
@@ -247,7 +258,7 @@ class ExecutionController:
         outcome = await self._applier.observe(vc, work)
         condition = work_conditions.dispatching(suspended=True)
         self._events.of_dispatching(work, condition)
-        await self._o.hub_works.write_status(work, [condition], outcome.entries)
+        self._o.reports.tell(work, [condition], outcome.entries)
         if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
 
@@ -273,6 +284,7 @@ def setup(parts: Parts) -> ControllerSpec[WorkKey]:
             clusters=common.stores.clusters,
             works=works.watches.works,
             hub_works=works.hub_works,
+            reports=works.reports,
             manifests=works.manifests,
             finalizer=works.finalizer,
             work_status=works.work_status,

@@ -12,7 +12,7 @@ a line in the log and an event.
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from karmada_vc_agent.kube.client import ApiClient
@@ -266,7 +266,8 @@ class PolicyStatusController:
     async def _read(self, served: ServedApis, versions: Mapping[str, str]) -> dict[str, Object]:
         """Return the live policies by path, and follow them."""
         live = {}
-        for policy in wanted_policies(self._owner(), versions):
+        anybody = replace(self._owner(), gateway="somebody")  # for the name of its policy, too
+        for policy in wanted_policies(anybody, versions):
             resource = resource_of(served, policy)
             path = resource.path(name=policy["metadata"]["name"])
             try:

@@ -122,12 +122,11 @@ class Follower:
             vc = self._making.of(found)
         except ValueError as error:
             return self._refused(found, str(error))
-        if rival := self._source.rival(name):
+        if self._source.rival(name) is not None:
             await self._records.drop(name)
             self._source.put(vc)  # it is served once the other one is given up
             self._around.origins.note(self._finder.source, name, None)
-            text = f"{rival.name} already defines a virtual cluster of this name"
-            return self._refused(found, text)
+            return self._refused(found, self._source.taken(name))
         if problem := await self._forbids(vc, record):
             return self._refused(found, problem)
         labels = {} if found.nodes else found.labels or {}

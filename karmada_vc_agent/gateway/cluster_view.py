@@ -1,8 +1,10 @@
 """What mapping is told of one virtual cluster for one request: its View (mapping/exchange.py)."""
 
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import NamedTuple
 
 from karmada_vc_agent.gateway.host_state import HostState
 from karmada_vc_agent.gateway.mapping.continue_tokens import Sealer
@@ -13,33 +15,44 @@ from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
 
+_OF_SUFFIXES, _SUFFIX_LENGTH = "bcdfghjklmnpqrstvwxz2456789", 5
+"""Of generated names; no vowels, so that they make no words."""
+
 
 class ServedResources:
-    """What the host serves, by path; made anew when the host serves others."""
+    """What the host serves, by path; made anew when the host serves others.
+
+    Asked by the loop and by threads: what they see is whole.
+    """
 
     def __init__(self) -> None:
-        self._served: ServedApis | None = None
-        self._by_path: dict[tuple[str, str, str], KindInfo] = {}
-        self._by_group: dict[str, list[KindInfo]] = {}
+        self._known = _Known(None, {}, {})
 
     def of(self, served: ServedApis) -> dict[tuple[str, str, str], KindInfo]:
         """Return (group, version, plural) -> kind."""
-        self._look(served)
-        return self._by_path
+        return self._look(served).by_path
 
     def of_group(self, served: ServedApis, group: str) -> list[KindInfo]:
         """Return all of a group."""
-        self._look(served)
-        return self._by_group.get(group, [])
+        return self._look(served).by_group.get(group, [])
 
-    def _look(self, served: ServedApis) -> None:
-        if served is self._served:
-            return
-        self._served = served
-        self._by_path, self._by_group = {}, {}
-        for info in _kinds(served):
-            self._by_path[info.group, info.version, info.plural] = info
-            self._by_group.setdefault(info.group, []).append(info)
+    def _look(self, served: ServedApis) -> "_Known":
+        known = self._known
+        if known.served is not served:
+            known = _Known(served, {}, {})
+            for info in _kinds(served):
+                known.by_path[info.group, info.version, info.plural] = info
+                known.by_group.setdefault(info.group, []).append(info)
+            self._known = known
+        return known
+
+
+class _Known(NamedTuple):
+    """What the host serves, by (group, version, plural) and by group."""
+
+    served: ServedApis | None
+    by_path: dict[tuple[str, str, str], KindInfo]
+    by_group: dict[str, list[KindInfo]]
 
 
 def _kinds(served: ServedApis) -> Iterator[KindInfo]:
@@ -183,6 +196,10 @@ class ClusterView:
             yield
         finally:
             self._pinned = None
+
+    def suffix(self) -> str:
+        """Return the end of a generated name, as API servers make it."""
+        return "".join(secrets.choice(_OF_SUFFIXES) for _ in range(_SUFFIX_LENGTH))
 
     def sealer(self) -> Sealer:
         """Return what seals `continue` tokens."""

@@ -3,14 +3,11 @@
 import asyncio
 import logging
 import os
-import platform
 import ssl
 import sys
-import sysconfig
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 from cryptography.hazmat.primitives import hashes
@@ -18,6 +15,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
+from karmada_vc_agent.config.naming import camel
 from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.gateway.host_state import HostState
@@ -29,6 +27,7 @@ from karmada_vc_agent.gateway.server.limits import Limits
 from karmada_vc_agent.gateway.server.listener import Listener, ServingCertificate
 from karmada_vc_agent.gateway.server.meter import GatewayMeter
 from karmada_vc_agent.kube import open_files
+from karmada_vc_agent.kube.bearer_review import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
@@ -36,13 +35,16 @@ from karmada_vc_agent.kube.errors import ApiError, KubeError
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.parts.clients import REVIEWS_BURST, REVIEWS_QPS, URGENT
+from karmada_vc_agent.telemetry.build_info import build_info
 from karmada_vc_agent.telemetry.endpoints import (
+    METRICS_PATH,
     health_routes,
     listen_failure,
     metrics_routes,
     serve,
 )
-from karmada_vc_agent.telemetry.metrics import Metrics, Sample
+from karmada_vc_agent.telemetry.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 
@@ -75,11 +77,17 @@ class GatewayProcess:
         self._file = file
         self._credentials = host
         self.metrics = metrics or Metrics()
-        self.metrics.add_source(_build_info)
+        self.metrics.add_source(build_info)
         self._supervisor = Supervisor(self.metrics.part_restarted)
         self._client = ApiClient("host", host, qps=QPS, burst=BURST)
         self._follower = CredentialsFollower("host", host, self._use)
-        self._client.on_unknown(self._follower.suspect)
+        # Of its own: whoever reaches /metrics can make the gateway ask.
+        self._reviews = ApiClient(
+            "host", host, qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, timeouts=URGENT
+        )
+        self._metrics_readers = BearerReview(self._reviews.create, METRICS_PATH)
+        for client in (self._client, self._reviews):
+            client.on_unknown(self._follower.suspect)
         self._requests = HostRequests(host, suspect=self._follower.suspect)
         self.state = HostState(config, self._client, self._supervisor)
         self.state.file.replace_all(config.virtual_clusters)
@@ -110,7 +118,8 @@ class GatewayProcess:
         open_files.allow_most()
         sys.setswitchinterval(SWITCH_S)
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(self._client.close)
+            for client in (self._client, self._reviews):
+                stack.push_async_callback(client.close)
             stack.callback(self._requests.close)
             await self._serve_endpoints(stack)
             tasks = [self._start(name, run) for name, run in self._runs().items()]
@@ -146,17 +155,19 @@ class GatewayProcess:
         return asyncio.create_task(self._supervisor.keep(name, run, name), name=name)
 
     async def _serve_endpoints(self, stack: AsyncExitStack) -> None:
-        routes = {
-            **health_routes(dict, self.readiness),
-            **metrics_routes(self.metrics.text),
-        }
-        try:
-            runner = await serve(self._settings.health_probe_bind_address, routes)
-        except (OSError, ValueError) as error:
-            told = listen_failure(error)
-            raise ConfigError("settings", "gateway.healthProbeBindAddress", told) from error
-        if runner is not None:
-            stack.push_async_callback(runner.cleanup)
+        health = health_routes(dict, self.readiness)
+        metrics = metrics_routes(self.metrics.text, self._metrics_readers.refusal)
+        for setting, routes, tls in (
+            ("health_probe_bind_address", health, None),
+            ("metrics_bind_address", metrics, self._certificate.context),
+        ):
+            try:
+                runner = await serve(getattr(self._settings, setting), routes, tls)
+            except (OSError, ValueError) as error:
+                told = listen_failure(error)
+                raise ConfigError("settings", f"gateway.{camel(setting)}", told) from error
+            if runner is not None:
+                stack.push_async_callback(runner.cleanup)
 
     async def _keep_up(self) -> None:
         """Close what is idle, and know whether the host is there while nobody asks it."""
@@ -176,7 +187,7 @@ class GatewayProcess:
         self.state.file.replace_all(settings.virtual_clusters)
 
     def _use(self, credentials: Credentials) -> None:
-        self._client.credentials = credentials
+        self._client.credentials = self._reviews.credentials = credentials
         self._requests.use(credentials)
 
     def _sealer(self) -> Sealer:
@@ -214,9 +225,3 @@ def _certificate_of(settings: GatewaySettings) -> ServingCertificate:
 def _address_of(address: str) -> tuple[str | None, int]:
     host, _, port = address.rpartition(":")
     return host.strip("[]") or None, int(port)
-
-
-def _build_info() -> Iterator[Sample]:
-    version = metadata.version("karmada-vc-agent")
-    labels = (version, platform.python_version(), sysconfig.get_platform())
-    yield Sample("karmada_vc_agent_build_info", labels, 1)

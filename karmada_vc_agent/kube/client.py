@@ -158,6 +158,10 @@ class ApiClient:
         """Call `listener` whenever the server answers again after an outage."""
         self._recovery_listeners.append(listener)
 
+    def on_return(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever any client of the server is answered after an outage."""
+        self._outage.on_end(listener)
+
     def on_unknown(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever the server rejects the credential (401)."""
         self._unknown_listeners.append(listener)

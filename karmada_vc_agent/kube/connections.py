@@ -37,9 +37,9 @@ class Timeouts:
     patience_s: float = 30.0
 
 
-def limit_tls_buffers() -> None:
-    """Have the TLS connections of this process keep small buffers, from now on."""
-    SSLProtocol.max_size = TLS_BUFFER_BYTES
+def limit_tls_buffers(size: int = TLS_BUFFER_BYTES) -> None:
+    """Have the TLS connections of this process keep small buffers, in bytes, from now on."""
+    SSLProtocol.max_size = size
 
 
 def new_session(

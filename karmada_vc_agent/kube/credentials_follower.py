@@ -11,6 +11,7 @@ from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.daemon_threads import await_in_thread
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, files_of, read_kubeconfig
 from karmada_vc_agent.kube.log_once import LogOnce
+from karmada_vc_agent.model.small_files import read_small
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class CredentialsFollower:
         content = hashlib.sha256()
         for path in files_of(self._path) if self._path is not None else ():
             try:
-                content.update(path.read_bytes())
+                content.update(read_small(path))
             except OSError as error:
                 self._complain(f"{path}: {error.strerror}")
                 return None

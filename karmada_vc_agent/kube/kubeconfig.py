@@ -25,6 +25,7 @@ from karmada_vc_agent.kube.exec_plugin import ExecPlugin, PluginError
 from karmada_vc_agent.kube.exec_user import ExecUser
 from karmada_vc_agent.kube.plugin_user import PluginUser
 from karmada_vc_agent.model import yaml_text
+from karmada_vc_agent.model.small_files import read_small
 from karmada_vc_agent.model.texts import one_line
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -108,7 +109,7 @@ def in_cluster_credentials() -> Credentials:
 def read_kubeconfig(path: Path, context_name: str = "") -> Credentials:
     """Read one file; context_name "" = its current-context. Raises KubeconfigError."""
     try:
-        return parse_kubeconfig(path.read_bytes(), path, context_name)
+        return parse_kubeconfig(read_small(path), path, context_name)
     except OSError as error:
         raise KubeconfigError(f"{path}: {error.strerror}") from error
 
@@ -195,7 +196,7 @@ def with_client_certificate(
 def files_of(path: Path) -> list[Path]:
     """Return the paths of a kubeconfig and of the certificates and keys it refers to."""
     try:
-        content = load_kubeconfig(path.read_bytes(), path)
+        content = load_kubeconfig(read_small(path), path)
     except (OSError, KubeconfigError):
         return [path]
     entries = [*_entries(content, "clusters"), *_entries(content, "users")]
@@ -224,9 +225,9 @@ def read_server(path: Path, context_name: str = "") -> dict[str, Any]:
     Raises KubeconfigError.
     """
     try:
-        content = load_kubeconfig(path.read_bytes(), path)
+        content = load_kubeconfig(read_small(path), path)
     except OSError as error:
-        raise KubeconfigError(f"{path}: {error}") from error
+        raise KubeconfigError(f"{path}: {error.strerror}") from error
     return _server(path, content, context_name)
 
 

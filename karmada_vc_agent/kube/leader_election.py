@@ -4,6 +4,10 @@ Unlike in client-go, losing contact to the server does not end the process: nobo
 Lease while the server does not answer. `is_leading` turns False as soon as the Lease could have
 expired, which fences all writes, and True again once the Lease is seen to be still ours. `lead`
 ends only if another process holds the Lease.
+
+A line of leaders: each process that does the same work puts the number of its lead
+(`leaseTransitions`) into an annotation. Whoever finds another number there than that of the lead
+before knows that somebody led meanwhile who knew nothing of that work.
 """
 
 import asyncio
@@ -21,7 +25,7 @@ from karmada_vc_agent.kube.errors import (
     UnreachableError,
 )
 from karmada_vc_agent.kube.renew_time import renew_time
-from karmada_vc_agent.model.objects import Object, dig, uid_of
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 
 _log = logging.getLogger(__name__)
 
@@ -47,12 +51,20 @@ class ElectionTimes:
     retry_period_s: float = 2.0
 
 
+def since_boot() -> float:
+    """Return seconds that also pass while the machine is suspended, unlike those of `monotonic`."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class LeadLostError(Exception):
     """Another process holds the Lease now."""
 
 
 class LeaderElection:
-    """Holds one Lease: `{namespace}/{name}`, as `identity`."""
+    """Holds one Lease: `{namespace}/{name}`, as `identity`.
+
+    line: the annotation of a line of leaders that this process may be of, "" = of none.
+    """
 
     def __init__(
         self,
@@ -61,7 +73,9 @@ class LeaderElection:
         name: str,
         identity: str,
         times: ElectionTimes,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = since_boot,
+        *,
+        line: str = "",
     ) -> None:
         self._client = client
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -75,6 +89,22 @@ class LeaderElection:
         self._seen: tuple[str, float] | None = None
         self._written: tuple[str, str, int] = ("", "", 0)
         self._listeners: list[Callable[[], None]] = []
+        self._line = line
+        self._in_line = False
+
+    @property
+    def is_in_line(self) -> bool:
+        """Whether the leader before was of the line, and this one goes on with it."""
+        return self._in_line
+
+    async def is_line_unbroken(self) -> bool:
+        """Whether who led last, or leads now, is of the line. Raises KubeError."""
+        lease = await self._ask(self._client.get(f"{self._path}/{self._name}"))
+        return _is_of_line(lease, self._line)
+
+    def begin_line(self) -> None:
+        """Be of the line from now on, whoever led before."""
+        self._in_line = bool(self._line)
 
     def on_regained(self, listener: Callable[[], None]) -> None:
         """Call `listener` when leadership is certain again after it was not."""
@@ -175,9 +205,10 @@ class LeaderElection:
         if holder == self._identity:
             spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
         else:
+            self._in_line = _is_of_line(lease, self._line)
             spec["leaseTransitions"] += 1
         path = f"{self._path}/{self._name}"
-        answer = await self._ask(self._client.replace(path, {**lease, "spec": spec}))
+        answer = await self._ask(self._client.replace(path, self._marked({**lease, "spec": spec})))
         self._written = (*_mark(answer), self._client.history.epoch)
         self._renewed_at = started
         return self._identity
@@ -199,9 +230,17 @@ class LeaderElection:
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": self._spec({}),
         }
-        await self._ask(self._client.create(self._path, lease))
+        await self._ask(self._client.create(self._path, self._marked(lease)))
         self._renewed_at = started
         return self._identity
+
+    def _marked(self, lease: Object) -> Object:
+        """Return a Lease that says which lead was the last one of the line."""
+        if not self._in_line:
+            return lease
+        number = str(lease["spec"]["leaseTransitions"])
+        annotations = {**annotations_of(lease), self._line: number}
+        return {**lease, "metadata": {**lease["metadata"], "annotations": annotations}}
 
     def _spec(self, lease: Object) -> Object:
         """Return the spec to write; the time of a Lease never goes back."""
@@ -224,6 +263,11 @@ class LeaderElection:
         if not isinstance(duration_s, int | float):
             duration_s = self._times.lease_duration_s
         return self._clock() - self._seen[1] >= float(duration_s)
+
+
+def _is_of_line(lease: Object, line: str) -> bool:
+    """Whether who led last was of the line."""
+    return bool(line) and annotations_of(lease).get(line) == str(_transitions(lease))
 
 
 def _transitions(lease: Object) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 _log = logging.getLogger(__name__)
@@ -14,6 +15,11 @@ class Outage:
     def __init__(self) -> None:
         self._since: float | None = None
         self._ended = asyncio.Event()
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_end(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever any client is answered again, whichever met the outage."""
+        self._listeners.append(listener)
 
     def begin(self, server: str, url: str, reason: str) -> None:
         """Log that the server is unreachable, unless that was logged."""
@@ -30,6 +36,8 @@ class Outage:
             self._ended.set()
             self._ended = asyncio.Event()
             _log.info("API server answers again", extra={"server": server, "away_s": away_s})
+            for listener in self._listeners:
+                listener()
 
     async def pause(self, seconds: float) -> None:
         """Wait for so long, or until an outage ends: whoever is answered first wakes the others."""

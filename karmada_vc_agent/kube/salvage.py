@@ -60,7 +60,7 @@ def cut(content: bytes, levels: int) -> bytes:
     """Return JSON with null in place of every map and list nested deeper than `levels`."""
     kept: list[bytes] = []
     depth = begins = done = 0
-    for at in _brackets(content):
+    for at in brackets(content):
         if content[at] in _OPENING:
             depth += 1
             if depth == levels + 1:
@@ -78,7 +78,7 @@ def split_list(content: bytes) -> tuple[bytes, list[bytes]]:
     """Return a list without its items, and each item by itself."""
     items: list[bytes] = []
     depth = begins = array = 0
-    for at in _brackets(content):
+    for at in brackets(content):
         if content[at] in _OPENING:
             depth += 1
             before = max(0, at - _KEY_LENGTH)
@@ -95,7 +95,7 @@ def split_list(content: bytes) -> tuple[bytes, list[bytes]]:
     return content, items
 
 
-def _brackets(content: bytes) -> Iterator[int]:
+def brackets(content: bytes) -> Iterator[int]:
     """Yield the positions of brackets outside of strings; stop at an unterminated string."""
     place = _TO_BRACKET.match(content)
     while place is not None:

@@ -209,9 +209,10 @@ class Store(Generic[T]):
         """Replace the content by a new list; handlers see the differences only.
 
         version: resourceVersion of the list. Objects from answers that were not reported yet are
-        reported. unreadable: what else is in the list. If one of these has no name, it may be any
-        known object that is not listed: then none is removed. is_back: the server went back in
-        time, so earlier versions mean nothing.
+        reported; those newer than the list stay, for the watch goes on from before them.
+        unreadable: what else is in the list. If one of these has no name, it may be any known
+        object that is not listed: then none is removed. is_back: the server went back in time, so
+        earlier versions mean nothing.
         """
         self.listed_version = version
         if is_back:
@@ -220,7 +221,9 @@ class Store(Generic[T]):
         listed = {self.codec.key(obj): obj for obj in objects}
         there = {found.key for found in unreadable}
         for key, old in list(self._objects.items()):
-            if key not in listed and key not in there and None not in there:
+            if key in listed or key in there or None in there:
+                continue
+            if not (key in self._untold and is_lower(version, self._version(old))):
                 self._deleted_uids.append(self.codec.uid(old))
                 self._drop(key, old)
                 self._notify(old, None)

@@ -60,18 +60,24 @@ class AgentState:
     async def load(self) -> None:
         """Load the state of an earlier process, and create what is missing. Raises KubeError."""
         try:
-            state = await self._client.get(self._path)
+            await self.look()
         except NotFoundError:
-            state = await self._create()
-        data = state.get("data")
-        pairs = data.items() if isinstance(data, dict) else ()
-        self._values = {key: value for key, value in pairs if isinstance(value, str)}
+            self._take(await self._create())
         for key, value in self._values.items():
             if key.startswith(_CLUSTER_PREFIX) and _record(value) is None:
                 _log.warning(
                     "Ignoring an unreadable record; it is written again",
                     extra={"config_map": f"{self._namespace}/{self._name}", "key": one_line(key)},
                 )
+
+    async def look(self) -> None:
+        """Load the state as it is, and change nothing. Raises KubeError."""
+        self._take(await self._client.get(self._path))
+
+    def _take(self, state: Object) -> None:
+        data = state.get("data")
+        pairs = data.items() if isinstance(data, dict) else ()
+        self._values = {key: value for key, value in pairs if isinstance(value, str)}
 
     async def follow_time(self) -> None:
         """Write the whole state whenever the host goes back in time."""

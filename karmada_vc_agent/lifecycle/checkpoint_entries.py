@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
+import orjson
 
 from karmada_vc_agent.checkpoint import entries
 from karmada_vc_agent.checkpoint.entries import CLUSTER, CONTACT, FORMAT, RULES, WORKS, Header
@@ -15,6 +16,10 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.views.hub_clusters import HubClusters
 from karmada_vc_agent.views.works import Works, is_trimmed
+
+InThread = Callable[[Callable[[Header, list[bytes]], bytes], Header, list[bytes]], Awaitable[bytes]]
+TURN_BYTES = 2**20
+"""How much is encoded before others have their turn: 3 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +56,11 @@ class Part:
 
 
 class EntryMaker:
-    """Encodes; whatever takes long runs in a thread."""
+    """Encodes. in_thread: runs what takes long, in a thread unless a clock must not go on then."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._k = knowledge
+        self.in_thread: InThread = asyncio.to_thread
 
     def head(self, cluster: Object, parts: int) -> bytes | None:
         """Return the entry of a Cluster, None where it is not to be saved."""
@@ -74,13 +80,18 @@ class EntryMaker:
     async def _part(self, cluster: Object, works: list[Object], part: int, of: int) -> Part:
         marks: dict[str, int] = {}
         contents: list[bytes] = []
+        at_once = 0
         for work in sorted(works, key=lambda each: each["metadata"]["name"]):
+            if at_once > TURN_BYTES:
+                at_once = 0
+                await asyncio.sleep(0)  # others have something to do, too
             content = encoded(work) if is_trimmed(work) is None else None
             if content is not None:
                 contents.append(content)
+                at_once += len(content)
                 marks[work["metadata"]["name"]] = mark(work)
         header = self._header(WORKS, cluster, part=part, parts=of)
-        entry = await asyncio.to_thread(entries.encode, header, contents) if contents else None
+        entry = await self.in_thread(entries.encode, header, contents) if contents else None
         return Part(works_key(cluster["metadata"]["name"], of, part), entry, marks)
 
     def rules(self) -> bytes:
@@ -89,9 +100,10 @@ class EntryMaker:
         contents = [content for obj in found if (content := encoded(obj)) is not None]
         return entries.encode(self._header(RULES), sorted(contents))
 
-    def contact(self) -> bytes:
-        """Return the entry that says that all the others are of now."""
-        return entries.encode(self._header(CONTACT), [])
+    def contact(self, but: Iterable[str] = ()) -> bytes:
+        """Return the entry that says that the others are of now. but: Clusters that are not."""
+        names = [orjson.dumps({"metadata": {"name": name}}) for name in sorted(but)]
+        return entries.encode(self._header(CONTACT), names)
 
     def _header(
         self, kind: str, cluster: Object | None = None, part: int = 0, parts: int = 0

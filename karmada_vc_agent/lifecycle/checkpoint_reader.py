@@ -1,14 +1,16 @@
 """Reads the checkpoint at the start of a leader."""
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from karmada_vc_agent.checkpoint.saved import Expected, Saved, oldest, read
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ForbiddenError
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.lifecycle.checkpoint_outdated import EVERYTHING, Outdated
 from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
 from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
 
@@ -17,10 +19,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where it is kept, what it had at the start, and whether the hub was away then."""
+    """Where it is kept, what it had at the start, and whether the hub was away then.
+
+    outdated: what of it must not be served.
+    """
 
     secrets: CheckpointSecrets
     saved: Saved
+    outdated: Outdated
     is_hub_away: bool = False
 
     @property
@@ -30,28 +36,55 @@ class Checkpoint:
 
 
 async def read_checkpoint(
-    host: ApiClient, config: AgentConfig, state: AgentState, hub: HubIdentity
-) -> Checkpoint | None:
-    """Return the checkpoint; None without the right to it. Raises KubeError."""
+    host: ApiClient,
+    config: AgentConfig,
+    state: AgentState,
+    hub: HubIdentity,
+    *,
+    is_continued: bool = True,
+) -> Checkpoint:
+    """Return the checkpoint, an empty one without the right to it: it may come. Raises KubeError.
+
+    is_continued: whether whoever led before kept it; an earlier version of the agent, or one whose
+    settings have it off, did not, and nobody knows what the hub said to them.
+    """
     secrets = CheckpointSecrets(host, config.agent_namespace, config.agent_name)
+    outdated = Outdated(state)
+    if not is_continued:
+        await outdated.note(EVERYTHING)
     try:
         found = await secrets.load()
-    except ForbiddenError as error:
-        reason = str(error)
-        _log.warning("Keeping no checkpoint: run karmada-vc-agent join", extra={"reason": reason})
-        return None
+    except ForbiddenError:  # the writer says so
+        secrets.doubt_all()
+        return Checkpoint(secrets, Saved(), outdated)
+    saved = read(found, _expected(config, state, hub))
+    for name, refusal in saved.refusals.items():
+        extra = {"virtual_cluster": name, "reason": str(refusal)}
+        _log.warning("Not using the checkpoint", extra=extra)
+    return Checkpoint(secrets, saved, outdated)
+
+
+async def is_any_usable(host: ApiClient, config: AgentConfig, hub: HubIdentity) -> bool:
+    """Whether anything could be served from the checkpoint now; changes nothing. Raises KubeError.
+
+    Asked before this process leads.
+    """
+    state = AgentState(host, config.agent_namespace, config.agent_name)
+    with suppress(NotFoundError):
+        await state.look()
+    found = await CheckpointSecrets(host, config.agent_namespace, config.agent_name).peek()
+    return bool(read(found, _expected(config, state, hub)).clusters)
+
+
+def _expected(config: AgentConfig, state: AgentState, hub: HubIdentity) -> Expected:
     registered = {
         name: None if record.has_left or record.was_deleted else record.uid
         for name, record in state.clusters().items()
     }
-    expected = Expected(
+    return Expected(
         template=config.namespace_template,
         uids=registered,
         hub=hub.uid,
         oldest=oldest(datetime.now(UTC), config.offline_max_age),
+        is_outdated=Outdated(state).has,
     )
-    saved = read(found, expected)
-    for name, refusal in saved.refusals.items():
-        extra = {"virtual_cluster": name, "reason": str(refusal)}
-        _log.warning("Not using the checkpoint", extra=extra)
-    return Checkpoint(secrets, saved)

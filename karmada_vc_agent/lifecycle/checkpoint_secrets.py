@@ -1,13 +1,14 @@
 """The Secrets of the checkpoint on the host: read once, then written key by key.
 
 Each write carries the version that was seen last. Whoever wrote meanwhile, as a leader before, is
-read again and overwritten: what the leader knows counts. So is a Secret after a write of which no
-answer came.
+read again and overwritten: what the leader knows counts. So is a Secret after a write whose end is
+not known. One that cannot be read, as after its encryption key was lost, costs what lies in it.
 """
 
 import asyncio
 import base64
 import binascii
+import logging
 from collections.abc import Iterator, Mapping
 
 from karmada_vc_agent.checkpoint.entries import identity
@@ -17,12 +18,21 @@ from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ApiError,
     ConflictError,
+    ForbiddenError,
+    KubeError,
     NotFoundError,
+    UnreachableError,
 )
+from karmada_vc_agent.kube.retries import retry_on
+from karmada_vc_agent.lifecycle.checkpoint_failures import Failures
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object, is_map_of_texts
 
+_log = logging.getLogger(__name__)
+
 ATTEMPTS = 5
+READ_PAUSE_S = 1.0
+"""Between two attempts to read a Secret that the host has, and fails to show."""
 Changes = Mapping[str, bytes | None]
 """Key of a Secret -> its new content, None = it is removed."""
 
@@ -39,12 +49,54 @@ class CheckpointSecrets:
         self._versions: dict[int, str] = {}
         self._entries: dict[int, dict[str, tuple[str, int]]] = {}
         self._doubtful: set[int] = set()
+        self._unread = Failures()
         self.surprises = 0
         """How often a Secret was not as it was left; what is known to be in it may be lost."""
 
     async def load(self) -> list[dict[str, str]]:
-        """Return the data of all Secrets. Raises KubeError."""
-        return await asyncio.gather(*(self._read(number) for number in range(len(self._names))))
+        """Return the data of all Secrets, {} for one that cannot be read.
+
+        Raises UnreachableError, ForbiddenError.
+        """
+        return await asyncio.gather(*(self._load(number) for number in range(len(self._names))))
+
+    async def _load(self, number: int) -> dict[str, str]:
+        async def read() -> dict[str, str] | KubeError:
+            try:
+                return await self._read(number)
+            except (UnreachableError, ForbiddenError) as error:
+                return error  # to all at once: that is not about this Secret
+
+        try:
+            found = await retry_on(KubeError, ATTEMPTS, read, READ_PAUSE_S)
+        except KubeError as error:
+            self._doubtful.add(number)
+            extra = {"secret": self._names[number], "reason": str(error)}
+            _log.warning("Cannot read a part of the checkpoint; delete the Secret", extra=extra)
+            return {}
+        if isinstance(found, KubeError):
+            raise found
+        return found
+
+    async def peek(self) -> list[dict[str, str]]:
+        """Return the data of all Secrets as they can be read now, without a word.
+
+        Raises UnreachableError, ForbiddenError.
+        """
+        return await asyncio.gather(*(self._peek(number) for number in range(len(self._names))))
+
+    async def _peek(self, number: int) -> dict[str, str]:
+        try:
+            return await self._read(number)
+        except (UnreachableError, ForbiddenError):
+            raise
+        except KubeError:
+            return {}
+
+    @property
+    def are_there(self) -> bool:
+        """Whether there is any of them."""
+        return bool(self._versions)
 
     def identity(self, number: int, key: str) -> str:
         """Return the identity of an entry, "" where there is none."""
@@ -54,12 +106,31 @@ class CheckpointSecrets:
         """Return the bytes of each entry of a Secret."""
         return {key: size for key, (_, size) in self._entries.get(number, {}).items()}
 
+    def doubt_all(self) -> None:
+        """Have all Secrets read again: the host went back in time, or nobody could read them."""
+        self._doubtful.update(range(len(self._names)))
+
     async def settle(self) -> None:
-        """Read again what was written without an answer. Raises KubeError."""
+        """Read again what may be otherwise than it was left, as far as it can be read.
+
+        Raises UnreachableError, ForbiddenError: it is the same for all of them.
+        """
         for number in tuple(self._doubtful):
-            self.surprises += 1
-            await self._read(number)
-            self._doubtful.discard(number)
+            if not self._unread.is_due(self._names[number]):
+                continue
+            try:
+                await self._settle(number)
+            except (UnreachableError, ForbiddenError):
+                raise
+            except KubeError as error:  # whoever writes to it is told
+                self._unread.failed(self._names[number], error)
+
+    async def _settle(self, number: int) -> None:
+        before = self._versions.get(number), self._entries.get(number)
+        await self._read(number)
+        self._unread.passed(self._names[number])
+        self.surprises += before != (self._versions.get(number), self._entries.get(number))
+        self._doubtful.discard(number)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Yield (number, key) of all entries."""
@@ -69,6 +140,8 @@ class CheckpointSecrets:
 
     async def write(self, number: int, changes: Changes) -> None:
         """Write some entries of a Secret, as far as they differ. Raises KubeError."""
+        if number in self._doubtful:
+            await self._settle(number)
         wanted = {key: new for key, new in changes.items() if self._differs(number, key, new)}
         if not wanted:
             return
@@ -79,11 +152,10 @@ class CheckpointSecrets:
                 if attempt == ATTEMPTS - 1:
                     raise
                 self._doubtful.add(number)
-                await self.settle()
-            except ApiError:
-                raise
-            except BaseException:
-                self._doubtful.add(number)
+                await self._settle(number)
+            except BaseException as error:
+                if not _is_refusal(error):
+                    self._doubtful.add(number)
                 raise
             else:
                 return
@@ -134,6 +206,11 @@ class CheckpointSecrets:
             },
             "data": dict(data),
         }
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether nothing was written; a server that failed may have written before."""
+    return isinstance(error, ApiError) and error.status < 500
 
 
 def _measured(text: str) -> tuple[str, int]:

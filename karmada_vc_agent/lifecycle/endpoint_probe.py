@@ -63,6 +63,10 @@ async def _ask(endpoint: ProbedEndpoint, context: ssl.SSLContext, proxy: str | N
             return f"GET {url}{by}: status {answer.status}"
     except aiohttp.ClientProxyConnectionError as error:
         raise NoProxyError from error
+    except aiohttp.ClientConnectorDNSError as error:
+        if proxy:  # its own name: that of the endpoint is for the proxy to resolve
+            raise NoProxyError from error
+        return f"GET {url}: {error.os_error}"
     except TimeoutError:
         return f"GET {url}{by}: no response within {PROBE_S:g} s"
     except aiohttp.ClientConnectorError as error:

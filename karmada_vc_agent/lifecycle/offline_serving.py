@@ -32,8 +32,8 @@ class OfflineServing:
     """Fills stores from what was saved.
 
     clusters, rules: stores of Clusters, and of customizations and webhook configurations. is_away:
-    whether the hub did not answer when this process began to serve. answers: whether it does.
-    on_known: called once the hub has told its Clusters.
+    whether the hub did not answer when this process began to serve. answered_at: when it did last,
+    None where it is known to be away. on_known: called once the hub has told its Clusters.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class OfflineServing:
         clusters: Store[Object],
         works: Works,
         rules: tuple[Store[Object], ...],
-        answers: Callable[[], bool],
+        answered_at: Callable[[], float | None],
         *,
         is_away: bool,
         clock: Callable[[], float] = time.monotonic,
@@ -51,9 +51,10 @@ class OfflineServing:
         self._clusters = clusters
         self._works = works
         self._rules = rules
-        self._answers = answers
+        self._answered_at = answered_at
         self._is_away = is_away
         self._clock = clock
+        self._began_at = clock()
         self._since: dict[str, float] = {}
         heads = {name: saved.head(name) for name in saved.clusters}
         self._heads: dict[str, Header] = {name: h for name, h in heads.items() if h is not None}
@@ -108,6 +109,11 @@ class OfflineServing:
             return True
         since = self._since.setdefault(what, self._clock())
         return self._clock() - since >= LISTS_S
+
+    def _answers(self) -> bool:
+        """Whether the hub answered since this process began to serve: a standby was before."""
+        answered_at = self._answered_at()
+        return answered_at is not None and answered_at > self._began_at
 
     def _fill_clusters(self) -> None:
         if not self._saved.clusters or not self._is_overdue(""):

@@ -11,6 +11,7 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.log_once import LogOnce
+from karmada_vc_agent.model.small_files import read_small
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 _log = logging.getLogger(__name__)
@@ -100,6 +101,6 @@ class SettingsFollower:
 def digest_of(path: Path) -> bytes:
     """Return what tells one content of a file from another, or why it has none now."""
     try:
-        return hashlib.sha256(path.read_bytes()).digest()
+        return hashlib.sha256(read_small(path)).digest()
     except OSError as error:
         return f"errno {error.errno}".encode()

@@ -47,7 +47,7 @@ MADE_BY_KARMADA = (
 )
 """Values of endpointslice.kubernetes.io/managed-by on slices that came from Karmada."""
 
-_DOMAIN = "karmada.io/"
+KARMADAS_DOMAIN = "karmada.io/"
 _HASH_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _FNV_OFFSET = 0x811C9DC5
 _FNV_PRIME = 0x01000193
@@ -55,13 +55,13 @@ _FNV_PRIME = 0x01000193
 
 def is_karmada_key(key: str) -> bool:
     """Whether a label or annotation belongs to Karmada, to whichever of its components."""
-    return _DOMAIN in key
+    return KARMADAS_DOMAIN in key
 
 
 def is_in_karmadas_domain(key: str) -> bool:
     """Whether the domain of a label or annotation is Karmada's or a subdomain of it."""
     prefix, slash, _ = key.partition("/")
-    return bool(slash) and f".{prefix}/".endswith(f".{_DOMAIN}")
+    return bool(slash) and f".{prefix}/".endswith(f".{KARMADAS_DOMAIN}")
 
 
 def execution_namespace(cluster: str) -> str:

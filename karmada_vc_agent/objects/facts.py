@@ -144,8 +144,7 @@ class Facts:
     def _refusal(self, definition: Definition) -> tuple[str, str] | None:
         """Return why what an object says is not in use: reason and text, None where it is."""
         name, source = definition.name, self._definitions.source
-        if (rival := source.rival(name)) is not None:
-            text = f"{rival.name} already defines a virtual cluster of this name"
+        if text := source.taken(name):
             return "NameTaken", text
         if problem := self._definitions.problem(name):
             kept = "; the previous settings stay in use" if name in source else ""

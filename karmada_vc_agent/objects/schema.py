@@ -14,7 +14,7 @@ from karmada_vc_agent.config.declared import REQUIRED, Setting, part_of, setting
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.quantity import QuantityText, Size
-from karmada_vc_agent.objects.schema_rules import EXTRA, ITEMS
+from karmada_vc_agent.objects.schema_rules import EXTRA, ITEMS, NOT_NEGATIVE
 
 MOST_ITEMS = 64
 MOST_KEYS = 64
@@ -27,7 +27,7 @@ _TYPES: Mapping[Any, Object] = {
     int: {"type": "integer", "format": "int64"},
     float: {"type": "number"},
     Duration: {"type": "string", "maxLength": MOST_CHARACTERS},
-    Size: _INT_OR_STRING,
+    Size: NOT_NEGATIVE,
     QuantityText: _INT_OR_STRING,
 }
 _ANY_OBJECT: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

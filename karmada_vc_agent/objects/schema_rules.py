@@ -65,6 +65,17 @@ _QUANTITY: Object = {
         )
     ),
 }
+NOT_NEGATIVE: Object = {
+    **_QUANTITY,
+    **_rules(
+        *_QUANTITY["x-kubernetes-validations"],
+        _rule(
+            "type(self) == int ? self >= 0 : "
+            "(!isQuantity(self) || !quantity(self).isLessThan(quantity('0')))",
+            "must not be negative",
+        ),
+    ),
+}
 _QUANTITIES: Object = {"type": "object", "maxProperties": 64, "additionalProperties": _QUANTITY}
 _DNS_NAME: Object = {
     "maxLength": 253,
@@ -153,17 +164,7 @@ EXTRA: Mapping[str, Object] = {
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["key", "effect"],
     },
-    "VirtualCluster.quota[]": {
-        **_QUANTITY,
-        **_rules(
-            *_QUANTITY["x-kubernetes-validations"],
-            _rule(
-                "type(self) == int ? self >= 0 : "
-                "(!isQuantity(self) || !quantity(self).isLessThan(quantity('0')))",
-                "must not be negative",
-            ),
-        ),
-    },
+    "VirtualCluster.quota[]": NOT_NEGATIVE,
     "VirtualCluster.allowedKinds[]": _PATTERN,
     "VirtualCluster.deniedKinds[]": _PATTERN,
     "VirtualCluster.windowPasses[]": _PATTERN,

@@ -67,6 +67,7 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
         sources=(
             Enqueues(stores.membership.changed.subscribe, itself, SETTLES_S),
             Enqueues(common.judgements.changed.subscribe, itself, SETTLES_S),
+            Enqueues(common.contact.changed.subscribe, itself, SETTLES_S),
             Enqueues(parts.reachable.changed.subscribe, itself, SETTLES_S),
             Enqueues(stores.clusters.store.add_handler, _name_of, SETTLES_S),
             Enqueues(tally.changed.subscribe, itself, WORKS_SETTLE_S),

@@ -3,9 +3,13 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from karmada_vc_agent.checkpoint.shards import secret_names
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
+from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.lifecycle.checkpoint_entries import Knowledge
 from karmada_vc_agent.lifecycle.checkpoint_reader import Checkpoint
-from karmada_vc_agent.lifecycle.checkpoint_writer import CheckpointWriter
+from karmada_vc_agent.lifecycle.checkpoint_writer import CONTACT_S, CheckpointWriter
 from karmada_vc_agent.lifecycle.offline_serving import OfflineServing
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -23,7 +27,7 @@ class CheckpointParts:
     def __init__(self, checkpoint: Checkpoint, common: Common, works: WorkParts) -> None:
         clusters, rules = common.stores.clusters, works.interpreting.rules.stores
         hub = common.clients.hub_urgent
-        self._names = common.virtual_clusters
+        self._names, self._clusters = common.virtual_clusters, clusters
         self.writer = CheckpointWriter(
             checkpoint.secrets,
             Knowledge(
@@ -36,23 +40,29 @@ class CheckpointParts:
                 is_in_contact=lambda: common.clients.hub.is_reachable,
                 now=common.clock.now,
             ),
+            checkpoint.outdated,
             common.clock.monotonic,
+            contact_s=contact_s(common.config),
         )
         self.offline = OfflineServing(
             checkpoint.saved,
             clusters.store,
             works.watches.works,
             rules,
-            lambda: hub.answered_at is not None and hub.is_reachable,
+            lambda: hub.answered_at if hub.is_reachable else None,
             is_away=checkpoint.is_hub_away,
             clock=common.clock.monotonic,
         )
+        # It may have answered while the agent's state was read: nobody tells of that again.
+        self.offline.hub_known(common.hub.uid)
         common.signals.work.subscribe(self.writer.work_changed)
         common.virtual_clusters.changed.subscribe(lambda *_: self.writer.clusters_changed())
         clusters.store.add_handler(lambda *_: self.writer.clusters_changed())
         for store in rules:
             store.add_handler(lambda *_: self.writer.rules_changed())
         works.finalizer.strike = self.writer.strike
+        common.clients.host.history.on_back(self.writer.host_went_back)
+        common.clients.hub.history.on_settled(self.writer.hub_went_back)
 
     def remark(self) -> str | None:
         """Return what is served from the checkpoint, and what of it is not used, None = nothing."""
@@ -62,8 +72,9 @@ class CheckpointParts:
         """Return why a virtual cluster is not in the checkpoint: reason and text, None = it is."""
         if name in self.writer.too_large:
             return "TooLarge", "its Works find no room in the checkpoint"
-        if self.writer.problem:
-            return "NotWritten", "the checkpoint cannot be written; the agent's log says why"
+        error = self.writer.problem_of(name)
+        if error is not None:
+            return not_written(error)
         refusal = self.offline.refusals.get(name)
         if refusal is None or self.writer.has(name):
             return None
@@ -79,6 +90,8 @@ class CheckpointParts:
         """Return how old the knowledge is that virtual clusters are served from."""
         for name in self._names:
             at = self.offline.as_of(name)
+            if at is None and self._clusters.ours(name) is None:
+                continue  # it was deleted on the hub, or is not there yet
             age_s = (datetime.now(UTC) - at).total_seconds() if at is not None else 0.0
             yield Sample("checkpoint_age_seconds", (name,), age_s)
 
@@ -90,6 +103,26 @@ class CheckpointParts:
             problem = self.problem_of(name)
             if problem is not None:
                 yield f"{name}: {problem[1]}"
+
+
+def not_written(error: KubeError) -> tuple[str, str]:
+    """Return reason and text of why a virtual cluster is not written."""
+    if isinstance(error, ForbiddenError) and error.need is not None:
+        what = "the agent has no rights to the Secrets of its checkpoint, so a start without the "
+        return "NoRights", what + "hub would repair nothing; run karmada-vc-agent join"
+    return "NotWritten", "the checkpoint cannot be written; the agent's log says why"
+
+
+def contact_s(config: AgentConfig) -> float:
+    """Return how often the contact is noted: what may soon be too old is noted more often."""
+    return min(CONTACT_S, config.offline_max_age / 4 or CONTACT_S)
+
+
+def is_of_checkpoint(agent: str, need: Need) -> bool:
+    """Whether a right in the agent's namespace is to its checkpoint, without which it works on."""
+    # Only these Secrets are created by the agent itself, which RBAC cannot confine by name.
+    is_named = need.verb == "create" or need.name in secret_names(agent)
+    return (need.group, need.resource) == ("", "secrets") and is_named
 
 
 def checkpoint_parts(common: Common, works: WorkParts) -> CheckpointParts | None:

@@ -1,12 +1,13 @@
 """Everything that controllers are made from, put together once (docs/architecture.md)."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.checkpoint_parts import checkpoint_parts
+from karmada_vc_agent.parts.checkpoint_parts import checkpoint_parts, is_of_checkpoint
 from karmada_vc_agent.parts.common import Common, Process
 from karmada_vc_agent.parts.gateway_parts import GatewayParts
 from karmada_vc_agent.parts.leases import Leases
@@ -49,6 +50,7 @@ class Parts:
             common.virtual_clusters,
             common.stores.claims,
             common.config.agent_namespace,
+            is_spared=partial(is_of_checkpoint, common.config.agent_name),
         )
         self.controllers: list[Controller[Any]] = []
         self.collector = self._collector()

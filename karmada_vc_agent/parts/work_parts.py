@@ -6,6 +6,7 @@ from karmada_vc_agent.apply.affected_works import AffectedWorks
 from karmada_vc_agent.apply.ground_changes import GroundChanges
 from karmada_vc_agent.apply.reflection import owning_work
 from karmada_vc_agent.apply.work_memory import WorkMemory
+from karmada_vc_agent.apply.work_reports import WorkReports
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.kube.work_queue import WorkQueue
@@ -26,7 +27,8 @@ BUSY_WORKS = 16
 class WorkParts:
     """The path of a Work: readers, interpreter, writers, and who is told of what.
 
-    queue: the Works that wait to be synced; events are held back while it is long. forgotten: a
+    queue: the Works that wait to be synced; events are held back while it is long. status_queue:
+    those whose status waits to be written, by reports. forgotten: a
     virtual cluster of which nothing is to be remembered. Below them stands what controllers use of
     the readers and writers.
     """
@@ -42,6 +44,9 @@ class WorkParts:
                 config.rate_limiter_qps, config.rate_limiter_bucket_size, common.clock.monotonic
             ),
         )
+        self.status_queue: WorkQueue[WorkKey] = common.queues.by_cluster(
+            first, config.concurrent_work_syncs
+        )
         self.memory = WorkMemory()
         self.forgotten: Signal[[str]] = Signal()
         self._readers = readers = WorkReaders(common)
@@ -49,6 +54,7 @@ class WorkParts:
         self._writers = writers = WorkWriters(
             common, readers, self.interpreting.interpreter, lambda: len(self.queue) > BUSY_WORKS
         )
+        self.reports = WorkReports(readers.watches.works, self.status_queue.add, common.clock.now)
         self.bounds, self.watches, self.scope = readers.bounds, readers.watches, readers.scope
         self.informers, self.group_informers = readers.informers, readers.group_informers
         self.contexts, self.store_of = readers.contexts, readers.store_of
@@ -77,7 +83,8 @@ class WorkParts:
     def _follow(self) -> None:
         """Connect what is told with who makes something of it; the controllers come later."""
         common, signals = self._common, self._common.signals
-        for forget in (self.memory.forget_cluster, *self._writers.forgetting()):
+        forgetting = (self.memory.forget_cluster, self.reports.forget_cluster)
+        for forget in (*forgetting, *self._writers.forgetting()):
             self.forgotten.subscribe(forget)
         self.registered.gone.subscribe(self.forgotten.emit)
         grounds = GroundChanges(common.virtual_clusters, signals.ground.emit)

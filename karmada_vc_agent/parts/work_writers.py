@@ -115,7 +115,6 @@ class WorkWriters:
             readers.watches.works,
             readers.bounds,
             common.held_changes,
-            common.clock.now,
         )
         self.work_status = (
             WorkStatus(self._object_changed, self.events, interpreter)

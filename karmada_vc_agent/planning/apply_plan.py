@@ -7,15 +7,17 @@
 Karmada compares the whole merged object with the live one (contract 5.5 step 5), so a default
 that the server filled in and the manifest does not name makes them differ. The PUT that follows
 changes nothing: the server answers with the same resourceVersion. `needs_update` with the
-remembered version is what keeps that from happening at each event.
+remembered version is what keeps that from happening at each event; the mark on the object, and the
+known defaults of kinds that can have none, keep it from happening at each start (ADR 49).
 """
 
 from collections.abc import Container
 from dataclasses import dataclass
 
 from karmada_vc_agent.model.objects import Object, dig, labels_of
-from karmada_vc_agent.planning import metadata, ownership
+from karmada_vc_agent.planning import metadata, ownership, written_mark
 from karmada_vc_agent.planning.prune import prune
+from karmada_vc_agent.planning.server_defaults import completed
 
 _GENERATION_PREFIX = "gen:"
 _RESOURCE_VERSION_PREFIX = "rv:"
@@ -73,12 +75,34 @@ def merge_released(desired: Object, live: Object) -> Object | Foreign:
     return metadata.merge_metadata(metadata.without_claims(desired), live)
 
 
-def decide(wanted: Object, live: Object | None) -> Create | Replace | Keep:
+def decide(
+    wanted: Object, live: Object | None, digest: str = "", *, trusts_mark: bool = False
+) -> Create | Replace | Keep:
     """Return the write, if any, that makes the live object equal to `wanted`.
 
-    wanted: merged, retained, and with placement asserted.
+    wanted: merged, retained, and with placement asserted. digest: of what is desired, for the mark
+    on what is written; "" = none. trusts_mark: whether the live object's may be believed, since
+    nothing else is known of it.
     """
-    return Create(wanted) if live is None else _replace_unless_equal(wanted, live)
+    if live is not None and _is_right(wanted, live, digest if trusts_mark else ""):
+        return Keep()
+    if digest:
+        wanted = written_mark.marked(wanted, live, digest)
+    return Create(wanted) if live is None else Replace(wanted)
+
+
+def _is_right(wanted: Object, live: Object, digest: str) -> bool:
+    """Whether a PUT would change nothing, or the live object's mark says so.
+
+    Karmada prunes only the live side, and so PUTs each Service whose clusterIP it retained;
+    pruning both sides alike avoids these writes.
+    """
+    bare = prune(written_mark.unmarked(live))
+    asked = completed(prune(written_mark.unmarked(wanted)), bare)
+    if asked == completed(bare, bare):
+        return True
+    is_marked = asked["metadata"] == bare["metadata"] and written_mark.fits(live, digest)
+    return is_marked and written_mark.has_content(bare, asked)
 
 
 def decide_released(retained: Object, live: Object) -> Replace | Keep:
@@ -118,6 +142,4 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
 
 
 def _replace_unless_equal(wanted: Object, live: Object) -> Replace | Keep:
-    # Karmada prunes only the live side, and so PUTs each Service whose clusterIP it retained;
-    # pruning both sides alike avoids these writes.
     return Keep() if prune(wanted) == prune(live) else Replace(wanted)

@@ -14,6 +14,7 @@ _OF_OTHERS = frozenset(
     (
         domain.STAND_IN_ANNOTATION,
         domain.APPLIED_ANNOTATION,
+        domain.WRITTEN_ANNOTATION,
         karmada.WORK_NAME_ANNOTATION,
         karmada.WORK_NAMESPACE_ANNOTATION,
     )
@@ -52,7 +53,7 @@ def merge_annotations(desired: Object, live: Object) -> dict[str, str]:
 
     A stand-in that a Work takes over is none any more (ADR 24). What another agent of Karmada made
     names that one's Work, which is not to be followed (ADR 35). The digest of a manifest is that of
-    the one written now, or none (ADR 43).
+    the one written now, or none (ADR 43), and so is the mark of what was written (ADR 49).
     """
     found = {key: text for key, text in annotations_of(live).items() if key not in _OF_OTHERS}
     return _merge(annotations_of(desired), found, found.get(karmada.MANAGED_ANNOTATIONS_ANNOTATION))

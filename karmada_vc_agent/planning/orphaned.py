@@ -7,7 +7,11 @@ Cluster was not Ready (contract 1.9).
 from collections.abc import Container, Iterable, Mapping
 
 from karmada_vc_agent.model import kinds
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
+from karmada_vc_agent.model.domain import (
+    BY_GATEWAY_ANNOTATION,
+    CLUSTER_LABEL,
+    WORK_ANNOTATION,
+)
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import (
     GroupKind,
@@ -61,6 +65,12 @@ def namespaces_needed(works: Iterable[Object]) -> set[str]:
 def is_orphaned_namespace(namespace: str, needed: Container[str]) -> bool:
     """Whether the claim on a virtual namespace has no Work any more."""
     return namespace not in _WITHOUT_WORK and namespace not in needed
+
+
+def is_of_tenants(namespace: Object) -> bool:
+    """Whether a claimed host namespace came through the gateway, and from no Work since."""
+    marks = annotations_of(namespace)
+    return BY_GATEWAY_ANNOTATION in marks and not marks.get(WORK_ANNOTATION)
 
 
 def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:

@@ -22,6 +22,7 @@ from karmada_vc_agent.controllers import (
     quotas,
     registration,
     service_names,
+    work_status,
 )
 from karmada_vc_agent.found.setup import setup_node_groups, setup_node_labels
 from karmada_vc_agent.kube.controller import Controller, ControllerSpec
@@ -70,6 +71,7 @@ SETUPS: tuple[Setup, ...] = (
     endpoint_slices.setup,
     namespaces.setup,
     execution.setup,
+    work_status.setup,
     _certificate,
     _objects,
     setup_node_groups,

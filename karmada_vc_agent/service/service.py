@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 FINISH_S = 3.0
 """What is being done may end within this time when the agent is told to stop."""
 LAST_EVENTS_S = 0.5
+END_S = FINISH_S + LAST_EVENTS_S + 0.5
+"""What it may take in all to end."""
 _SHOWN = 5
 
 
@@ -40,6 +42,7 @@ class Service:
         parts.controllers += self._controllers
         for client in (common.clients.hub, common.clients.host):
             client.on_recovery(self.retry_failed)
+            client.on_return(self.retry_failed)
             client.history.on_settled(self.retry_failed)
             client.history.on_settled(self._resync)
         if parts.checkpoint is not None:
@@ -164,11 +167,14 @@ class Service:
             stopped = group.create_task(stop.wait(), name="stop")
             synced = group.create_task(self._wait_synced(), name="sync")
             self._tasks += readers
+            readers += self._start_serving_offline(group)
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             workers: list[asyncio.Task[None]] = []
             if synced.done():
                 workers = self._start_controllers(group)
-                self._tasks += workers
+                keeping = self._start_keeping(group)
+                self._tasks += workers + keeping
+                readers += keeping
                 readers += self._start_resync(group)
                 await stopped
             self._tasks.clear()
@@ -182,8 +188,6 @@ class Service:
         """Start what reads and what tells; nothing here changes hub or host but events."""
         works, stores, state = self._parts.works, self._common.stores, self._common.state
         running = {**works.runs(), "node trust": stores.trust.run, "state": state.follow_time}
-        if self._parts.checkpoint is not None:
-            running["offline"] = self._parts.checkpoint.offline.run
         for controller in self._controllers:
             running |= controller.spec.runs
         start = self._common.supervisor.start
@@ -191,6 +195,13 @@ class Service:
             start(group, "reflector", reflector.run, f"reflector {reflector.path}")
             for reflector in stores.reflectors
         ] + [start(group, name, run) for name, run in running.items()]
+
+    def _start_serving_offline(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Start what ends by itself, once the hub has told everything: it is not vital."""
+        checkpoint = self._parts.checkpoint
+        if checkpoint is None:
+            return []
+        return [self._common.supervisor.start(group, "offline", checkpoint.offline.run)]
 
     async def _wait_synced(self) -> None:
         timeout_s = self._common.config.cluster_cache_sync_timeout
@@ -229,11 +240,14 @@ class Service:
         for controller in self._controllers:
             controller.enqueue_initial()
         start = common.supervisor.start
+        return [start(group, "controller", each.run, each.name) for each in self._controllers]
+
+    def _start_keeping(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Start what never ends by itself: the end of the service does not wait for it."""
         checkpoint = self._parts.checkpoint
-        writing = {"checkpoint": checkpoint.writer.run} if checkpoint is not None else {}
-        return [start(group, "controller", each.run, each.name) for each in self._controllers] + [
-            start(group, name, run) for name, run in writing.items()
-        ]
+        if checkpoint is None:
+            return []
+        return [self._common.supervisor.start(group, "checkpoint", checkpoint.writer.run)]
 
     def _start_resync(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         common = self._common

@@ -14,6 +14,8 @@ from typing import cast
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from karmada_vc_agent.telemetry.handshakes import Handshakes
+
 MOST = 32
 """Connections at once. Scrapers and kubelets have one or two."""
 IDLE_S = 60.0
@@ -68,7 +70,7 @@ class BoundedSite(web.BaseSite):
         self._address = address
         self._busy = busy
         self._tls = tls
-        self._handshakes: dict[asyncio.Task[None], None] = {}
+        self._handshakes = Handshakes(self._shake_hands)
 
     @property
     def name(self) -> str:
@@ -86,8 +88,7 @@ class BoundedSite(web.BaseSite):
     async def stop(self) -> None:
         """Listen no more."""
         await super().stop()
-        for task in list(self._handshakes):
-            task.cancel()
+        self._handshakes.end_all()
 
     def _enter(self, transport: asyncio.Transport) -> None:
         """Serve a new connection, or refuse it where all others are being answered."""
@@ -98,19 +99,14 @@ class BoundedSite(web.BaseSite):
         elif self._tls is None:
             self._serve(transport)
         else:
-            transport.pause_reading()
-            task = asyncio.get_running_loop().create_task(self._shake_hands(transport, self._tls))
-            self._handshakes[task] = None
-            task.add_done_callback(self._handshakes.pop)
+            self._handshakes.begin(transport)
 
     def _has_room(self) -> bool:
         """Whether there is room, or is now that the oldest one that waits is closed."""
         there = [each for each in self._handlers().connections if each.transport is not None]
         if len(there) + len(self._handshakes) < MOST:
             return True
-        for task in self._handshakes:
-            self._handshakes.pop(task)
-            task.cancel()
+        if self._handshakes.end_oldest():
             return True
         for connection in there:
             if connection not in self._busy:
@@ -127,9 +123,10 @@ class BoundedSite(web.BaseSite):
         transport.set_protocol(connection)
         connection.connection_made(transport)
 
-    async def _shake_hands(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
+    async def _shake_hands(self, transport: asyncio.Transport) -> None:
         connection = self._handlers()()
-        loop = asyncio.get_running_loop()
+        loop, tls = asyncio.get_running_loop(), self._tls
+        assert tls is not None  # noqa: S101 - without it there is no handshake
         with suppress(OSError):  # what has to be said of a client that speaks no TLS?
             secured = await loop.start_tls(
                 transport, connection, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_S

@@ -147,9 +147,15 @@ def _namespaced(owner: PolicyOwner) -> str:
         f" && {_is_own(owner, claimant)}"
     )
     # Pods are created there by dry run only: a real one would run with the agent's account.
+    # Secrets only those of its checkpoint: RBAC cannot confine `create` by name.
+    kept = (
+        f"variables.name.startsWith({cel_text(f'{owner.agent}-checkpoint-')})"
+        " && object.type == 'Opaque'"
+    )
     at_home = (
-        f"variables.ns == {cel_text(owner.namespace)} && (variables.kind != '/pods'"
-        " || variables.dry)"
+        f"variables.ns == {cel_text(owner.namespace)}"
+        " && (variables.kind != '/pods' || variables.dry)"
+        f" && (variables.kind != '/secrets' || request.operation != 'CREATE' || {kept})"
     )
     single = (
         "variables.ns + '/' + request.resource.resource + '/' + variables.name in "

@@ -11,9 +11,11 @@
     pod-binding      only schedulers say on which node a pod runs
     pod-limits       no `system-*` priority, no affinity to pods of others
     volume-node      only schedulers choose the node of a volume
+    gateway-confines what the account of the agent's gateway may write, where there is one
 
-The first stands in admission_confines.py, those about tenants in admission_tenants.py. RBAC
-grants by kind and namespace; who owns an object, and what of it changes, only a policy sees.
+The first stands in admission_confines.py, the last in admission_gateway.py, those about tenants in
+admission_tenants.py. RBAC grants by kind and namespace; who owns an object, and what of it changes,
+only a policy sees.
 Expressions run on kube-apiserver 1.34.4.
 """
 
@@ -21,6 +23,7 @@ from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.admission_confines import confines
+from karmada_vc_agent.translation.admission_gateway import gateway_confines
 from karmada_vc_agent.translation.admission_objects import (
     PARAMETERS_ANNOTATION,
     VALIDATING,
@@ -60,6 +63,7 @@ def guard_policies(owner: PolicyOwner) -> list[Object]:
         ("pod-limits", pod_limits(), claimed),
         ("shared-proxies", shared_proxies(owner), claimed),
         ("volume-node", volume_node(owner), claimed),
+        *((("gateway-confines", gateway_confines(owner), {}),) if owner.gateway else ()),
     )
     made = [
         obj

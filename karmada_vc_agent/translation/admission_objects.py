@@ -8,6 +8,7 @@ from typing import Any
 
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, DOMAIN
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.translation.names import DEFAULT_NAMESPACE_TEMPLATE
 
 GROUP = "admissionregistration.k8s.io"
 VALIDATING, MUTATING = "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"
@@ -34,6 +35,8 @@ class PolicyOwner:
     held, allowed: what tenants may not write though others may, and the reverse, as
     `<guard>/<plural>/<virtual cluster>` (admission_strict.py).
     renames: claims that may change hands, as `<former name>/<virtual cluster>`.
+    gateway: user name of its gateway, "" = it has none. template: of the names of host namespaces.
+    tenants_keys: patterns of what tenants may change of a Namespace through the gateway.
     """
 
     agent: str
@@ -46,6 +49,9 @@ class PolicyOwner:
     held: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     renames: tuple[str, ...] = ()
+    gateway: str = ""
+    template: str = DEFAULT_NAMESPACE_TEMPLATE
+    tenants_keys: tuple[str, ...] = ()
 
     def name(self, policy: str) -> str:
         """Return the name of a policy on the host."""
@@ -70,6 +76,11 @@ class PolicyOwner:
     def confines_policy(self) -> str:
         """Return the name of the policy that confines the agent."""
         return self.name("agent-confines")
+
+    @property
+    def gateway_policy(self) -> str:
+        """Return the name of the policy that confines the gateway."""
+        return self.name("gateway-confines")
 
     def parameters(self) -> str:
         """Return this input as text for PARAMETERS_ANNOTATION."""

@@ -236,7 +236,8 @@ def _claims(owner: PolicyOwner) -> Object:
                 "name": _NOT_THE_AGENT,
                 "expression": f"request.userInfo.username != '{quoted(owner.user)}'"
                 f" || request.name == '{owner.namespace}'",
-            }
+            },
+            *_not_the_gateway(owner),
         ],
         "variables": [
             *metadata_maps(),
@@ -264,6 +265,17 @@ def _claims(owner: PolicyOwner) -> Object:
             },
         ],
     }
+
+
+def _not_the_gateway(owner: PolicyOwner) -> list[Object]:
+    """Leave to gateway-confines what the gateway creates and deletes for tenants (ADR 52)."""
+    if not owner.gateway:
+        return []
+    expression = (
+        f"request.userInfo.username != '{quoted(owner.gateway)}'"
+        " || !(request.operation in ['CREATE', 'DELETE'])"
+    )
+    return [{"name": "not-the-gateway", "expression": expression}]
 
 
 _OLD_AND_NEW = ("oldObject", "object")

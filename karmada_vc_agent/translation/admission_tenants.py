@@ -25,7 +25,6 @@ from karmada_vc_agent.translation.references import (
     PROXY_REFERENCES,
 )
 
-_NO_ADMINISTRATOR = "!(has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups)"
 _SNIPPETS = ("/snippet", "/snippets", "-snippet", "-snippets")
 
 
@@ -79,8 +78,18 @@ def _somebody_else(owner: PolicyOwner) -> str:
         f"{user} != {cel_text(owner.user)}"
         f" && !{user}.startsWith('system:serviceaccount:kube-system:')"
         f" && !({user} in ['system:kube-controller-manager', 'system:apiserver'])"
-        f" && {_NO_ADMINISTRATOR}"
+        f" && !({_is_administrator(owner)})"
     )
+
+
+def _is_administrator(owner: PolicyOwner) -> str:
+    """Return whether the user may change these policies, and so is not bound by them.
+
+    Distributions differ in the groups of their administrators; kubeadm's are not system:masters.
+    """
+    policies = "authorizer.group('admissionregistration.k8s.io')"
+    policies += f".resource('validatingadmissionpolicies').name('{owner.claims_policy}')"
+    return f"{policies}.check('update').allowed()"
 
 
 def shared_proxies(owner: PolicyOwner) -> Object:
@@ -190,7 +199,7 @@ def _no_scheduler(owner: PolicyOwner) -> Object:
     return {
         "name": "no-scheduler",
         "expression": f"!(request.userInfo.username in {cel_list(owner.schedulers)})"
-        f" && {_NO_ADMINISTRATOR}",
+        f" && !({_is_administrator(owner)})",
     }
 
 

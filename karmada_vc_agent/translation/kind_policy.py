@@ -197,17 +197,27 @@ def _is_never_opened(kind: GroupKind) -> bool:
     return kinds.is_among(kind, NEVER_OPENED) or kind.group.endswith(_KARMADA_DOMAIN)
 
 
+ONLY_READ = frozenset(
+    {GroupKind("", "Node"), GroupKind("", "Event"), GroupKind("events.k8s.io", "Event")}
+)
+"""Kinds that no Work may have and that clients of the gateway read."""
+
+
 def hidden_from_api_enablements(
     gvk: GroupVersionKind,
     *,
     namespaced: bool,
     configured: ClusterScopedKinds = _AS_BUILT_IN,
     vc: VirtualCluster | None = None,
+    is_reached: bool = False,
 ) -> bool:
     """Whether a kind is omitted from the APIs reported to Karmada.
 
     Karmada schedules only kinds that a Cluster reports, so it does not send what would be refused.
+    karmada-search reads no others, either. is_reached: it can, by the gateway.
     """
+    if is_reached and gvk.group_kind in ONLY_READ:
+        return False
     if vc is not None and denies(vc, gvk):
         return True
     return policy_for(gvk, namespaced=namespaced, configured=configured) is Policy.REFUSE

@@ -32,7 +32,7 @@ Names and such paths cannot be confused: no name has a dot and a capital letter.
 ALL_NAMESPACES = "*"
 _BETWEEN_NAMES = ","
 
-_ALWAYS_FORBIDDEN = (
+ALWAYS_FORBIDDEN = (
     ANCHOR_NAMESPACE,
     "kube-system",
     "karmada-system",
@@ -41,12 +41,12 @@ _ALWAYS_FORBIDDEN = (
 )
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-_LABEL_MAX_LENGTH = 63
+LABEL_MAX_LENGTH = 63
 _SEPARATOR = re.compile(r"[a-z0-9-]+")
 _PLACEHOLDERS = ("{namespace}", "{cluster}")
 _PIECE_MAX_LENGTH = 23
-_HASH_LENGTH = 12
-_HASH_MARK = "--"
+HASH_LENGTH = 12
+HASH_MARK = "--"
 
 _NAME_SEPARATOR = "-v-"
 _NAME_MAX_LENGTH = 253
@@ -83,8 +83,8 @@ class NamespaceTemplate:
             raise ValueError(
                 f'"{text}" needs characters of a-z, 0-9 and "-" between its placeholders'
             )
-        if _HASH_MARK in separator:
-            raise ValueError(f'"{text}" must not contain "{_HASH_MARK}"')
+        if HASH_MARK in separator:
+            raise ValueError(f'"{text}" must not contain "{HASH_MARK}"')
         template = cls(separator, cluster_first)
         if template.piece_length < 1:
             raise ValueError(f'"{text}" leaves no room for names: shorten its separator')
@@ -97,7 +97,7 @@ class NamespaceTemplate:
     @property
     def piece_length(self) -> int:
         """Number of characters of each name that the hashed form keeps."""
-        room = _LABEL_MAX_LENGTH - len(self.separator) - len(_HASH_MARK) - _HASH_LENGTH
+        room = LABEL_MAX_LENGTH - len(self.separator) - len(HASH_MARK) - HASH_LENGTH
         return min(_PIECE_MAX_LENGTH, room // 2)
 
     def join(self, namespace: str, cluster: str) -> str:
@@ -117,14 +117,14 @@ def host_namespace(
     """
     plain = template.join(namespace, cluster)
     if (
-        len(plain) <= _LABEL_MAX_LENGTH
+        len(plain) <= LABEL_MAX_LENGTH
         and _LABEL.fullmatch(plain)
-        and _HASH_MARK not in plain
+        and HASH_MARK not in plain
         and _occurrences(template.separator, plain) == 1
     ):
         return HostNamespace(plain)
     pieces = (_piece(text, template.piece_length) for text in (namespace, cluster))
-    return HostNamespace(template.join(*pieces) + _HASH_MARK + _digest(namespace, cluster))
+    return HostNamespace(template.join(*pieces) + HASH_MARK + _digest(namespace, cluster))
 
 
 def home_of(
@@ -167,13 +167,13 @@ def host_name(name: str, cluster: str) -> str:
     if len(plain) <= _NAME_MAX_LENGTH and _occurrences(_NAME_SEPARATOR, plain) == 1:
         return plain
     piece = name[:_NAME_PIECE_LENGTH].rstrip("-.")
-    return piece + _NAME_SEPARATOR + cluster + _HASH_MARK + _digest(name, cluster)
+    return piece + _NAME_SEPARATOR + cluster + HASH_MARK + _digest(name, cluster)
 
 
 def cluster_of_host_name(name: str) -> str:
     """Return the virtual cluster that a computed host name ends with; "" for other names."""
     _, mark, cluster = name.rpartition(_NAME_SEPARATOR)
-    return cluster.partition(_HASH_MARK)[0] if mark else ""
+    return cluster.partition(HASH_MARK)[0] if mark else ""
 
 
 def _occurrences(part: str, text: str) -> int:
@@ -186,7 +186,7 @@ def _piece(text: str, length: int) -> str:
 
 
 def _digest(name: str, cluster: str) -> str:
-    return hashlib.sha256(f"{name}/{cluster}".encode()).hexdigest()[:_HASH_LENGTH]
+    return hashlib.sha256(f"{name}/{cluster}".encode()).hexdigest()[:HASH_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Names:
 
     def forbids(self, namespace: str) -> bool:
         """Whether virtual clusters may not refer to this namespace (rewriting-rules 1.3)."""
-        patterns = (*_ALWAYS_FORBIDDEN, *self.forbidden)
+        patterns = (*ALWAYS_FORBIDDEN, *self.forbidden)
         return any(fnmatchcase(namespace, pattern) for pattern in patterns)
 
     def host_namespace(self, namespace: str) -> HostNamespace:
@@ -278,8 +278,8 @@ class Names:
 def _without_hash(name: str) -> Iterator[str]:
     """Yield a name as it is, then without a hash at its end."""
     yield name
-    body, mark = name[: -_HASH_LENGTH - len(_HASH_MARK)], name[-_HASH_LENGTH - len(_HASH_MARK) :]
-    if mark.startswith(_HASH_MARK):
+    body, mark = name[: -HASH_LENGTH - len(HASH_MARK)], name[-HASH_LENGTH - len(HASH_MARK) :]
+    if mark.startswith(HASH_MARK):
         yield body
 
 

@@ -4,6 +4,7 @@ Each function is one step; its docstring is also the text about the kind in docs
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object
@@ -179,6 +180,7 @@ OWN_STEPS: Mapping[GroupKind, OwnSteps] = {
 _NONE = OwnSteps()
 
 
+@lru_cache(maxsize=1024)  # tenants name kinds
 def own_steps(gvk: GroupVersionKind) -> OwnSteps:
     """Return the additional steps of a kind, whatever its version."""
     return OWN_STEPS.get(gvk.group_kind, _NONE)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object, values_at
 
@@ -150,6 +151,15 @@ def pod_specs(
                     yield PodSpec(where, spec, row.selector_only)
 
 
+def paths_of(
+    gvk: GroupVersionKind, extra: Iterable[PodTemplates] = ()
+) -> Iterator[tuple[str, bool]]:
+    """Yield each path of pod specs in objects of a kind, and whether it is selector_only."""
+    for row in _rows(gvk, extra):
+        for path in row.paths:
+            yield path, row.selector_only
+
+
 def are_fixed(gvk: GroupVersionKind) -> bool:
     """Whether the API server rejects changes of the pod specs of an existing object."""
     return any(row.fixed for row in BY_KIND.get(gvk.group_kind, ()))
@@ -163,8 +173,14 @@ def add_missing_specs(obj: Object, gvk: GroupVersionKind) -> None:
 
 
 def _rows(gvk: GroupVersionKind, extra: Iterable[PodTemplates]) -> Iterator[PodTemplates]:
-    yield from (row for row in BY_KIND.get(gvk.group_kind, ()) if row.version in ("", gvk.version))
+    yield from _known_rows(gvk)
     yield from (row for row in extra if (row.group, row.kind) == (gvk.group, gvk.kind))
+
+
+@lru_cache(maxsize=1024)  # tenants name kinds
+def _known_rows(gvk: GroupVersionKind) -> tuple[PodTemplates, ...]:
+    rows = BY_KIND.get(gvk.group_kind, ())
+    return tuple(row for row in rows if row.version in ("", gvk.version))
 
 
 def _create(obj: Object, path: str) -> None:

@@ -79,6 +79,7 @@ def confine_rules(obj: Object, confines: Confines, direction: Direction) -> None
             confines.admin_rules,
             direction,
             is_strict=confines.is_strict,
+            is_of_cluster="namespace" not in obj["metadata"],
         )
     ]
 
@@ -125,7 +126,8 @@ def restore_rules(obj: Object, direction: Direction) -> None:
     """Restore the virtual names of namespaces in the rules of a role."""
     rules = obj.get("rules")
     for rule in rules if isinstance(rules, list) else ():
-        rbac_rules.rename_namespaces(rule, "rules", direction)
+        if not rbac_rules.restore_written(rule):
+            rbac_rules.rename_namespaces(rule, "rules", direction)
 
 
 def restore_binding(obj: Object, cluster: str, direction: Direction) -> None:

@@ -69,6 +69,10 @@ _HOSTS_GROUPS = frozenset(
 )
 """Works may contain none of them (kind_policy.py), so tenants only read them."""
 
+WRITTEN_NAMESPACES = (DOMAIN, _NAMESPACES)
+"""(group, resource) that no API server serves: to write Namespaces by the gateway (ADR 52)."""
+_WRITING = ("create", "update", "patch", "delete")
+
 _HIDDEN = _NEVER | _UNREACHED
 COMBINATIONS_MAX = 20_000
 """Of groups, resources and verbs, in all rules of a role: each is judged. Operators have 2,000."""
@@ -89,16 +93,17 @@ def admin_rules(
     """
     return _rules(
         (group, resource, _verbs_on(group, resource, is_strict=is_strict))
-        for group, resource in namespaced
+        for group, resource in (*namespaced, WRITTEN_NAMESPACES)
         if (group, resource) not in _UNREACHED
     )
 
 
 def agent_rules(namespaced: Iterable[tuple[str, str]]) -> tuple[Object, ...]:
     """Return what the agent itself may write in claimed namespaces; includes admin_rules."""
+    verbs = {WRITTEN_NAMESPACES: _WRITING, **dict.fromkeys(_FOR_NOBODY, _READING)}
     return _rules(
-        (group, resource, _READING if (group, resource) in _FOR_NOBODY else VERBS)
-        for group, resource in namespaced
+        (group, resource, verbs.get((group, resource), VERBS))
+        for group, resource in (*namespaced, WRITTEN_NAMESPACES)
     )
 
 
@@ -135,10 +140,12 @@ def allowed_rules(
     direction: Direction,
     *,
     is_strict: bool = False,
+    is_of_cluster: bool = False,
 ) -> list[Object]:
-    """Return the part of one rule that may be granted; rules on namespaces are read-only.
+    """Return the part of one rule that may be granted.
 
-    admin: from admin_rules(). Refuses RuleForbidden.
+    On the host rules on namespaces are for reading; those of ClusterRoles that write let the
+    gateway write. admin: from admin_rules(). Refuses RuleForbidden.
     """
     verbs = _texts(rule, "verbs", path)
     for verb in verbs:
@@ -168,7 +175,20 @@ def allowed_rules(
         if WILDCARD in groups:
             allowed[-1]["apiGroups"] = [""]
         rename_namespaces(allowed[-1], path, direction)
+    writing = [verb for verb in _WRITING if verb in verbs or WILDCARD in verbs]
+    if is_of_cluster and writing and _NAMESPACES in resources and {"", WILDCARD} & set(groups):
+        group, resource = WRITTEN_NAMESPACES
+        allowed.append({**rest, "apiGroups": [group], "resources": [resource], "verbs": writing})
     return allowed
+
+
+def restore_written(rule: Any) -> bool:
+    """Name, in place, namespaces of a rule on WRITTEN_NAMESPACES as tenants do; False: another."""
+    group, resource = WRITTEN_NAMESPACES
+    if dig(rule, "apiGroups") != [group] or dig(rule, "resources") != [resource]:
+        return False
+    rule["apiGroups"] = [""]
+    return True
 
 
 def beyond(rule: Any, *, is_strict: bool = False) -> Iterator[str]:
@@ -209,6 +229,8 @@ def rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
 
 
 def _verbs_on(group: str, resource: str, *, is_strict: bool) -> tuple[str, ...]:
+    if (group, resource) == WRITTEN_NAMESPACES:
+        return _WRITING
     read_only = (
         (group, resource) in _READ_ONLY
         or group in _HOSTS_GROUPS
@@ -222,6 +244,8 @@ def _may(group: str, resource: str, verb: str, *, is_strict: bool) -> bool:
         return verb in _READING
     if (group, resource) in _HIDDEN:
         return False
+    if (group, resource) == WRITTEN_NAMESPACES:
+        return verb in _WRITING
     return verb in _READING or _verbs_on(group, resource, is_strict=is_strict) is VERBS
 
 

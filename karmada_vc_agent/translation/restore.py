@@ -20,7 +20,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.translation import dns_texts, names
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.draft import Returning
+from karmada_vc_agent.translation.draft import Returning, no_way_back
 from karmada_vc_agent.translation.names import Names, ToVirtual, is_path
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import Rewriter
@@ -56,16 +56,17 @@ class Restorer:
         """
         context, templates = self._context, self._context.settings.pod_templates
         direction, rewriter = self._direction, self._rewriter
-        if names.NAMES_ANNOTATION in annotations_of(obj):
+        annotations = annotations_of(obj)
+        if names.NAMES_ANNOTATION in annotations:
             direction = ToVirtual(names_of(obj, context))
             rewriter = self._rewriter_to(direction)
         _restore_namespace(obj, gvk, direction.names, namespace)
         _restore_name(obj)
-        own_steps(gvk).restore(
-            Returning(obj, context, direction, lambda inside: restore(inside, context))
-        )
+        step = own_steps(gvk).restore
+        if step is not no_way_back:
+            step(Returning(obj, context, direction, lambda inside: restore(inside, context)))
         rewriter.rewrite(obj, gvk)
-        if domain.REWRITE_DNS_ANNOTATION in annotations_of(obj):
+        if domain.REWRITE_DNS_ANNOTATION in annotations:
             virtual_names = ((host, virtual) for virtual, host in direction.names.claims.items())
             dns_texts.rewrite_texts(obj, gvk, virtual_names, templates)
         _restore_metadata(obj)

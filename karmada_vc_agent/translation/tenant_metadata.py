@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from karmada_vc_agent.model import domain, karmada, tenancy
 from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
 from karmada_vc_agent.translation.notices import Notice, NoticeCode
 
@@ -17,7 +18,10 @@ _SHARED_PATTERNS = (
     *("kubectl.kubernetes.io/*", "kubernetes.io/description"),
     "pod-security.kubernetes.io/*",
 )
-_DECISIONS = frozenset({"control-plane", "istio-injection"})
+_POD_SECURITY_DOMAIN = "pod-security.kubernetes.io/"
+PLAIN = "/"
+"""Among patterns: keys without a domain; no key is so."""
+DECISIONS = frozenset({"control-plane", "istio-injection"})
 """Keys without a domain by which well-known controllers exclude or include a namespace."""
 _POD_SECURITY = (POD_SECURITY_LABEL, f"{POD_SECURITY_LABEL}-version")
 _AGGREGATE = "aggregate"
@@ -41,6 +45,28 @@ def confine_namespace(
     return _dropped(dropped, 'an administrator can allow them with "namespaceKeys"')
 
 
+def tenants_patterns(profile: str, allowed: Iterable[str]) -> tuple[str, ...]:
+    """Return patterns of what tenants may change of a Namespace through the gateway.
+
+    Fewer than Works may contain: Pod Security decides what pods may do to nodes, and Karmada's
+    own keys are Karmada's. profile, allowed: as above.
+    """
+    shared = () if profile == tenancy.STRICT else (PLAIN, *_SHARED_PATTERNS)
+    kept = (each for each in (*shared, *allowed) if not each.startswith(_POD_SECURITY_DOMAIN))
+    return tuple(dict.fromkeys(kept))
+
+
+def is_tenants(key: str, patterns: Iterable[str]) -> bool:
+    """Whether tenants may change a label or annotation of a Namespace through the gateway."""
+    if _is_own(key) or karmada.is_karmada_key(key) or key.startswith(_POD_SECURITY_DOMAIN):
+        return False
+    if "/" not in key:
+        return key not in DECISIONS and (
+            PLAIN in patterns or any(fnmatchcase(key, each) for each in patterns)
+        )
+    return key != NAMESPACE_NAME_LABEL and any(fnmatchcase(key, each) for each in patterns)
+
+
 def confine_cluster_role(obj: Object) -> Iterator[Notice]:
     """Drop from a ClusterRole, in place, all foreign labels; yield a notice for aggregation."""
     dropped = [key for key in _drop(obj, "labels", _is_own) if _AGGREGATE in key]
@@ -59,7 +85,7 @@ def _passes(key: str, profile: str, allowed: Iterable[str]) -> bool:
     if profile == tenancy.STRICT:
         return False
     if "/" not in key:
-        return key not in _DECISIONS
+        return key not in DECISIONS
     return any(fnmatchcase(key, pattern) for pattern in _SHARED_PATTERNS)
 
 

@@ -43,7 +43,7 @@ class HostView:
     placement: returns the condition PlacementEnforced of a virtual cluster, once it is known.
     more: return other conditions for a virtual cluster and the live status of its Cluster.
     with_resources, with_models: whether sums, and modelings, are reported. discovery_max_age_s: how
-    old what the host serves may be.
+    old what the host serves may be. is_reached: whether the hub reads virtual clusters (gateway).
     """
 
     client: ApiClient
@@ -57,6 +57,7 @@ class HostView:
     with_resources: bool = True
     with_models: bool = True
     discovery_max_age_s: float = 0.0
+    is_reached: bool = False
     more: Sequence[Callable[[VirtualCluster, Object], list[Condition]]] = ()
 
 
@@ -162,6 +163,7 @@ class HostStatus:
                     namespaced=namespaced,
                     configured=self._view.cluster_scoped_kinds,
                     vc=vc,
+                    is_reached=self._view.is_reached,
                 )
 
             enablements = rules.api_enablements(served.lists, is_hidden)

@@ -54,6 +54,8 @@ class HubContact:
     An answer is not enough: with an expired certificate every request is answered by 401, while
     open watches live on.
     patience_s: how long it may accept nothing; after that it considers the agent dead.
+    changed: a Cluster of which the hub accepted something for the first time, or again after it was
+    late. That it becomes late is known by looking only.
     """
 
     def __init__(self, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -62,11 +64,15 @@ class HubContact:
         self._accepted_at: dict[tuple[str, str], float] = {}
         self._heard_at: dict[tuple[str, str], float] = {}
         self._reasons: dict[tuple[str, str], str] = {}
+        self.changed: Signal[[str]] = Signal()
 
     def accepted(self, name: str, what: str) -> None:
         """Record that the hub has accepted STATUS or LEASE of a Cluster."""
+        before = (self.silent_s(name) is None, self.problem_of(name))
         self._accepted_at[name, what] = self._heard_at[name, what] = self._clock()
         self._reasons.pop((name, what), None)
+        if before != (False, self.problem_of(name)):
+            self.changed.emit(name)
 
     def forget(self, name: str) -> None:
         """Drop a Cluster that is not ours to report."""

@@ -29,14 +29,23 @@ Lacking = Callable[[], Iterable[tuple[str, Need]]]
 class MissingRights:
     """Sorts what is missing by virtual cluster.
 
-    home: the agent's own namespace on the host.
+    home: the agent's own namespace on the host. is_spared: whether the agent serves everybody
+    without a right that it needs there.
     """
 
-    def __init__(self, lacking: Lacking, names: Iterable[str], claims: Claims, home: str) -> None:
+    def __init__(
+        self,
+        lacking: Lacking,
+        names: Iterable[str],
+        claims: Claims,
+        home: str,
+        is_spared: Callable[[Need], bool] = lambda _: False,
+    ) -> None:
         self._lacking = lacking
         self._names = names
         self._claims = claims
         self._home = home
+        self._is_spared = is_spared
         self._once = LogOnce(_log)
 
     def by_cluster(self) -> Mapping[str, list[str]]:
@@ -94,7 +103,7 @@ class MissingRights:
 
     def _is_of_all(self, server: str, need: Need) -> bool:
         if server != HUB and need.namespace:
-            return need.namespace == self._home
+            return need.namespace == self._home and not self._is_spared(need)
         return not need.name and need.resource in _OF_ALL[server]
 
 

@@ -99,6 +99,24 @@ class VirtualClusterSource:
         """
         return self._sources.rival(cluster, self)
 
+    def taken(self, cluster: str) -> str:
+        """Return which name is taken and who has it, "" if the virtual cluster may be served."""
+        rival = self.rival(cluster)
+        if rival is None:
+            return ""
+        wanted = self._wanted.get(cluster)
+        shared = wanted.name_on_host if wanted is not None else cluster
+        others = [vc for vc in rival.wanted() if rival is not self or vc.name != cluster]
+        if any(vc.name == cluster for vc in others):
+            return f"{rival.name} already defines a virtual cluster of this name"
+        holders = [vc.name for vc in others if vc.name_on_host == shared]
+        holder = f"virtual cluster {holders[0] if holders else '?'} of {rival.name}"
+        if shared in holders:
+            return f"formerNames has {shared}, which is {holder}"
+        if shared == cluster:
+            return f"{holder} has {shared} in formerNames"
+        return f"formerNames has {shared}, and so has {holder}"
+
     def _want(self, wanted: dict[str, VirtualCluster]) -> None:
         if wanted != self._wanted:
             self._wanted = wanted

@@ -188,7 +188,9 @@ REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 @asynccontextmanager
-async def gateway_lab(folder: Path, planner: Planner = plan) -> AsyncIterator[Lab]:
+async def gateway_lab(
+    folder: Path, planner: Planner = plan, answer_s: float = 60.0
+) -> AsyncIterator[Lab]:
     """Run a gateway over TLS before a fake host with two virtual clusters of equal names."""
     paths = write_certificate(folder)
     async with FakeApiServer() as host:
@@ -204,7 +206,7 @@ async def gateway_lab(folder: Path, planner: Planner = plan) -> AsyncIterator[La
         config = agent_config()
         state = HostState(config, host.client(), Supervisor())
         state.file.replace_all(config.virtual_clusters)
-        requests = HostRequests(Credentials(host.url, None, "a test"), answer_s=2.0)
+        requests = HostRequests(Credentials(host.url, None, "a test"), answer_s=answer_s)
         limits, metrics, lines = Limits(4, 4), Metrics(), []
         sealer = Sealer(bytes(KEY_BYTES))
         gateway = Gateway(

@@ -188,6 +188,9 @@ class FakeView:
             admin_rules=rbac_rules.admin_rules(served),
         )
 
+    def suffix(self) -> str:
+        return "x7k2p"
+
     def sealer(self) -> Sealer:
         return SEALER
 

@@ -8,14 +8,15 @@ So a test says exactly what is known when.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from karmada_vc_agent.apply.namespace_rights import BINDINGS
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.controllers import execution, namespaces, quotas
+from karmada_vc_agent.controllers import execution, namespaces, quotas, work_status
 from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.lifecycle.lead import Lead
@@ -192,7 +193,16 @@ class World:
 
     @property
     def execution(self) -> ControllerSpec[tuple[str, str]]:
-        return self.spec(execution.setup)
+        """Return execution; each sync also has the status written that it told."""
+        spec, writes = self.spec(execution.setup), self.spec(work_status.setup)
+
+        async def reconcile(key: tuple[str, str]) -> Requeue | None:
+            try:
+                return await spec.reconcile(key)
+            finally:
+                await writes.reconcile(key)
+
+        return replace(spec, reconcile=reconcile)
 
     @property
     def namespaces(self) -> ControllerSpec[Any]:

@@ -76,9 +76,10 @@ def test_hub_that_answers_and_accepts_nothing_is_named(scene: Scene) -> None:
 
 def test_standby_is_ready_unless_the_hub_would_refuse_it(scene: Scene) -> None:
     scene.agent._service, scene.agent._phase = None, STANDING_BY
-    scene.agent._presence = MagicMock(refuses=None)
+    scene.agent._hub_start = MagicMock()
+    scene.agent._hub_start.presence.refuses = None
     assert scene.wrong() == {}
-    scene.agent._presence.refuses = "the hub refuses the agent: Unauthorized"
+    scene.agent._hub_start.presence.refuses = "the hub refuses the agent: Unauthorized"
     assert scene.wrong() == {"hub": "the hub refuses the agent: Unauthorized"}
 
 

@@ -6,6 +6,7 @@ from karmada_vc_agent.apply.host_objects import Applied, HostObjects
 from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
 from karmada_vc_agent.apply.target import Target
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import HostNamespace
 from karmada_vc_agent.planning.apply_plan import Foreign
 
 
@@ -22,7 +23,7 @@ class Bindings:
         """Write them; the reported object is the manifest, which has none on the host."""
         was_written = was_recreated = False
         for each in target.objects:
-            if self._namespaces.is_going(each.host_key.namespace):
+            if not await self._namespaces.equip(target.vc, HostNamespace(each.host_key.namespace)):
                 continue  # nothing new can be created there
             result = await self._host_objects.apply(
                 target.resource, each.obj, target.check_of(each), target.as_user(each)

@@ -52,6 +52,11 @@ class Asked:
         return self.verb in ("list", "watch")
 
     @property
+    def is_dry_run(self) -> bool:
+        """Whether nothing is to be stored."""
+        return bool(self.query.first("dryRun"))
+
+    @property
     def attributes(self) -> Attributes:
         """Return what a client must be allowed to where the gateway asks itself (G-24)."""
         path = self.path

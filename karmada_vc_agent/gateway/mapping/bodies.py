@@ -126,8 +126,11 @@ def as_object(value: Any) -> Object:
 
 
 def encode(value: Any) -> bytes:
-    """Return a body as JSON."""
-    return orjson.dumps(value)
+    """Return a body as JSON. Raises PlanError: 400 for what can be read, but nests too deep."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise PlanError(refusals.bad_request(f"the body cannot be sent on: {error}")) from error
 
 
 # --- whole objects ----------------------------------------------------------------------

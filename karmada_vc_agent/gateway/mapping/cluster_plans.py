@@ -10,7 +10,7 @@ from karmada_vc_agent.gateway.mapping import bodies, media_types, namespace_writ
 from karmada_vc_agent.gateway.mapping import namespaces as spaces
 from karmada_vc_agent.gateway.mapping.asked import Asked
 from karmada_vc_agent.gateway.mapping.bodies import Target
-from karmada_vc_agent.gateway.mapping.exchange import Answer, Forward
+from karmada_vc_agent.gateway.mapping.exchange import Answer, Attributes, Forward
 from karmada_vc_agent.gateway.mapping.membership import (
     Bindings,
     Labelled,
@@ -20,8 +20,10 @@ from karmada_vc_agent.gateway.mapping.membership import (
     OfNamespaces,
     OneNode,
     Volumes,
+    WrittenNamespace,
 )
 from karmada_vc_agent.gateway.mapping.namespaced_plans import filtered
+from karmada_vc_agent.gateway.mapping.paths import ResourcePath
 from karmada_vc_agent.gateway.mapping.queries import (
     NAME_FIELD,
     FieldTerm,
@@ -30,7 +32,7 @@ from karmada_vc_agent.gateway.mapping.queries import (
     field_terms,
 )
 from karmada_vc_agent.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.gateway.mapping.responses import OfBindings, OfVolumes
+from karmada_vc_agent.gateway.mapping.responses import OfBindings, OfNamespaceWrite, OfVolumes
 from karmada_vc_agent.gateway.mapping.review_plans import plan_review, plan_self_review
 from karmada_vc_agent.gateway.mapping.scopes import Scope, allows
 from karmada_vc_agent.model import domain
@@ -165,61 +167,117 @@ def _namespaces(asked: Asked) -> Forward:
 
 
 def _write_namespace(asked: Asked) -> Forward:
-    view, name = asked.view, asked.path.name
-    if name == spaces.KUBE_SYSTEM:
+    """Return the write; who may not write learns nothing of what is there."""
+    try:
+        return _write_or_refuse(asked)
+    except PlanError as error:
+        name = asked.path.name
+        right = namespace_writes.right(asked.verb, name)
+        raise PlanError(structs.replace(error.refused, authorize=right)) from error
+
+
+def _write_or_refuse(asked: Asked) -> Forward:
+    if asked.path.name == spaces.KUBE_SYSTEM:
         raise asked.refuse(_READ_ONLY)
-    host = spaces.claimed(view, name) if name else None
-    live = view.namespace_object(host) if host is not None else None
     kind = next(media_types.parse(asked.request.content_type)).name
-    creates = asked.verb == "create" or (asked.verb == "patch" and kind == writes.APPLY)
-    target = Target(asked.info, "", "", name, view)
-    if live is None and not creates:
-        raise PlanError(refusals.namespace_not_found(name))
-    body, content_type = _namespace_body(asked, target, live, kind)
-    verb = "create" if live is None else asked.verb
-    path = structs.replace(asked.path, name=(host or spaces.host_name(view, name)) if name else "")
-    return asking.forward(
-        asked,
-        path,
-        asking.response_to(asked, OfNamespaces()),
-        body=body,
-        content_type=content_type,
-        as_gateway=True,
-        authorize=namespace_writes.right(verb, name),
+    host = spaces.claimed(asked.view, asked.path.name) if asked.path.name else None
+    live = asked.view.namespace_object(host) if host is not None else None
+    if live is not None and host is not None:
+        return _change_namespace(asked, live, host, kind)
+    if asked.verb == "create" or (asked.verb == "patch" and kind == writes.APPLY):
+        return _create_namespace(asked)
+    raise PlanError(refusals.namespace_not_found(asked.path.name))
+
+
+def _create_namespace(asked: Asked) -> Forward:
+    request, view, path = asked.request, asked.view, asked.path
+    is_applied = asked.verb == "patch"
+    decoded = (
+        bodies.decode_either(request.body)
+        if is_applied
+        else bodies.decode(request.body, request.content_type)
     )
+    body = bodies.as_object(decoded)
+    name = namespace_writes.name_of(body, Target(asked.info, "", "", path.name, view))
+    target = Target(asked.info, "", "", name, view)
+    if spaces.claimed(view, name) is not None and name != spaces.KUBE_SYSTEM:
+        raise PlanError(refusals.already_exists(asked.info, name))
+    written = namespace_writes.created(body, target)
+    host = str(written.value["metadata"]["name"])
+    if view.is_foreign(host):
+        why = "its name on the host is taken by what is not of this cluster"
+        raise PlanError(refusals.forbidden_resource(asked.info, name, why))
+    forwarded = _written(
+        asked,
+        written,
+        structs.replace(path, name=host if is_applied else ""),
+        writes.APPLY if is_applied else media_types.JSON,
+        namespace_writes.right("create", name if is_applied else ""),
+        (host, name),
+    )
+    return forwarded if asked.is_dry_run else structs.replace(forwarded, sets_up=host)
 
 
-def _namespace_body(
-    asked: Asked, target: Target, live: Object | None, kind: str
-) -> tuple[bytes, str]:
-    request = asked.request
+def _change_namespace(asked: Asked, live: Object, host: str, kind: str) -> Forward:
+    request, name = asked.request, asked.path.name
+    target = Target(asked.info, "", "", name, asked.view)
+    path = structs.replace(asked.path, name=host)
+    right = namespace_writes.right(asked.verb, name)
     if asked.verb == "delete":
-        namespace_writes.refuse_deletion(live or {}, target)
-        return writes.options(request.body, request.content_type)
+        namespace_writes.refuse_deletion(live, target)
+        body, content_type = writes.options(request.body, request.content_type)
+        response = asking.response_to(asked, OfNamespaces())
+        return asking.forward(
+            asked,
+            path,
+            response,
+            body=body,
+            content_type=content_type,
+            as_gateway=True,
+            authorize=right,
+        )
     if asked.verb == "patch":
-        return bodies.encode(_namespace_patch(asked, target, live, kind)), kind
-    sent = bodies.as_object(bodies.decode(request.body, request.content_type))
-    if asked.verb == "update" and live is not None:
-        written = namespace_writes.replaced(sent, live, target)
+        written, content_type = _patched(asked, live, target, kind), kind
     else:
-        written = namespace_writes.created(sent, target)
-    return bodies.encode(written), media_types.JSON
+        sent = bodies.as_object(bodies.decode(request.body, request.content_type))
+        written, content_type = namespace_writes.replaced(sent, live, target), media_types.JSON
+    return _written(asked, written, path, content_type, right, (host, name))
 
 
-def _namespace_patch(
-    asked: Asked, target: Target, live: Object | None, kind: str
-) -> Object | list[Object]:
+def _patched(asked: Asked, live: Object, target: Target, kind: str) -> namespace_writes.Written:
     body = asked.request.body
     if kind == writes.JSON_PATCH:
         return namespace_writes.json_patched(bodies.decode_json(body), target)
     if kind == writes.APPLY:
         sent = bodies.as_object(bodies.decode_either(body))
-        if live is None:
-            return namespace_writes.created(sent, target)
-        return namespace_writes.merged(sent, target)
+        return namespace_writes.applied(sent, live, target)
     if kind not in writes.MERGE:
         raise PlanError(refusals.unsupported_body())
-    return namespace_writes.merged(bodies.as_object(bodies.decode_json(body)), target)
+    return namespace_writes.merged(bodies.as_object(bodies.decode_json(body)), live, target)
+
+
+def _written(
+    asked: Asked,
+    written: namespace_writes.Written,
+    path: ResourcePath,
+    content_type: str,
+    right: Attributes,
+    names: tuple[str, str],
+) -> Forward:
+    """Return the request that writes a Namespace. names: on the host, and the virtual one."""
+    response = asking.response_to(asked, WrittenNamespace(*names), OfNamespaceWrite)
+    if isinstance(response, OfNamespaceWrite):
+        response.host, response.virtual = names
+    forwarded = asking.forward(
+        asked,
+        path,
+        response,
+        body=bodies.encode(written.value),
+        content_type=content_type,
+        as_gateway=True,
+        authorize=right,
+    )
+    return structs.replace(forwarded, warnings=written.warnings())
 
 
 _PLANS: Mapping[Scope, Callable[[Asked], Forward | Answer]] = {

@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from karmada_vc_agent.gateway.mapping.continue_tokens import Sealer
+from karmada_vc_agent.gateway.mapping.sieves import Sieve
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.context import TranslationContext
 
@@ -62,12 +63,16 @@ class ResponseKind(StrEnum):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """A failure answered without the host: a Status with these fields."""
+    """A failure answered without the host: a Status with these fields.
+
+    authorize: ask first; who may not is told that instead.
+    """
 
     code: int
     reason: str
     message: str
     details: Object | None = None
+    authorize: Attributes | None = None
 
     def status(self) -> Object:
         """Return the Status object."""
@@ -98,12 +103,15 @@ class Response(Protocol):
     kind: of an answer below 300. OPAQUE: bytes pass untouched. OBJECT, DISCOVERY: map_object().
     LIST: map_list(). WATCH: map_event() for each line. Answers from 300 on, whatever the kind:
     map_status() if the body is a JSON Status, else bytes pass. All functions change what they are
-    given, and return it.
+    given, and return it; lists and events may come from sieve(), which decodes what they look at.
     """
 
     @property
     def kind(self) -> ResponseKind:
         """Return how to treat the body."""
+
+    def sieve(self, view: "View") -> Sieve:
+        """Return what decodes lists and events, and encodes what they become."""
 
     def map_object(self, decoded: Object, view: "View") -> Object | Unknown | None:
         """Map one object, Table or Status; None: not of this virtual cluster, not_found()."""
@@ -130,11 +138,17 @@ class Pages(Protocol):
     def add(self, decoded: Object, view: "View") -> str | Unknown | None:
         """Take one page; return the query of the next one, None: it is complete."""
 
+    def ahead(self, decoded: Object) -> str | None:
+        """Return what add() will return of a page, if that is certain before."""
+
     def smaller(self) -> str | None:
         """Return the query of a page that was too large, with fewer entries; None: it has one."""
 
     def answer(self) -> Object:
-        """Return the joined list or Table, mapped; after the first page at any time."""
+        """Return the joined list or Table, mapped; after the first page at any time.
+
+        Of its entries, those that were not taken().
+        """
 
     @property
     def is_whole(self) -> bool:
@@ -160,7 +174,8 @@ class Forward(msgspec.Struct, frozen=True):
     pages.add(), send it again with the query that this returns, up to PAGES_MAX times or
     PAGES_MAX_S; pages.answer() is the body. A page that fails: pages.answer() if there was
     one before, else the mapped Status. If pages.is_whole, all pages are sent, one by one.
-    otherwise: what to send if the host answers 404.
+    otherwise: what to send if the host answers 404. sets_up: a host namespace that the agent sets
+    up once this made it; the answer waits for that, but not long. warnings: texts for the client.
     """
 
     method: str
@@ -175,6 +190,8 @@ class Forward(msgspec.Struct, frozen=True):
     is_long: bool = False
     pages: Pages | None = None
     otherwise: "Forward | None" = None
+    sets_up: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 PAGES_MAX = 10
@@ -253,6 +270,9 @@ class View(Protocol):
 
     def context(self) -> TranslationContext:
         """Return the facts for translating bodies and restoring objects; `work` is ""."""
+
+    def suffix(self) -> str:
+        """Return the end of a generated name, by chance (`metadata.generateName`)."""
 
     def sealer(self) -> Sealer:
         """Return what seals `continue` tokens; its key is shared by all replicas (G-40a)."""

@@ -45,7 +45,7 @@ class InNamespaces:
     def take(self, obj: Object, reader: Reader) -> bool:
         """Map the namespace, and what the object refers to."""
         host = text_at(obj, "metadata", "namespace")
-        virtual = virtual_name(reader.view, host) if host else None
+        virtual = reader.virtual_name(host) if host else None
         if not isinstance(virtual, str):
             return False
         if virtual != self.only if self.only else virtual == KUBE_SYSTEM:
@@ -72,10 +72,27 @@ class OfNamespaces:
 
 
 class _NoNamespace:
+    """What is decided without a host namespace."""
+
     __slots__ = ()
 
     def namespace_to_know(self, _obj: Object) -> str:
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenNamespace(_NoNamespace):
+    """The Namespace of a write, by both of its names; a dry run leaves none to look for."""
+
+    host: str
+    virtual: str
+
+    def take(self, obj: Object, reader: Reader) -> bool:
+        """Map the name."""
+        if text_at(obj, "metadata", "name") != self.host:
+            return False
+        reader.restore(obj, self.virtual)
+        return True
 
 
 @dataclass(frozen=True, slots=True)

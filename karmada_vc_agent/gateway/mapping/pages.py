@@ -23,8 +23,8 @@ _SMALLER = {500: 50, 50: 5, 5: 1}
 class JoinedPages:
     """The pages of one request.
 
-    query: of the request, without `limit` and where to go on. limit: None = all there is, which
-    taken() hands out page by page. place: where to begin.
+    query: of the request, without `limit` and where to go on. limit: None = all there is. What was
+    joined is handed out by taken(), page by page. place: where to begin.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class JoinedPages:
         self._place = place
         self._answer: Object = {}
         self._entries: list[Object] = []
+        self._given = 0
         self._next: Place | None = None
         self._view: View | None = None
         self._page_entries = PAGE_ENTRIES
@@ -59,6 +60,7 @@ class JoinedPages:
     def taken(self) -> list[Object]:
         """Return what was taken since the last call."""
         found, self._entries = self._entries, []
+        self._given += len(found)
         return found
 
     def smaller(self) -> str | None:
@@ -70,7 +72,10 @@ class JoinedPages:
 
     def query(self) -> str:
         """Return the query of the page at the place."""
-        place, values = self._place, {"limit": str(self._page_entries)}
+        return self._query_of(self._place)
+
+    def _query_of(self, place: Place) -> str:
+        values = {"limit": str(self._page_entries)}
         query = self._query
         if place.token:
             query = query.with_values(resourceVersion=None, resourceVersionMatch=None)
@@ -79,6 +84,11 @@ class JoinedPages:
             values["resourceVersion"] = place.resource_version
             values["resourceVersionMatch"] = "Exact"
         return query.with_values(**values).encoded()
+
+    def ahead(self, decoded: Object) -> str | None:
+        """Return the query of the page behind one, before it is taken, where all are asked for."""
+        token = text_at(decoded, "metadata", "continue")
+        return self._query_of(Place(token)) if self.is_whole and token else None
 
     def add(self, decoded: Object, view: View) -> str | Unknown | None:
         """Take one page; return the query of the next one, None: it is complete."""
@@ -118,7 +128,7 @@ class JoinedPages:
         return {key: value for key, value in self._answer.items() if key != self.field}
 
     def answer(self) -> Object:
-        """Return the joined list or Table, mapped."""
+        """Return the joined list or Table, mapped, with the entries that were not taken()."""
         metadata = self._answer.get("metadata")
         if isinstance(metadata, dict):
             metadata.pop("continue", None)
@@ -128,17 +138,23 @@ class JoinedPages:
         return {**self._answer, self.field: self._entries}
 
     def _is_full(self) -> bool:
-        return self._limit is not None and len(self._entries) >= self._limit
+        return self._limit is not None and self._left() <= 0
+
+    def _left(self) -> int:
+        """Return how many entries are wanted still."""
+        return (self._limit or 0) - self._given - len(self._entries)
 
     def _take(
         self, decoded: Object, field: str, entries: list[Object], reader: Reader, version: str
     ) -> int:
         """Take entries until the answer is full; return how many of the page were looked at."""
-        for index in range(self._place.skip, len(entries)):
+        there = len(entries) - self._place.skip
+        step = max(1, len(entries)) if self._limit is None or there <= self._left() else 1
+        for index in range(self._place.skip, len(entries), step):
             # Without a version the page could not be read again.
             if self._is_full() and version:
                 return index
-            page = {**decoded, field: [entries[index]]}
+            page = {**decoded, field: entries[index : index + step]}
             self._response.filter(page, reader)
             self._entries += page[field]
         return len(entries)

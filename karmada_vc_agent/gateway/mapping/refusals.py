@@ -42,6 +42,12 @@ def namespace_not_found(namespace: str) -> Refused:
     return Refused(404, "NotFound", f'namespaces "{namespace}" not found', details)
 
 
+def already_exists(info: KindInfo, name: str) -> Refused:
+    """Return the 409 for an object that is there."""
+    message = f'{qualified(info)} "{name}" already exists'
+    return Refused(409, "AlreadyExists", message, _details(info, name))
+
+
 def unknown_resource() -> Refused:
     """Return the 404 for a resource that is not served."""
     return Refused(404, "NotFound", "the server could not find the requested resource", {})

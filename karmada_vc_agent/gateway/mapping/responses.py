@@ -12,7 +12,8 @@ from karmada_vc_agent.gateway.mapping.exchange import (
     View,
 )
 from karmada_vc_agent.gateway.mapping.membership import Membership, unknown_namespaces
-from karmada_vc_agent.gateway.mapping.reading import Reader, is_readable
+from karmada_vc_agent.gateway.mapping.reading import Reader, is_readable, reach_of
+from karmada_vc_agent.gateway.mapping.sieves import Sieve
 from karmada_vc_agent.gateway.mapping.tables import Tables, is_table, objects_of
 from karmada_vc_agent.gateway.mapping.texts import Texts, claims_with_anchor
 from karmada_vc_agent.model.objects import Object, maps_at, text_at
@@ -24,6 +25,10 @@ class Opaque:
     """An answer whose bytes pass; also the base of those that are mapped."""
 
     kind = ResponseKind.OPAQUE
+
+    def sieve(self, _view: View) -> Sieve:
+        """Return what decodes all."""
+        return Sieve()
 
     def map_object(self, decoded: Object, _view: View) -> Object | Unknown | None:
         """Return it as it is."""
@@ -86,6 +91,10 @@ class OfResource(Opaque):
         self._hides_count = hides_count
         self.tables = Tables(info, without_objects=without_objects)
 
+    def sieve(self, view: View) -> Sieve:
+        """Return what decodes what restoring objects of the kind looks at."""
+        return Sieve(reach_of(self.info, view))
+
     def map_object(self, decoded: Object, view: View) -> Object | Unknown | None:
         """Map an object, a Table of one, a Status, or the list that a deletion returns."""
         if is_status(decoded):
@@ -94,7 +103,7 @@ class OfResource(Opaque):
             table = self.map_list(decoded, view)
             is_empty = not isinstance(table, Unknown) and not table["rows"]
             return None if is_empty else table
-        if isinstance(decoded.get("items"), list):
+        if decoded.get("kind") != self.info.kind and isinstance(decoded.get("items"), list):
             return self.map_list(decoded, view)
         return self._take(decoded, decoded, view)
 
@@ -174,6 +183,25 @@ class OfResource(Opaque):
         self.tables.show_columns(table)
         self.tables.strip(table)
         return decoded
+
+
+class OfNamespaceWrite(OfResource):
+    """A Namespace that is written.
+
+    Its host name is known, whether it is claimed by now or not; host, virtual: "" = unknown.
+    """
+
+    host = virtual = ""
+
+    def map_status(self, decoded: Object, view: View) -> Object:
+        """Map a Status, also one about a name that nobody has told of yet."""
+        mapped = super().map_status(decoded, view)
+        details = mapped.get("details")
+        if self.host and isinstance(details, dict) and details.get("name") == self.host:
+            details["name"] = self.virtual
+        if self.host and isinstance(mapped.get("message"), str):
+            mapped["message"] = mapped["message"].replace(self.host, self.virtual)
+        return mapped
 
 
 class OfVolumes(OfResource):

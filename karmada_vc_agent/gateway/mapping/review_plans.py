@@ -10,6 +10,7 @@ from karmada_vc_agent.gateway.mapping.exchange import Answer, Forward, ResponseK
 from karmada_vc_agent.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.gateway.mapping.responses import Opaque, is_status, texts_of
 from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.translation.rbac_rules import restore_written
 
 _BY_THE_GATEWAY = "SubjectAccessReview"
 """Asks about others, which needs a right that tenants have in their cluster only."""
@@ -34,6 +35,8 @@ class OfReview(Opaque):
                 if isinstance(status.get(field), str):
                     status[field] = texts.text(status[field])
             for rule in status.get("resourceRules") or ():
+                if restore_written(rule):
+                    continue
                 names = dig(rule, "resourceNames")
                 if isinstance(names, list):
                     rule["resourceNames"] = [texts.text(str(name)) for name in names]

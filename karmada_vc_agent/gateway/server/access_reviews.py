@@ -11,6 +11,7 @@ from karmada_vc_agent.gateway.server.authentication import Ask
 from karmada_vc_agent.gateway.server.statuses import RefusalError
 from karmada_vc_agent.kube.bearer_review import ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object, dig
 
 ALLOWED_FOR_S, DENIED_FOR_S = 10.0, 5.0
@@ -49,15 +50,16 @@ class AccessReviews:
 
 def denied(who: Identity, what: Attributes) -> RefusalError:
     """Return the 403 of an API server, with the names that the caller knows."""
+    group = "" if what.group == DOMAIN else what.group  # namespaces, as clients name them
     resource = f"{what.resource}/{what.subresource}" if what.subresource else what.resource
-    plural = f"{what.resource}.{what.group}" if what.group else what.resource
+    plural = f"{what.resource}.{group}" if group else what.resource
     named = f'{plural} "{what.name}"' if what.name else plural
     text = (
         f'{named} is forbidden: User "{who.user}" cannot {what.verb} resource "{resource}" in API '
-        f'group "{what.group}" at the cluster scope'
+        f'group "{group}" at the cluster scope'
     )
     details = {"kind": what.resource}
-    details |= {"group": what.group} if what.group else {}
+    details |= {"group": group} if group else {}
     details |= {"name": what.name} if what.name else {}
     return RefusalError(403, text, details=details, counted="denied")
 

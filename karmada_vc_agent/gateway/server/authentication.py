@@ -1,11 +1,14 @@
 """Who a request is from, by its token, its path and its headers (G-10 to G-13, G-20, G-21)."""
 
 import asyncio
+import base64
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+import orjson
 from cachetools import TTLCache
 
 from karmada_vc_agent.access.gateway_secret import digest, matching
@@ -36,10 +39,15 @@ from karmada_vc_agent.translation.refusal import RefusedError
 ACCOUNT_PREFIX = "system:serviceaccount:"
 KNOWN_FOR_S, UNKNOWN_FOR_S = 10.0, 5.0
 KEPT = 1024
+VOUCHED_FOR_S = 600.0
+"""How long a token that was known does not wait behind guessed ones."""
 REVIEWS_AT_ONCE, REVIEWS_WAITING = 8, 64
 """Of one virtual cluster: guessed tokens must not take the host from the others."""
 REVIEW_S = 10.0
+LOOK_AGAIN_S = 30.0
+"""How often it is asked again who has a watch or a tunnel open."""
 _JWT_DOTS = 2
+_UNKNOWN = frozenset({401, 403})
 
 Ask = Callable[[str, Any], Awaitable[Object]]
 
@@ -71,6 +79,16 @@ class Authentication:
         if denial is not None:
             raise RefusalError(403, denial, counted="impersonation")
         return self._identity(head.cluster, kind, impersonation, account)
+
+    async def until_unknown(self, head: Head) -> None:
+        """Return once whoever asked is known no more; who cannot be asked about stays (G-15)."""
+        while True:
+            await asyncio.sleep(LOOK_AGAIN_S)
+            try:
+                await self.identify(head)
+            except RefusalError as refusal:
+                if refusal.code in _UNKNOWN:
+                    return
 
     def _identity(
         self, cluster: str, kind: str, impersonation: Impersonation, account: str
@@ -113,6 +131,8 @@ class Authentication:
         template = self._state.settings.namespace_template
         claimed = self._state.claims.of(head.cluster).get(ANCHOR_NAMESPACE)
         anchor = claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
+        if not _may_be_of(head.token, f"{ACCOUNT_PREFIX}{anchor}:"):
+            raise unauthorized()
         if head.cluster not in self._reviews:
             self._reviews[head.cluster] = _Reviews(self._ask_for(head.cluster), self._clock)
         reviews = self._reviews[head.cluster]
@@ -122,15 +142,38 @@ class Authentication:
         return name
 
 
+class _Line:
+    """Those who wait for a review, and the few that are under way."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Wait for a slot. Raises RefusalError: too many do."""
+        if self._waiting >= REVIEWS_WAITING:
+            raise RefusalError(429, "too many unknown tokens at once; try again")
+        self._waiting += 1
+        try:
+            async with self._slots:
+                yield
+        finally:
+            self._waiting -= 1
+
+
 class _Reviews:
-    """TokenReviews for one virtual cluster, remembered for some seconds."""
+    """TokenReviews for one virtual cluster, remembered for some seconds.
+
+    Tokens that were known lately have a line of their own: whoever guesses fills the other one.
+    """
 
     def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
         self._ask = ask
         self._known: TTLCache[str, str] = TTLCache(KEPT, KNOWN_FOR_S, timer=clock)
         self._unknown: TTLCache[str, None] = TTLCache(KEPT, UNKNOWN_FOR_S, timer=clock)
-        self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
-        self._waiting = 0
+        self._vouched: TTLCache[str, None] = TTLCache(KEPT, VOUCHED_FOR_S, timer=clock)
+        self._of_vouched, self._of_others = _Line(), _Line()
 
     async def account_of(self, token: str) -> str:
         """Return `<namespace>:<name>` of an account, "" for no valid token of one."""
@@ -139,18 +182,14 @@ class _Reviews:
             return ""
         if (known := self._known.get(key)) is not None:
             return known
-        if self._waiting >= REVIEWS_WAITING:
-            raise RefusalError(429, "too many unknown tokens at once; try again")
-        self._waiting += 1
-        try:
-            async with self._slots:
-                found = await self._review(token)
-        finally:
-            self._waiting -= 1
+        line = self._of_vouched if key in self._vouched else self._of_others
+        async with line.place():
+            found = await self._review(token)
         if found:
-            self._known[key] = found
+            self._known[key], self._vouched[key] = found, None
         else:
             self._unknown[key] = None
+            self._vouched.pop(key, None)
         return found
 
     async def _review(self, token: str) -> str:
@@ -173,6 +212,22 @@ class _Reviews:
         if dig(status, "authenticated") is not True or not is_ours:
             return ""
         return user.removeprefix(ACCOUNT_PREFIX) if user.startswith(ACCOUNT_PREFIX) else ""
+
+
+def _may_be_of(token: str, beginning: str) -> bool:
+    """Whether a token says itself that it is for the gateway, and of such an account.
+
+    Nobody vouches for that yet: what says otherwise need not be reviewed.
+    """
+    claims = token.split(".")[1].encode()
+    try:
+        said = orjson.loads(base64.urlsafe_b64decode(claims + b"=" * (-len(claims) % 4)))
+    except ValueError:
+        return False
+    audiences, subject = dig(said, "aud"), dig(said, "sub")
+    if not isinstance(audiences, list) or not isinstance(subject, str):
+        return False
+    return AUDIENCE in audiences and subject.startswith(beginning)
 
 
 def _names(kind: str, impersonation: Impersonation) -> tuple[str, tuple[str, ...]]:

@@ -36,7 +36,7 @@ _GONE = (OSError, EOFError, h11.ProtocolError)
 _HTTP_ERRORS = frozenset({400, 431, 501})
 
 
-OnLarge = Callable[[], Awaitable[None]]
+OnLarge = Callable[[], Awaitable[object]]
 
 
 class ClientGoneError(Exception):
@@ -211,6 +211,7 @@ class Connection:
 
     def abort(self) -> None:
         """Close the connection at once."""
+        self.is_waiting = False  # for it to be closed
         self._stream.abort()
 
     async def _serve_one(self, wait_s: float) -> bool:

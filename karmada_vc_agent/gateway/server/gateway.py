@@ -4,7 +4,12 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from functools import partial
 from typing import Any
 
@@ -38,11 +43,12 @@ from karmada_vc_agent.gateway.server.mapped_answers import (
     refusal_of,
 )
 from karmada_vc_agent.gateway.server.meter import GatewayMeter
-from karmada_vc_agent.gateway.server.room import Room
+from karmada_vc_agent.gateway.server.new_namespaces import NewNamespaces
+from karmada_vc_agent.gateway.server.room import Place, Room
 from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError, unauthorized
 from karmada_vc_agent.gateway.server.turns import FairTurns, Turns
 from karmada_vc_agent.gateway.server.upgrade import tunnel
-from karmada_vc_agent.kube.errors import UnreachableError, error_from_answer
+from karmada_vc_agent.kube.errors import KubeError, UnreachableError, error_from_answer
 from karmada_vc_agent.model.objects import Object
 
 _log = logging.getLogger(__name__)
@@ -53,9 +59,10 @@ LONG_PLAN_BYTES, LONG_PLANS_AT_ONCE = 16 * 1024, 2
 """Bodies that are translated in a thread, and how many threads of all virtual clusters do that."""
 ALIVE_S = 30.0
 """The host is alive if it answered within this time (5.1)."""
+_CREATED = 201
 CLIENT_GONE = 499
 """What the log has as the code of a request whose client went before its answer."""
-_MAIN, _CLIENT_WENT, _, _NAMESPACES_MOVED = range(4)
+_MAIN, _CLIENT_WENT, _, _UNKNOWN, _NAMESPACES_MOVED = range(5)
 """What may end a long request."""
 
 
@@ -85,10 +92,12 @@ class Gateway:
         self._resources = ServedResources()
         self._reviews: dict[str, AccessReviews] = {}
         self._authentication = Authentication(state, self._ask_for)
+        self._new_namespaces = NewNamespaces(self._ask)
         self._ending = asyncio.Event()
         self._moved: dict[str, asyncio.Event] = {}
         self._turns = FairTurns()
         self._bodies, self._answers = Room(BODIES_AT_ONCE), Room()
+        self._events = Room()
         self._planning = Room(LONG_PLANS_AT_ONCE)
         state.claims_moved.subscribe(self._claims_moved)
         state.went.subscribe(self._forget)
@@ -139,13 +148,14 @@ class Gateway:
                 raise RefusalError(400, "an upgrade names a protocol and has no body")
             view = self._view(head.cluster)
             planned = await self._plan(exchange, body, who, view)
+            if isinstance(planned, Forward):
+                _note(record, planned, is_upgrade=head.is_upgrade)
+            if not isinstance(planned, Answer) and planned.authorize is not None:
+                reviews = self._reviews_of(head.cluster)
+                await reviews.check(who, planned.authorize, view.anchor)
             if not isinstance(planned, Forward):
                 await self._answer_at_once(exchange, planned)
                 return
-            _note(record, planned, is_upgrade=head.is_upgrade)
-            if planned.authorize is not None:
-                reviews = self._reviews_of(head.cluster)
-                await reviews.check(who, planned.authorize, view.anchor)
             if not planned.is_long and not head.is_upgrade:
                 await self._forward(exchange, planned, who, view)
                 return
@@ -186,7 +196,7 @@ class Gateway:
             return self._planner(request, who, view)
         async with self._planning.taken(view.name):
             with view.pinned():
-                return await asyncio.to_thread(self._planner, request, who, view)
+                return await _to_its_end(self._planner, request, who, view)
 
     async def _answer_at_once(self, exchange: Exchange, planned: Answer | Refused) -> None:
         if isinstance(planned, Refused):
@@ -205,10 +215,18 @@ class Gateway:
                 return
             async with self._sent(exchange, forward, who) as answer:
                 if answer.status != 404 or forward.otherwise is None:
+                    if forward.sets_up and answer.status == _CREATED:
+                        await self._know(view.name, forward.sets_up)
                     await mapped.send(answer)
                     return
                 await answer.read()
         await self._forward(exchange, forward.otherwise, who, view)
+
+    async def _know(self, cluster: str, host_namespace: str) -> None:
+        """Wait until a namespace that was created can be used, as by the next request."""
+        with suppress(KubeError):
+            await self._state.read_namespace(host_namespace)
+        await self._new_namespaces.wait(cluster, host_namespace)
 
     def _mapped(
         self, exchange: Exchange, forward: Forward, view: ClusterView, large: AsyncExitStack
@@ -222,6 +240,7 @@ class Gateway:
             self._state.read_namespace,
             Turns(partial(self._turns.turn, cluster)),
             partial(_take, large, self._answers, cluster),
+            partial(self._events.taken, cluster),
         )
 
     async def _forward_long(
@@ -234,10 +253,13 @@ class Gateway:
     ) -> None:
         """Forward a watch, a log that is followed, or an upgrade, until one side ends it."""
         record.is_long = True
+        unknown = self._authentication.until_unknown(exchange.head)
         if exchange.head.is_upgrade:
-            await self._forward_upgrade(exchange, record, forward, who, view)
+            upgrade = self._forward_upgrade(exchange, record, forward, who, view)
+            if _MAIN not in await first_of(upgrade, unknown):
+                raise unauthorized("revoked")
             return
-        others: list[Awaitable[Any]] = [exchange.gone(), self._ending.wait()]
+        others: list[Awaitable[Any]] = [exchange.gone(), self._ending.wait(), unknown]
         is_watch = forward.response.kind is ResponseKind.WATCH
         if is_watch and forward.as_gateway:
             others.append(self._moved_of(exchange.head.cluster).wait())
@@ -246,7 +268,11 @@ class Gateway:
             raise ClientGoneError
         if _MAIN in ended:
             return
+        if _UNKNOWN in ended:
+            record.rejected = "revoked"
         if not is_watch or not exchange.has_begun:
+            if _UNKNOWN in ended:
+                raise unauthorized("revoked")
             raise RefusalError(503, "the gateway ends; try again", counted="ending")
         if _NAMESPACES_MOVED in ended:
             await exchange.send(EXPIRED)
@@ -331,13 +357,24 @@ class Gateway:
         self._claims_moved(cluster)
         self._reviews.pop(cluster, None)
         self._host.forget(cluster)
-        for room in (self._bodies, self._answers, self._planning):
+        for room in (self._bodies, self._answers, self._events, self._planning):
             room.forget(cluster)
         self._meter.forget(cluster)
 
 
-async def _take(stack: AsyncExitStack, room: Room, cluster: str) -> None:
-    await stack.enter_async_context(room.taken(cluster))
+async def _to_its_end(planner: Planner, *asked: Any) -> Plan:
+    """Plan in a thread, which nobody can stop: it has its room until it ends."""
+    task = asyncio.create_task(asyncio.to_thread(planner, *asked))
+    try:
+        return await asyncio.shield(task)
+    finally:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+
+
+async def _take(stack: AsyncExitStack, room: Room, cluster: str) -> Place:
+    return await stack.enter_async_context(room.taken(cluster))
 
 
 def _note(record: Record, forward: Forward, *, is_upgrade: bool) -> None:

@@ -33,13 +33,15 @@ KEPT_S = 30.0
 """An API server closes what is idle for 90 s."""
 KEPT = 4
 """Connections that are kept open for a virtual cluster; more are opened while it needs them."""
+LONG_STREAM_BYTES = 32 * 1024
+"""As STREAM_BYTES, of watches: there are many, and their clients may not read."""
 BODY_BYTES = 32 * 2**20
 """The largest answer that is read as a whole."""
 _BROKEN = (OSError, EOFError, h11.ProtocolError)
 _REPEATED = frozenset({"GET", "HEAD"})
 
 
-OnLarge = Callable[[], Awaitable[None]]
+OnLarge = Callable[[], Awaitable[object]]
 
 
 class TooLargeError(RefusalError):
@@ -105,7 +107,7 @@ class HostAnswer:
 
     async def parts(self) -> AsyncIterator[bytes]:
         """Yield the body as it comes. Raises RefusalError where the host falls silent."""
-        body = self.stream.body()
+        body = self.stream.large_parts()
         while True:
             try:
                 async with asyncio.timeout(self._silence_s):
@@ -196,7 +198,8 @@ class HostRequests:
                 # It was closed while it was idle: that says nothing about the server.
                 if refusal.code != 503 or request.method not in _REPEATED:
                     raise
-        return await self._exchange(request, await self._connect())
+        limit = LONG_STREAM_BYTES if request.is_long else STREAM_BYTES
+        return await self._exchange(request, await self._connect(limit))
 
     def _take(self, cluster: str) -> MessageStream | None:
         all_kept = self._kept.get(cluster, [])
@@ -208,7 +211,7 @@ class HostRequests:
             kept.stream.close()
         return None
 
-    async def _connect(self) -> MessageStream:
+    async def _connect(self, limit: int = STREAM_BYTES) -> MessageStream:
         server = urlsplit(self._credentials.server)
         tls = self._credentials.ssl_context if server.scheme == "https" else None
         name = (self._credentials.server_hostname or server.hostname) if tls else None
@@ -216,7 +219,7 @@ class HostRequests:
         try:
             async with asyncio.timeout(CONNECT_S):
                 reader, writer = await asyncio.open_connection(
-                    server.hostname, port, ssl=tls, server_hostname=name, limit=STREAM_BYTES
+                    server.hostname, port, ssl=tls, server_hostname=name, limit=limit
                 )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             _log.debug("Cannot connect to the host", extra={"reason": str(error)})

@@ -11,6 +11,9 @@ STREAM_BYTES = 128 * 1024
 """A StreamReader stops reading at twice this much (G-62)."""
 
 
+_Next = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]
+
+
 class MessageStream:
     """Events of h11 to and from one connection; role: h11.SERVER or h11.CLIENT.
 
@@ -54,11 +57,25 @@ class MessageStream:
         """Yield the body of the message whose head was read, to its end."""
         while True:
             event = await self.next_event()
-            if isinstance(event, h11.Data):
-                yield bytes(event.data)
-            elif isinstance(event, h11.EndOfMessage):
+            if isinstance(event, h11.EndOfMessage):
                 return
-            else:
+            if not isinstance(event, h11.Data):
+                raise h11.RemoteProtocolError("the connection was closed within a body")
+            yield bytes(event.data)
+
+    async def large_parts(self) -> AsyncIterator[bytes]:
+        """Yield the body as body() does, but at once what came at once, however it was chunked."""
+        while True:
+            event: _Next = await self.next_event()
+            found = []
+            while isinstance(event, h11.Data):
+                found.append(event.data)
+                event = self.state.next_event()
+            if found:
+                yield b"".join(found)
+            if isinstance(event, h11.EndOfMessage):
+                return
+            if event is not h11.NEED_DATA:
                 raise h11.RemoteProtocolError("the connection was closed within a body")
 
     @property

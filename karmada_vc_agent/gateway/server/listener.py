@@ -15,6 +15,7 @@ from karmada_vc_agent.gateway.server.http_messages import STREAM_BYTES, MessageS
 from karmada_vc_agent.kube.connections import keep_alive
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.telemetry.bounded_site import Door
+from karmada_vc_agent.telemetry.handshakes import Handshakes
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class Listener:
         self._handle = handle
         self._most_waiting = waiting
         self._server: asyncio.Server | None = None
-        self._handshakes: dict[asyncio.Task[None], None] = {}
+        self._handshakes = Handshakes(self._shake_hands)
         self._connections: dict[Connection, asyncio.Task[None]] = {}
 
     async def start(self, host: str | None, port: int) -> int:
@@ -99,8 +100,7 @@ class Listener:
         """
         if self._server is not None:
             self._server.close()
-        for task in list(self._handshakes):
-            task.cancel()
+        self._handshakes.end_all()
         for connection in list(self._connections):
             connection.end()
         end_long()
@@ -110,27 +110,22 @@ class Listener:
         for connection, task in list(self._connections.items()):
             connection.abort()
             task.cancel()
-        await asyncio.gather(*tasks, *self._handshakes, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def count(self) -> int:
         """Return the number of connections, with handshakes."""
         return len(self._connections) + len(self._handshakes)
 
     def _enter(self, transport: asyncio.Transport) -> None:
-        transport.pause_reading()  # what comes is the handshake's
         self._make_room()
-        task = asyncio.get_running_loop().create_task(self._shake_hands(transport))
-        self._handshakes[task] = None
-        task.add_done_callback(lambda _: self._handshakes.pop(task, None))
+        self._handshakes.begin(transport)
 
     def _make_room(self) -> None:
         """End the oldest connection that waits, if there are too many of them."""
         waiting = [each for each in self._connections if each.is_waiting]
         if len(waiting) + len(self._handshakes) < self._most_waiting:
             return
-        if self._handshakes:
-            next(iter(self._handshakes)).cancel()
-        else:
+        if not self._handshakes.end_oldest():
             waiting[0].abort()
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
@@ -145,9 +140,6 @@ class Listener:
             )
         except OSError:
             return  # what has to be said to a client that speaks no TLS?
-        except asyncio.CancelledError:
-            transport.abort()
-            raise
         if secured is None:
             return
         protocol.connection_made(secured)

@@ -4,18 +4,20 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
 
 import orjson
 
 from karmada_vc_agent.gateway.cluster_view import ClusterView
 from karmada_vc_agent.gateway.mapping.exchange import Forward, Refused, ResponseKind, Unknown
+from karmada_vc_agent.gateway.mapping.sieves import Sieve, TooDeepError
 from karmada_vc_agent.gateway.server.connection import Exchange
 from karmada_vc_agent.gateway.server.heads import Head
 from karmada_vc_agent.gateway.server.host_headers import length_of, to_client
-from karmada_vc_agent.gateway.server.host_requests import BODY_BYTES, HostAnswer, OnLarge
+from karmada_vc_agent.gateway.server.host_requests import BODY_BYTES, HostAnswer
 from karmada_vc_agent.gateway.server.large_lists import mapped_in_parts
-from karmada_vc_agent.gateway.server.room import LARGE_BYTES
+from karmada_vc_agent.gateway.server.room import LARGE_BYTES, Place
 from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError
 from karmada_vc_agent.gateway.server.turns import Turns
 from karmada_vc_agent.kube.errors import KubeError
@@ -24,8 +26,13 @@ from karmada_vc_agent.model.objects import Object
 _log = logging.getLogger(__name__)
 
 STATUS_BYTES = 2**20
+LARGE_LINE_BYTES = 32 * 1024
+"""A larger event of a watch needs room from here on until its client took it."""
+PART_BYTES = 256 * 1024
 LINE_BYTES = 16 * 2**20
 """The largest event of a watch."""
+_PLAIN = frozenset(chr(code) for code in range(32, 127)) - {'"', "\\"}
+_WARNING_LENGTH = 256
 READS = 4
 """How often a value may name namespaces that nobody has told of yet."""
 _EXPIRED = {
@@ -45,13 +52,16 @@ EXPIRED = orjson.dumps(_EXPIRED) + b"\n"
 
 ReadNamespace = Callable[[str], Awaitable[bool]]
 Map = Callable[[Object, ClusterView], Any]
+Out = TypeVar("Out")
+TakePlace = Callable[[], Awaitable[Place]]
+EventPlace = Callable[[], AbstractAsyncContextManager[Place]]
 
 
 class MappedAnswer:
     """Sends one answer of the host on.
 
     read_namespace: reads one, and returns whether it exists. turns: of the request. on_large:
-    waits for room for a large answer.
+    waits for room for a large answer; on_large_event: for one large event of a watch.
     """
 
     def __init__(
@@ -61,15 +71,19 @@ class MappedAnswer:
         view: ClusterView,
         read_namespace: ReadNamespace,
         turns: Turns,
-        on_large: OnLarge,
+        on_large: TakePlace,
+        on_large_event: EventPlace,
     ) -> None:
         self._exchange = exchange
         self._forward = forward
         self._view = view
         self._read_namespace = read_namespace
-        self._turns = turns
+        self.turns = turns
         self._on_large = on_large
-        self._has_room = False
+        self._on_large_event = on_large_event
+        self._place: Place | None = None
+        self.sieve: Sieve = forward.response.sieve(view)
+        """Decodes lists and events, and encodes what they became."""
 
     async def send(self, answer: HostAnswer) -> None:
         """Send it. Raises RefusalError before anything is sent, ClientGoneError."""
@@ -87,22 +101,61 @@ class MappedAnswer:
 
     async def read(self, answer: HostAnswer, limit: int = BODY_BYTES) -> bytes:
         """Return the body of an answer, with room for it, and a turn to compute."""
-        content = await answer.read(limit, self._make_room)
-        await self._turns.begin()
+        content = await answer.read(limit, self.make_room)
+        self.holds(len(content))
+        await self.turns.begin()
         return content
 
-    async def _make_room(self) -> None:
-        if not self._has_room:
-            await self._on_large()
-            self._has_room = True
+    @property
+    def has_room(self) -> bool:
+        """Whether there is room for a large answer."""
+        return self._place is not None
 
-    def decoded(self, content: bytes) -> Object:
-        """Return the object of an answer. Raises RefusalError."""
-        return _decoded(content)
+    def holds(self, size: int) -> None:
+        """Take note of how much is held while the client reads, in bytes."""
+        if self._place is not None:
+            self._place.size = size
+            self._place.goes_on()
+
+    async def make_room(self) -> None:
+        """Wait for room for a large answer, once."""
+        if self._place is None:
+            self._place = await self._on_large()
+
+    async def decoded(self, decode: Callable[[bytes], Out], content: bytes) -> Out:
+        """Return what a function of the sieve makes of an answer. Raises RefusalError."""
+        try:
+            return await self._decoded(decode, content)
+        except ValueError as error:
+            raise _unreadable() from error
+
+    async def _decoded(self, decode: Callable[[bytes], Out], content: bytes) -> Out:
+        try:
+            return decode(content)
+        except TooDeepError:
+            flattening = self.sieve.flatten(content)
+            while flattening.step():
+                await self.turns.rest()
+            return decode(flattening.flat())
 
     async def send_object(self, code: int, obj: Object, content_type: str = JSON) -> None:
         """Send an object that is mapped already."""
-        await self._exchange.answer(code, [("Content-Type", content_type)], orjson.dumps(obj))
+        await self._answer(code, [("Content-Type", content_type)], self.sieve.encoded(obj))
+
+    async def _answer(self, code: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        await self._exchange.begin(code, [*headers, ("Content-Length", str(len(body)))])
+        await self._give(body)
+        await self._exchange.end()
+
+    async def _give(self, content: bytes) -> None:
+        """Send a part, in small ones: what a client takes of it is progress."""
+        for start in range(0, len(content), PART_BYTES):
+            part = content[start : start + PART_BYTES]
+            if self._place is None:
+                await self._exchange.send(part)
+                continue
+            async with self._place.lent_if_slow():
+                await self._exchange.send(part)
 
     async def mapped(self, function: Map, value: Object) -> Any:
         """Map a value, once all namespaces that it lies in are known (G-41)."""
@@ -122,9 +175,10 @@ class MappedAnswer:
 
     def _headers(self, answer: HostAnswer, *, is_mapped: bool) -> list[tuple[str, str]]:
         response, view = self._forward.response, self._view
-        return to_client(
+        found = to_client(
             answer.headers, lambda text: response.map_warning(text, view), is_mapped=is_mapped
         )
+        return [*found, *(("Warning", _warning(text)) for text in self._forward.warnings)]
 
     async def _send_failure(self, answer: HostAnswer) -> None:
         body = await answer.read(STATUS_BYTES)
@@ -151,7 +205,7 @@ class MappedAnswer:
         await self._exchange.begin(answer.status, headers, is_long=self._forward.is_long)
         async for part in answer.parts():
             await self._exchange.send(part)
-            await self._turns.rest()
+            await self.turns.rest()
         await self._exchange.end()
 
     async def _send_object(self, answer: HostAnswer, content: bytes) -> None:
@@ -174,16 +228,17 @@ class MappedAnswer:
         map_list = self._forward.response.map_list
         headers = self._headers(answer, is_mapped=True)
         if len(content) < LARGE_BYTES:
-            found = await self.mapped(map_list, _decoded(content))
-            await self._exchange.answer(answer.status, headers, orjson.dumps(found))
+            found = await self.mapped(map_list, await self.decoded(self.sieve.answer, content))
+            await self._answer(answer.status, headers, self.sieve.encoded(found))
             return
 
         async def map_part(value: Object) -> Object:
             mapped: Object = await self.mapped(map_list, value)
             return mapped
 
-        parts = mapped_in_parts(content, map_part, self._turns)
+        split = await self.decoded(self.sieve.parts, content)
         del content
+        parts = mapped_in_parts(self.sieve, split, map_part, self.turns)
         await self.send_parts(answer.status, headers, parts)
 
     async def send_parts(
@@ -193,9 +248,9 @@ class MappedAnswer:
         try:
             first = await anext(parts)
             await self._exchange.begin(status, headers)
-            await self._exchange.send(first)
+            await self._give(first)
             async for part in parts:
-                await self._exchange.send(part)
+                await self._give(part)
         except ValueError as error:
             raise _unreadable() from error
         await self._exchange.end()
@@ -204,34 +259,66 @@ class MappedAnswer:
         headers = self._headers(answer, is_mapped=True)
         await self._exchange.begin(answer.status, headers, is_long=True)
         await self._exchange.flush()
-        rest, turns = b"", self._turns
-        async for part in answer.parts():
-            await turns.begin()
-            *lines, rest = (rest + part).split(b"\n") if rest else part.split(b"\n")
-            if len(rest) > LINE_BYTES:
-                raise _unreadable()
-            mapped = bytearray()
-            for line in lines:
-                mapped += await self._mapped_line(line)
-                if turns.is_over:
-                    await self._flush(mapped)
-                    await turns.rest()
-            await self._flush(mapped)
+        rest, parts = b"", answer.parts()
+        async for part in parts:
+            rest = await self._send_lines(rest + part)
+            if len(rest) > LARGE_LINE_BYTES:
+                rest = await self._send_large_line(rest, parts)
         await self._exchange.end()
+
+    async def _send_lines(self, content: bytes) -> bytes:
+        """Send the events in what came; return the beginning of the next one."""
+        turns, mapped = self.turns, bytearray()
+        await turns.begin()
+        *lines, rest = content.split(b"\n")
+        for line in lines:
+            mapped += await self._mapped_line(line)
+            if turns.is_over:
+                await self._flush(mapped)
+                await turns.rest()
+        await self._flush(mapped)
+        return rest
+
+    async def _send_large_line(self, begun: bytes, parts: AsyncIterator[bytes]) -> bytes:
+        """Read a large event to its end, and send it, once there is room.
+
+        Returns the beginning of the next one.
+        """
+        async with self._on_large_event() as place:
+            self._place, found = place, bytearray(begun)
+            try:
+                async for part in parts:
+                    found += part
+                    place.size = len(found)
+                    if len(found) > LINE_BYTES:
+                        raise _unreadable()
+                    if b"\n" in part:
+                        break
+                return await self._send_lines(bytes(found))
+            finally:
+                self._place = None
 
     async def _flush(self, mapped: bytearray) -> None:
         if mapped:
-            await self._exchange.send(bytes(mapped))
+            await self._give(bytes(mapped))
             mapped.clear()
 
     async def _mapped_line(self, line: bytes) -> bytes:
         if not line.strip():
             return b""
-        event = _decoded(line)
+        event = await self.decoded(self.sieve.event, line)
         # The namespace of what was deleted may be gone by now, and told of before it.
         self._view.has_past = event.get("type") == "DELETED"
         found = await self.mapped(self._forward.response.map_event, event)
-        return b"" if found is None else orjson.dumps(found) + b"\n"
+        encoded = b"" if found is None else self.sieve.encoded(found) + b"\n"
+        self.sieve.forget()
+        return encoded
+
+
+def _warning(text: str) -> str:
+    """Return the value of a header as clients of Kubernetes show it."""
+    quoted = "".join(each if each in _PLAIN else "?" for each in text)[:_WARNING_LENGTH]
+    return f'299 - "{quoted}"'
 
 
 def refusal_of(refused: Refused) -> RefusalError:

@@ -102,7 +102,7 @@ def test_a_checkpoint_is_read_and_changed_by_name_only() -> None:
     without, found = rules()["Role home/vc-agent:a"], rules(checkpoint=True)["Role home/vc-agent:a"]
     added = [rule for rule in found if rule not in without]
     assert [(rule["verbs"], len(rule.get("resourceNames", ()))) for rule in added] == [
-        (["get", "patch"], 32),
+        (["get", "patch", "delete"], 32),
         (["create"], 0),
     ]
     assert all(rule["resources"] == ["secrets"] for rule in added)

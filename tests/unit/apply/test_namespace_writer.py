@@ -71,13 +71,13 @@ async def test_claim_is_known_at_once(world: World) -> None:
 
 
 async def test_namespace_claimed_for_this_pair_is_used(world: World) -> None:
-    given(world, objects.claimed(host="other-name"))
+    given(world, objects.claimed(host="other-name", annotations=SELECTOR))
     assert await world.namespace_writer.claim(world.vc(), EDGE) == "other-name"
     assert world.host.writes() == []
 
 
 async def test_own_claim_that_the_watch_has_not_shown_is_used(world: World) -> None:
-    world.host.seed(objects.claimed())
+    world.host.seed(objects.claimed(annotations=SELECTOR))
     assert await world.namespace_writer.claim(world.vc(), EDGE) == "edge-v-branch-a"
     assert [request.method for request in world.host.writes()] == ["POST"]
 

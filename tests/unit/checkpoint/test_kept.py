@@ -7,6 +7,7 @@ import pytest
 
 from karmada_vc_agent.checkpoint import kept
 from karmada_vc_agent.checkpoint.kept import encoded, mark
+from karmada_vc_agent.status.work_status import is_dispatched
 from tests.unit.checkpoint.scene import work
 
 
@@ -67,3 +68,26 @@ def test_mark_stays_when_only_the_status_changes() -> None:
 
 def test_mark_of_what_is_being_deleted_is_that_of_nothing() -> None:
     assert mark(work(deletionTimestamp="2026-05-01T10:00:00Z")) == 0
+
+
+def dispatched(generation: int) -> dict[str, Any]:
+    """Return a Work of whose given generation nothing waits for a window; it has generation 1."""
+    condition = {"type": "Dispatching", "status": "True", "observedGeneration": generation}
+    other = {"type": "Applied", "status": "True"}
+    return {**work(), "status": {"conditions": [other, {**condition, "message": "m"}]}}
+
+
+def test_that_nothing_waits_for_a_window_is_saved_of_the_status() -> None:
+    found = read(dispatched(1))
+    assert is_dispatched(found)
+    assert [each["type"] for each in found["status"]["conditions"]] == ["Dispatching"]
+    assert mark(dispatched(1)) != mark(work())
+
+
+def test_that_nothing_of_another_generation_waits_is_not_saved() -> None:
+    assert "status" not in read(dispatched(2))
+
+
+@pytest.mark.parametrize("status", [None, [], {"conditions": None}, {"conditions": ["x", {}]}])
+def test_a_status_of_another_form_is_left_out(status: Any) -> None:
+    assert "status" not in read({**work(), "status": status})

@@ -1,6 +1,7 @@
 """`explain`: what it asks, and what it says while the hub is away."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,29 @@ async def test_work_is_shown_with_its_objects_and_what_holds_them(
     assert "ConfigMap edge/settings: on the host: edge-v-branch-a/settings" in text
     assert "held by an administrator: belt stopped" in text
     assert "ConfigMap edge/other: not on the host" in text
+
+
+async def test_texts_of_tenants_move_no_cursor(hub: FakeApiServer, host: FakeApiServer) -> None:
+    work = objects.work(objects.config_map())
+    message = "all is well\n\x1b[2J\x1b[1;1HApplied=True"
+    work["status"] = {"conditions": [objects.condition("Applied", "False", "Failed", message)]}
+    hub.seed(work)
+    text = written(await explained(hub, host, "branch-a/web-1"), "text")
+    assert "\x1b" not in text
+    assert "    Applied=False Failed: all is well \\x1b[2J" in text
+
+
+async def test_malformed_manifests_hide_no_other_object(
+    hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    odd: list[Any] = [{"metadata": "x"}, {"kind": 7, "metadata": {"name": 8}}, "x", None]
+    hub.seed(objects.work(*odd, name="odd"))
+    hub.seed(objects.work(objects.config_map()))
+    facts = await explained(hub, host, "branch-a/configmap/edge/settings")
+    assert [each["host"] for each in facts.objects] == ["edge-v-branch-a/settings"]
+    assert "the host has no such kind" in written(
+        await explained(hub, host, "branch-a/odd"), "text"
+    )
 
 
 async def test_object_is_found_by_its_virtual_name(hub: FakeApiServer, host: FakeApiServer) -> None:

@@ -27,6 +27,7 @@ current-context: main
         (("--bind-address", "a b:1"), "write host:port or :port (at most 65535)"),
         (("--bind-address", "0"), "flags: --bind-address: is not set; the gateway needs it"),
         (("--health-probe-bind-address", "x"), "or 0 to disable it"),
+        (("--metrics-bind-address", "x"), "flags: --metrics-bind-address: "),
         (("--cert-file", "/nothing"), "gateway.certFile: /nothing: No such file or directory"),
         (
             ("--cert-file", __file__, "--private-key-file", "/nothing"),

@@ -3,19 +3,20 @@
 import base64
 import uuid
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
+from msgspec import structs
 
 from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.commands.agent_certificate import ClientCertificate, kubeconfig_text
 from karmada_vc_agent.commands.host_rights import Approvals
 from karmada_vc_agent.commands.join_plan import HubOptions, JoinPlan, Output
 from karmada_vc_agent.commands.join_run import run_join
-from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.authority import Authority
@@ -114,6 +115,24 @@ async def test_printing_has_the_hub_sign_nothing(
     assert "kind: Secret" not in printed
     assert "# Still needed: Secret karmada-kubeconfig in agents" in printed
     assert "--apply and --output-dir have it signed" in printed
+
+
+async def test_agent_keeps_off_the_nodes_of_objects(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    selector = {"matchLabels": {"example.com/branch": "b"}}
+    head = {"apiVersion": "virtualcluster.kubeedge.io/v1alpha1", "kind": "VirtualCluster"}
+    spec = {"nodeSelector": selector}
+    ends.host.seed({**head, "metadata": {"name": "branch-b"}, "spec": spec})
+    plan = ends.plan(PRINT)
+    config = structs.replace(plan.config, objects=ObjectSettings(enabled=True))
+    await run_join(replace(plan, config=config))
+    made = yaml.safe_load_all(capsys.readouterr().out)
+    (agent,) = (each for each in made if each["kind"] == "Deployment")
+    affinity = agent["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    off = {"key": "example.com/branch", "operator": "NotIn", "values": ["b"]}
+    assert off in term["matchExpressions"]
 
 
 async def test_printing_shows_the_certificate_that_is_installed(

@@ -26,6 +26,18 @@ async def test_who_leaves_is_taken_out_and_its_neighbour_stays(
     assert scene.names("branch-b") == ["two"]
 
 
+async def test_the_secrets_go_with_the_last_virtual_cluster(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    scene = Scene(host, client, "branch-a")
+    scene.work("one")
+    await scene.write()
+    said: list[str] = []
+    await forget_saved(client, "agents", "agent", "branch-a", said.append)
+    assert host.listed(SECRETS) == []
+    assert said == ["host: removed the checkpoint of agent"]
+
+
 async def test_nothing_is_said_where_nothing_was_kept(
     host: FakeApiServer, client: ApiClient
 ) -> None:

@@ -9,9 +9,11 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
+    BY_GATEWAY_ANNOTATION,
     CREATED_BY_AGENT_ANNOTATION,
     OWNERS_ANNOTATION,
     SHARED_LABEL,
+    WORK_ANNOTATION,
 )
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.planning.share_plan import owners_of
@@ -71,6 +73,16 @@ async def test_only_claimed_namespaces_that_no_work_needs_are_orphaned(
     host.seed(claimed(), objects.claimed("branch-b"), objects.namespace("free"))
     assert list(await cleaner_of(client).orphaned_namespaces({"other"})) == [EDGE]
     assert await cleaner_of(client).orphaned_namespaces({"edge"}) == {}
+
+
+async def test_namespaces_of_tenants_are_no_orphans_until_a_work_had_them(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(claimed(**MADE, **{BY_GATEWAY_ANNOTATION: "true", WORK_ANNOTATION: ""}))
+    assert await cleaner_of(client).orphaned_namespaces(set()) == {}
+    marks = {"annotations": {WORK_ANNOTATION: "karmada-es-branch-a/x"}}
+    await client.merge_patch(f"/api/v1/namespaces/{EDGE}", {"metadata": marks})
+    assert list(await cleaner_of(client).orphaned_namespaces(set())) == [EDGE]
 
 
 async def test_what_others_have_in_a_namespace_keeps_it(

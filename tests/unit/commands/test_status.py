@@ -1,7 +1,11 @@
 """`status`: what it makes of an agent's metrics."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from urllib.parse import quote, unquote
 
 import pytest
 import yaml
@@ -77,3 +81,31 @@ def test_address_that_is_none_is_refused(url: str) -> None:
 def test_address_that_python_refuses_is_one_line() -> None:
     result = CliRunner().invoke(main, ["status", "--metrics-url", "http://a b"])
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("body", ["<html></html>", 'virtual_cluster_nodes{member_cluster="a"} NaN'])
+def test_who_answers_and_is_no_agent_is_one_line(body: str, httpd: str) -> None:
+    done = CliRunner().invoke(main, ["status", "--metrics-url", f"{httpd}/?{quote(body)}"])
+    assert done.exit_code == 1
+    assert "answers, but not with metrics of an agent; give another" in done.output
+
+
+@pytest.fixture
+def httpd() -> Iterator[str]:
+    """Return the address of a server that says what the query is."""
+
+    class Echo(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(unquote(self.path.partition("?")[2]).encode() + b"\n")
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Echo) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()

@@ -647,3 +647,10 @@ def test_objects_may_be_all_there_is(file: File) -> None:
 def test_any_name_is_not_for_tenants_that_do_not_trust_each_other(file: File) -> None:
     problem = file.problem(tenancy="Strict", objects={"enabled": True, "anyName": True})
     assert "objects.anyName: is true, must be false with tenancy Strict" in problem
+
+
+def test_a_device_is_no_settings_file() -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_config(Path("/dev/zero"), {})
+    text = "/dev/zero: has more than 16 MiB; no file of its kind has that much"
+    assert str(raised.value) == text

@@ -95,6 +95,12 @@ def test_domain_that_is_none_is_refused(tmp_path: Path, domain: str) -> None:
     assert found.endswith("is not a valid DNS name, such as cluster.local")
 
 
+def test_patterns_that_policies_read_otherwise_are_refused(tmp_path: Path) -> None:
+    keys = ["example.com/*", "example.com/[!a]"]
+    found = problem(tmp_path, {**with_entry(), "namespaceKeys": keys})
+    assert found == 'namespaceKeys[1]: "example.com/[!a]" has a "["; use * and ? only'
+
+
 @pytest.mark.parametrize("setting", ["metricsBindAddress", "healthProbeBindAddress"])
 @pytest.mark.parametrize(
     "address",

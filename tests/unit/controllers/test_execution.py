@@ -141,6 +141,30 @@ async def test_second_reconcile_writes_nothing_though_the_watch_has_not_shown_th
     assert world.host.writes() == []
 
 
+async def test_another_process_writes_and_tells_nothing_of_what_is_right(world: World) -> None:
+    given(world, objects.namespace_manifest(), objects.deployment(), objects.config_map())
+    await reconcile(world)
+    told = await world.events()
+    world.restart()
+    world.forget_requests()
+    await reconcile(world)
+    assert await world.events() == told
+    assert world.hub.writes() == []
+    assert world.host.writes() == []
+
+
+async def test_another_process_tells_of_what_it_had_to_write(world: World) -> None:
+    given(world, objects.config_map())
+    await reconcile(world)
+    world.host.change(SETTINGS, data={"value": "by hand"})
+    told = await world.events()
+    world.restart()
+    world.forget_requests()
+    await reconcile(world)
+    assert [str(request) for request in world.host.writes()] == [f"PUT {SETTINGS}"]
+    assert len(await world.events()) > len(told)
+
+
 async def test_empty_work_is_applied(world: World) -> None:
     given(world)
     await reconcile(world)

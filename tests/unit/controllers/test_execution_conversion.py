@@ -6,7 +6,7 @@ from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from tests.fakes import objects
-from tests.fakes.world import World
+from tests.fakes.world import World, new_world
 
 KEY = ("branch-a", "web-1")
 WORK = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works/web-1"
@@ -64,6 +64,20 @@ async def test_cluster_role_binding_follows_namespaces_that_come(world: World) -
     await world.namespace_writer.claim(world.vc(), VirtualNamespace("ops"))
     await world.execution.reconcile(KEY)
     assert world.host.find(BINDINGS.format("ops-v-branch-a")) is not None
+
+
+async def test_nobody_is_bound_in_a_namespace_that_is_not_set_up() -> None:
+    """A claim that another one wrote: its quota is there before the first who may use it."""
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        world.register()
+        world.host.seed(objects.claimed())
+        world.hub.seed(objects.work(binding()))
+        world.look()
+        world.forget_requests()
+        await world.execution.reconcile(KEY)
+        posted = [each for each in world.host.writes() if each.method == "POST"]
+        made = [each.path.rpartition("/")[2] for each in posted]
+        assert made.index("resourcequotas") < made.index("rolebindings")
 
 
 async def test_role_bindings_go_with_their_cluster_role_binding(world: World) -> None:

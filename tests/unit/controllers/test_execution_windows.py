@@ -1,7 +1,9 @@
 """ExecutionController with maintenance windows: new generations wait, what was applied stays."""
 
+import orjson
 import pytest
 
+from karmada_vc_agent.checkpoint.kept import encoded
 from karmada_vc_agent.model.domain import APPLIED_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
@@ -180,6 +182,25 @@ async def test_mark_goes_with_the_windows_once_the_object_is_written(world: Worl
     found = condition(world)
     assert found is not None
     assert "observedGeneration" not in found
+
+
+async def test_what_was_applied_comes_back_from_a_checkpoint_outside_of_windows(
+    world: World,
+) -> None:
+    """The agent restarts while the hub is away, its window is closed, and the object is gone."""
+    await sync(world, OPEN, objects.config_map(value="1"))
+    saved = encoded(world.hub.live(WORK))
+    assert saved is not None
+    world.host.remove(SETTINGS)
+    world.restart()
+    store = world.works.store("branch-a")
+    assert store is not None
+    store.replace_all([])
+    store.is_synced = False
+    store.seed([orjson.loads(saved)])
+    world.now = CLOSED
+    await world.execution.reconcile(KEY)
+    assert value(world) == "1"
 
 
 async def test_works_are_deleted_outside_of_windows_too(world: World) -> None:

@@ -110,8 +110,8 @@ class _Namespaces(NamespaceWriter):
     async def release(self, *_: Any, **__: Any) -> None:
         raise AssertionError("nothing is released here")
 
-    def is_going(self, *_: Any) -> bool:
-        return False
+    async def equip(self, *_: Any) -> bool:
+        return True
 
 
 def _cases() -> Iterator[Any]:

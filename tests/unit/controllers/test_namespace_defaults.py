@@ -59,6 +59,14 @@ async def test_defaults_of_changed_settings_are_there_before_the_namespace_is_us
             assert world.host.find(path) is not None
 
 
+async def test_nobody_is_bound_before_the_bounds_are_there() -> None:
+    async with new_world(objects.virtual_cluster(**ALL)) as world:
+        await world.namespace_writer.claim(world.vc(), EDGE)
+        made = [request.path.rpartition("/")[2] for request in world.host.writes()]
+        assert made.index("rolebindings", made.index("limitranges")) == len(made) - 1
+        assert "resourcequotas" in made[:-1]
+
+
 async def test_defaults_that_are_right_cost_no_request() -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
         await world.namespace_writer.claim(world.vc(), EDGE)

@@ -390,3 +390,13 @@ async def test_workloads_do_not_wait_for_ever(
 ) -> None:
     await setting.state.wait_settled(10.0)
     assert "before admission policies are in effect" in caplog.text
+
+
+async def test_policy_of_the_gateway_is_looked_for_where_join_installed_it(world: World) -> None:
+    owner = replace(OWNER, gateway="the-gateway")
+    setting = Setting(world, owner)
+    await setting.look()
+    assert not setting.told
+    world.host.remove(f"{POLICIES}/{owner.gateway_policy}")
+    await setting.look()
+    assert {each.reason for each in setting.told} == {"PolicyMissing"}

@@ -21,6 +21,9 @@ NOT_TOLD = {
     "apply.default_objects.RESOURCES": "paths of the kinds of DEFAULT_KINDS",
     "interpretation.third_party._KINDS": "the rules of LEVELS are made of it",
     "planning.apply_order._FIRST": "a row of ROWS",
+    "planning.server_defaults.RULES": "saves writes that would change nothing",
+    "planning.written_mark.WITHOUT_GENERATION": "where no mark saves such writes",
+    "translation.kind_policy.ONLY_READ": "no Work may have them; what a Cluster lists for search",
 }
 """Tables by kind that say nothing more of what is done with an object."""
 

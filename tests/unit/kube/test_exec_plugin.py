@@ -1,6 +1,5 @@
 """ExecPlugin and ExecUser: what a plugin gives, when it runs again, and what ends it."""
 
-import asyncio
 import json
 import os
 import sys
@@ -40,6 +39,10 @@ class Program:
 
     def gives(self, **status: Any) -> None:
         self._answer.write_text(json.dumps({"apiVersion": VERSION, "status": status}))
+
+    def gives_nothing(self) -> None:
+        """Have the plugin fail."""
+        self._answer.unlink()
 
     def gives_certificate(self, until: timedelta, **status: Any) -> bytes:
         chain, key = AUTHORITY.pair(start=NOW - timedelta(days=1), lifetime=until + timedelta(1))
@@ -213,16 +216,12 @@ async def test_another_certificate_is_used_once_the_first_is_outdated(
     await follower.check()
     assert used == []
     assert program.runs == 1
-    program.gives_certificate(
-        lasts + timedelta(days=1),
-        expirationTimestamp=(datetime.now(UTC) + timedelta(milliseconds=50)).isoformat(),
-    )
+    program.gives_certificate(lasts + timedelta(days=1), expirationTimestamp=NOW.isoformat())
     follower = CredentialsFollower("hub", read_kubeconfig(path), used.append)
-    await asyncio.sleep(0.05)
-    program.write("exit 1")
+    program.gives_nothing()
     await follower.check()
     assert used == [], "what was in use stays"
-    program.write('cat "$(dirname "$0")/answer"')
+    assert program.runs == 3
     program.gives_certificate(lasts + timedelta(days=1))
     await follower.check()
     await follower.check()

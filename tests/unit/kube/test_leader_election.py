@@ -347,3 +347,73 @@ async def test_who_tries_in_vain_is_in_touch(host: FakeApiServer, me: LeaderElec
             assert me.is_in_touch()
         assert not me.is_leading()
     await stop(task)
+
+
+LINE = "example.org/line"
+
+
+def of_line(client: ApiClient, identity: str, line: str = LINE) -> LeaderElection:
+    clock = asyncio.get_running_loop().time
+    return LeaderElection(client, "agents", "agent", identity, TIMES, clock, line=line)
+
+
+async def lead_once(made: LeaderElection) -> None:
+    """Lead until the Lease was renewed, then release it."""
+    await made.acquire()
+    task = asyncio.ensure_future(made.lead())
+    await asyncio.sleep(5.0)
+    await stop(task)
+    await made.release()
+
+
+async def test_who_follows_one_of_the_line_is_of_it(me: LeaderElection, client: ApiClient) -> None:
+    first, second, third = (of_line(client, name) for name in ("a", "b", "c"))
+    await first.acquire()
+    assert not first.is_in_line
+    first.begin_line()
+    await lead_once(first)
+    await lead_once(second)
+    assert second.is_in_line
+    await third.acquire()
+    assert third.is_in_line
+
+
+async def test_who_led_without_knowing_of_the_line_ends_it(
+    me: LeaderElection, client: ApiClient
+) -> None:
+    """As an earlier version of the program, or one with other settings."""
+    first, stranger, second, third = (
+        of_line(client, "a"),
+        me,
+        of_line(client, "b"),
+        of_line(client, "c"),
+    )
+    first.begin_line()
+    await lead_once(first)
+    await lead_once(stranger)
+    await lead_once(second)
+    assert not second.is_in_line
+    await lead_once(third)
+    assert not third.is_in_line, "nobody began it again"
+    await third.acquire()
+    third.begin_line()
+    await lead_once(third)
+    last = of_line(client, "d")
+    await last.acquire()
+    assert last.is_in_line
+
+
+async def test_a_lease_that_was_deleted_meanwhile_stays_in_line(
+    host: FakeApiServer, me: LeaderElection, client: ApiClient
+) -> None:
+    first, second = of_line(client, "a"), of_line(client, "b")
+    await first.acquire()
+    first.begin_line()
+    task = asyncio.ensure_future(first.lead())
+    await asyncio.sleep(5.0)
+    host.remove(LEASE)
+    await asyncio.sleep(5.0)
+    await stop(task)
+    await first.release()
+    await second.acquire()
+    assert second.is_in_line

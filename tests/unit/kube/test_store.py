@@ -177,6 +177,16 @@ def test_list_older_than_an_observed_answer_keeps_the_answer() -> None:
     assert store.get("edge", "web") == obj(5)
 
 
+def test_list_from_before_an_object_was_created_does_not_remove_it() -> None:
+    store, told = new_store()
+    store.observe(obj(5))
+    store.replace_all([], "4")
+    assert store.get("edge", "web") == obj(5)
+    assert told == []
+    store.replace_all([], "6")
+    assert store.get("edge", "web") is None
+
+
 def test_index_follows_changes() -> None:
     store, _ = new_store()
     store.apply(obj(1, "one", "u1", team="red"))

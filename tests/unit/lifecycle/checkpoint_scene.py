@@ -7,7 +7,9 @@ from karmada_vc_agent.checkpoint.saved import Expected, Saved, read
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.lifecycle.checkpoint_entries import Knowledge
+from karmada_vc_agent.lifecycle.checkpoint_outdated import Outdated
 from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
 from karmada_vc_agent.lifecycle.checkpoint_writer import CheckpointWriter
 from karmada_vc_agent.model.objects import Object
@@ -17,6 +19,12 @@ from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 
 HOST_UID = "3f2d9c1e-8a47-4c55-9a0b-6b1f0c2d7e11"
+STATE = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "agent-state", "namespace": "agents"},
+    "data": {},
+}
 SECRETS = "/api/v1/namespaces/agents/secrets"
 TEMPLATE = "{namespace}-v-{cluster}"
 
@@ -33,8 +41,9 @@ class Scene:
         self.rules: Store[Object] = Store(RawCodec())
         self.clusters = HubClusters(self.cluster_store, HOST_UID, self.served)
         self.is_in_contact = True
+        self.time = "2026-05-01T10:00:00Z"
         self.new_process()
-        host.seed(objects.namespace("agents"))
+        host.seed(objects.namespace("agents"), STATE)
         self.cluster_store.replace_all([self.cluster(name) for name in self.served], "100")
         self.rules.replace_all([], "100")
         for store in self.works.values():
@@ -46,6 +55,7 @@ class Scene:
     def new_process(self) -> None:
         """Begin as a process does that knows nothing of the Secrets yet."""
         self.secrets = CheckpointSecrets(self.client, "agents", "agent")
+        self.outdated = Outdated(AgentState(self.client, "agents", "agent"))
         self.writer = CheckpointWriter(
             self.secrets,
             Knowledge(
@@ -56,9 +66,12 @@ class Scene:
                 template=TEMPLATE,
                 hub=lambda: "hub-1",
                 is_in_contact=lambda: self.is_in_contact,
-                now=lambda: "2026-05-01T10:00:00Z",
+                now=lambda: self.time,
             ),
+            self.outdated,
         )
+        # The clock of the loop would jump while a thread of a busy machine waits for its turn.
+        self.writer._make.in_thread = _at_once
 
     def _told(self, name: str, old: Object | None, new: Object | None) -> None:
         self.writer.work_changed(name, old, new)
@@ -82,9 +95,11 @@ class Scene:
         return str(self.version)
 
     async def write(self) -> None:
-        """Write as the loop does once."""
-        async with self.writer._lock:
-            await self.writer._write_all()
+        """Write as the loop does once. Raises the first error that the loop would tell."""
+        errors = await self.writer._write_all()
+        self.writer._complain()
+        for error in errors.values():
+            raise error
 
     def saved(self, **expected: Any) -> Saved:
         """Return what a start would read now."""
@@ -100,3 +115,8 @@ class Scene:
         found = [sorted(request.body.get("data") or {}) for request in self.host.writes()]
         self.host.requests.clear()
         return found
+
+
+async def _at_once(encode: Any, *parts: Any) -> bytes:
+    made: bytes = encode(*parts)
+    return made

@@ -1,6 +1,7 @@
 """CheckpointWriter: what is in the Secrets, when it is written, and what is struck out first."""
 
 import asyncio
+import os
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -86,6 +87,41 @@ async def test_works_are_split_anew_when_they_become_many(
     assert all(key.startswith("works.branch-a.4.") for key in keys)
 
 
+async def test_large_works_are_split_until_they_find_room(scene: Scene) -> None:
+    names = sorted(f"work-{number}" for number in range(300))
+    for name in names:
+        scene.work(name, text=_incompressible(3000))
+    await scene.write()
+    assert scene.names() == names
+    assert not scene.writer.too_large
+    parts = {key for _, key in scene.secrets if key.startswith("works.")}
+    scene.patches()
+    scene.work("work-0", text="small", generation=2)
+    await scene.write()
+    assert {key for _, key in scene.secrets if key.startswith("works.")} == parts
+    assert len([keys for keys in scene.patches() if keys != ["contact"]]) == 1
+
+
+async def test_parts_that_outdated_ones_left_no_room_for_are_written_then(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "SECRETS", 1)
+    monkeypatch.setattr(shards, "LARGEST_SECRET", 60_000)
+    for number in range(10):
+        scene.work(f"work-{number}", text=_incompressible(4000))
+    await scene.write()
+    monkeypatch.setattr(shards, "WORKS_A_PART", 5)
+    scene.work("work-10")
+    await scene.write()
+    await scene.write()
+    assert len(scene.names()) == 11
+    assert not scene.writer.too_large
+
+
+def _incompressible(size: int) -> str:
+    return os.urandom(size).hex()
+
+
 async def test_another_process_writes_nothing_that_is_there(scene: Scene) -> None:
     scene.work("one")
     await scene.write()
@@ -146,7 +182,7 @@ async def test_who_may_not_write_may_remove(scene: Scene) -> None:
     scene.work("one", **DELETED)
     scene.host.fail(403, "Forbidden", method="PATCH")
     await scene.writer.strike("branch-a", "one")
-    assert "as the test wants" in scene.writer.problem
+    assert "as the test wants" in str(scene.writer.problem_of("branch-a"))
 
 
 class LosingClient(ApiClient):
@@ -287,11 +323,14 @@ async def test_an_outage_of_the_host_is_survived(scene: Scene) -> None:
     with scene.host.down():
         scene.work("one")
         await asyncio.sleep(20.0)
-        assert not scene.writer.problem, "the client tells of outages"
-    await asyncio.sleep(20.0)
+        assert not scene.writer.problem_of("branch-a"), "the client tells of outages"
+    for _ in range(20):
+        await asyncio.sleep(10.0)
+        if scene.names():
+            break
     task.cancel()
     assert scene.names() == ["one"]
-    assert not scene.writer.problem
+    assert not scene.writer.problem_of("branch-a")
 
 
 async def test_a_missing_right_is_told_until_it_is_there(scene: Scene) -> None:
@@ -299,10 +338,10 @@ async def test_a_missing_right_is_told_until_it_is_there(scene: Scene) -> None:
     scene.host.fail(403, "Forbidden", method="POST", times=2)
     scene.work("one")
     await asyncio.sleep(8.0)
-    assert scene.writer.problem
+    assert scene.writer.problem_of("branch-a")
     await asyncio.sleep(30.0)
     task.cancel()
-    assert not scene.writer.problem
+    assert not scene.writer.problem_of("branch-a")
     assert scene.names() == ["one"]
 
 

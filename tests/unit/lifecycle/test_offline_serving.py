@@ -25,7 +25,7 @@ class Hub:
     def __init__(self, saved: Saved, *, is_away: bool = True) -> None:
         self.clusters: Store[Object] = Store(RawCodec())
         self.works: Store[Object] = Store(RawCodec())
-        self.answers = not is_away
+        self.answered_at: float | None = None
         self.told: list[tuple[str | None, str | None]] = []
         self.known = 0
         self.works.add_handler(lambda old, new: self.told.append((_spec(old), _spec(new))))
@@ -34,7 +34,7 @@ class Hub:
             self.clusters,
             Works({"a": self.works}),
             (),
-            lambda: self.answers,
+            lambda: self.answered_at,
             is_away=is_away,
             clock=asyncio.get_running_loop().time,
         )
@@ -81,6 +81,24 @@ async def test_a_hub_that_answers_is_waited_for(tasks: list[asyncio.Task[None]])
     hub = await start(tasks, is_away=False)
     assert hub.names() == []
     await asyncio.sleep(LONG_S)
+    assert hub.names() == ["a", "one"]
+
+
+async def test_a_hub_that_answers_again_is_waited_for(tasks: list[asyncio.Task[None]]) -> None:
+    hub = Hub(read([secret()], expected()))
+    hub.answered_at = asyncio.get_running_loop().time() + 0.1
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    await asyncio.sleep(1.0)
+    assert hub.names() == []
+
+
+async def test_a_hub_that_answered_before_it_was_away_is_not_waited_for(
+    tasks: list[asyncio.Task[None]],
+) -> None:
+    hub = Hub(read([secret()], expected()))
+    hub.answered_at = asyncio.get_running_loop().time() - 5.0
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    await asyncio.sleep(1.0)
     assert hub.names() == ["a", "one"]
 
 

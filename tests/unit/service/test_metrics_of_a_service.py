@@ -17,7 +17,6 @@ NOT_BY_CLUSTER = {
 """Their keys are nodes, or one for all: no virtual cluster waits in their queues."""
 ONLY_WITH_CAUSE = {
     "virtual_cluster_endpoint_up",  # the gateway
-    "checkpoint_age_seconds",  # setting checkpoint
     "virtual_cluster_quota_stalled",  # a quota in the settings
     "virtual_cluster_refused_manifests",  # a manifest that is refused
 }

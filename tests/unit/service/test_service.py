@@ -77,6 +77,18 @@ async def test_what_failed_is_tried_when_a_server_answers_again(served: World, s
 
 
 @pytest.mark.parametrize("server", ["hub", "host"])
+async def test_any_lane_that_is_answered_has_what_failed_tried(served: World, server: str) -> None:
+    fake, client = end(served, server)
+    lane = fake.client(server, outage=client._outage)
+    with fake.down(), pytest.raises(UnreachableError):
+        await client.get("/version")
+    found = await backing_off(served)
+    await lane.get("/version")
+    assert await taken(found) == {KEY}
+    assert not client.is_reachable
+
+
+@pytest.mark.parametrize("server", ["hub", "host"])
 async def test_all_is_looked_at_once_a_server_that_went_back_is_known_again(
     served: World, server: str
 ) -> None:

@@ -15,6 +15,7 @@ from karmada_vc_agent.kube.serving_certificate import serving_context
 from karmada_vc_agent.telemetry import endpoints
 from karmada_vc_agent.telemetry.bounded_site import MOST
 from karmada_vc_agent.telemetry.endpoints import health_routes, is_local, metrics_routes, serve
+from tests.fakes.bursts import burst, still_open
 
 
 @pytest.fixture
@@ -169,6 +170,12 @@ async def test_handshake_that_is_never_made_makes_room(bounded: Bounded) -> None
     assert await answer_of(bounded) == "200"
     assert sum([await is_closed(other) for other, _ in silent]) == 2 * MOST + 1
     close(silent)
+
+
+async def test_connections_that_come_all_at_once_make_room_too(bounded: Bounded) -> None:
+    with burst(bounded.port, 3 * MOST) as opened:
+        assert await still_open(opened) <= MOST
+        assert await answer_of(bounded) == "200"
 
 
 def close(opened: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]) -> None:

@@ -70,6 +70,14 @@ def test_other_namespaced_kind_is_applied_and_shown(api_version: str, kind: str)
     assert given.host_object(manifest(api_version, kind))["kind"] == kind
 
 
+@pytest.mark.parametrize(("api_version", "kind"), [("v1", "Node"), ("v1", "Event")])
+def test_kind_that_is_only_read_is_shown_where_the_hub_reads(api_version: str, kind: str) -> None:
+    gvk = parse_api_version(api_version, kind)
+    namespaced = kind == "Event"
+    assert kind_policy.hidden_from_api_enablements(gvk, namespaced=namespaced)
+    assert not kind_policy.hidden_from_api_enablements(gvk, namespaced=namespaced, is_reached=True)
+
+
 def test_namespace_is_mapped_and_shown() -> None:
     gvk = parse_api_version("v1", "Namespace")
     assert kind_policy.policy_for(gvk, namespaced=False) is Policy.MAP

@@ -102,3 +102,22 @@ async def test_contact_with_one_cluster_is_known(contact: HubContact, clock: Clo
     assert contact.problem_of("branch-b") is None
     contact.forget("branch-a")
     assert contact.silent_s("branch-a") is None
+
+
+def test_listeners_hear_of_the_first_contact_and_of_the_end_of_a_silence(
+    contact: HubContact, clock: Clock
+) -> None:
+    heard: list[str] = []
+    contact.changed.subscribe(heard.append)
+    for what in (STATUS, LEASE, LEASE):
+        contact.accepted("branch-a", what)
+    assert heard == ["branch-a"], "the rest is nothing new"
+    clock.advance(PATIENCE_S + 1)
+    contact.accepted("branch-a", LEASE)
+    assert heard == ["branch-a"], "its status is late as before"
+    contact.accepted("branch-a", STATUS)
+    contact.accepted("branch-a", STATUS)
+    assert heard == ["branch-a"] * 2
+    contact.forget("branch-a")
+    contact.accepted("branch-a", LEASE)
+    assert heard == ["branch-a"] * 3

@@ -130,3 +130,20 @@ def test_condition_says_what_is_missing_until_it_is_not(
     (condition,) = missing.rights.condition(vc, {"conditions": [condition]})
     assert condition["status"] == "True"
     assert missing.rights.condition(vc, {}) == []
+
+
+@pytest.mark.parametrize(("method", "name"), [("GET", "/spared"), ("POST", ""), ("GET", "/other")])
+def test_a_right_that_can_be_spared_fails_nobody(world: World, method: str, name: str) -> None:
+    """As that to the Secrets of the checkpoint; creating is not confined by name."""
+    need = need_of(method, f"/api/v1/namespaces/agents/secrets{name}")
+    assert need is not None
+    spared = need.name in ("spared", "")
+    rights = MissingRights(
+        lambda: [("host", need)],
+        ("branch-a",),
+        world.claims,
+        "agents",
+        lambda each: each.name in ("spared", ""),
+    )
+    assert (rights.of_all() is None) == spared
+    assert bool(rights.remarks()) == spared

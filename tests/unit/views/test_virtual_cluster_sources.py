@@ -93,3 +93,23 @@ def test_first_of_one_source_keeps_its_names() -> None:
     given.remove("shop")
     assert dict(registry) == {"mart": MART}
     assert given.rival("b") is given
+
+
+def test_it_is_told_which_name_is_taken_and_who_has_it() -> None:
+    sources = VirtualClusterSources(VirtualClusters())
+    file, given = sources.add("the settings file", [B]), sources.add("another object")
+    for vc in (OTHER_B, SHOP, C):
+        given.put(vc)
+    assert given.taken("b") == "the settings file already defines a virtual cluster of this name"
+    has_b = "formerNames has b, which is virtual cluster b of the settings file"
+    assert given.taken("shop") == has_b
+    assert given.taken("c") == file.taken("b") == ""
+    file.replace_all([MART])
+    assert given.taken("b") == "virtual cluster mart of the settings file has b in formerNames"
+    so_has = "formerNames has b, and so has virtual cluster mart of the settings file"
+    assert given.taken("shop") == so_has
+    file.replace_all([])
+    given.remove("b")
+    given.put(MART)
+    so_has = "formerNames has b, and so has virtual cluster shop of another object"
+    assert given.taken("mart") == so_has

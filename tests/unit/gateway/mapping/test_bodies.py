@@ -604,3 +604,22 @@ def test_a_pod_is_bound_to_own_nodes(branch: FakeView) -> None:
     assert sent(forwarded(branch, "POST", path, body)) == body
     body["target"]["name"] = "node-2"
     assert refused(branch, "POST", path, body).code == 403
+
+
+@pytest.mark.parametrize("levels", [100, 300, 900, 5000])
+@pytest.mark.parametrize(
+    ("method", "path", "kind"),
+    [
+        ("DELETE", "/pods/x", "application/json"),
+        ("POST", "/pods/x/eviction", "application/json"),
+        ("PATCH", "/deployments/x/scale", "application/merge-patch+json"),
+    ],
+)
+def test_what_nests_too_deep_to_be_sent_on_is_400(
+    method: str, path: str, kind: str, levels: int
+) -> None:
+    body = b'{"status":' + b'{"a":' * levels + b"1" + b"}" * levels + b"}"
+    branch = two_branches()[0]
+    group = "/apis/apps/v1" if "scale" in path else "/api/v1"
+    found = asked(branch, method, f"{group}/namespaces/edge{path}", body, content_type=kind)
+    assert getattr(found, "code", None) == (None if levels == 100 else 400)

@@ -149,6 +149,27 @@ def test_bookmarks_and_errors_of_a_watch_pass(branch: FakeView) -> None:
     assert found["object"]["code"] == 410
 
 
+def test_an_error_of_a_watch_names_no_namespace_of_the_host(branch: FakeView) -> None:
+    """G-48: also where it is decoded in part, as it comes from the host."""
+    response = forwarded(branch, "GET", "/api/v1/pods", query="watch=1").response
+    details = {"name": "edge-v-branch-a", "causes": [{"message": "in edge-v-branch-a"}]}
+    text = "no conversion in edge-v-branch-a, shop-v-branch-b"
+    status = {"kind": "Status", "apiVersion": "v1", "message": text, "details": details}
+    sieve = response.sieve(branch)
+    decoded = sieve.event(orjson.dumps({"type": "ERROR", "object": {**status, "code": 500}}))
+    assert b"-v-branch" not in sieve.encoded(response.map_event(decoded, branch))
+
+
+def test_an_object_that_has_items_is_no_list(branch: FakeView) -> None:
+    path = "/api/v1/namespaces/edge/configmaps/a"
+    response = forwarded(branch, "GET", path).response
+    for host, name in (("edge-v-branch-a", "edge"), ("edge-v-branch-b", None)):
+        metadata = {"name": "a", "namespace": host}
+        obj = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "items": []}
+        found: Any = response.map_object(obj, branch)
+        assert (found and found["metadata"]["namespace"]) == name
+
+
 def test_a_single_namespace_that_changes_hands_shows_nothing_more(branch: FakeView) -> None:
     response = forwarded(branch, "GET", "/api/v1/namespaces/edge/pods", query="watch=1").response
     branch.host.claim("branch-b", "other", "edge-v-branch-a")

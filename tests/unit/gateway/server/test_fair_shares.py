@@ -15,7 +15,7 @@ from karmada_vc_agent.gateway.server.gateway import LONG_PLAN_BYTES
 from karmada_vc_agent.gateway.server.room import Room
 from karmada_vc_agent.gateway.server.statuses import RefusalError
 from karmada_vc_agent.gateway.server.turns import FairTurns
-from tests.fakes.gateway_lab import TOKENS, Lab, config_map, gateway_lab
+from tests.fakes.gateway_lab import TOKENS, Lab, config_map, gateway_lab, read_chunk
 
 
 async def test_each_virtual_cluster_has_one_turn_in_a_round() -> None:
@@ -67,6 +67,52 @@ async def test_room_is_not_had_for_ever() -> None:
     assert caught.value.code == 504
     async with room.taken("b"):
         pass
+
+
+async def _reads_nothing(room: Room, cluster: str, size: int = 100) -> None:
+    async with room.taken(cluster) as place:
+        place.size = size
+        async with place.lent_if_slow():
+            await asyncio.sleep(30)
+
+
+async def test_who_waits_for_a_slow_client_keeps_no_place() -> None:
+    room = Room(2, wait_s=5, slow_s=0.01)
+    slow = [asyncio.create_task(_reads_nothing(room, f"slow-{number}")) for number in range(4)]
+    for number in range(10):
+        async with room.taken(f"other-{number}"):
+            pass
+    assert not any(task.done() for task in slow)
+    for task in slow:
+        task.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+    assert room.lent == []
+    async with room.taken("slow-0"), room.taken("slow-1"):
+        pass
+
+
+async def test_of_those_who_hold_too_much_the_one_that_waits_longest_is_cut() -> None:
+    room = Room(1, wait_s=5, slow_s=0.01, lent_bytes=250)
+    slow = []
+    for number in range(3):
+        slow.append(asyncio.create_task(_reads_nothing(room, f"slow-{number}")))
+        while len(room.lent) < min(number + 1, 2):  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.01)
+    with pytest.raises(RefusalError) as caught:
+        await slow[0]
+    assert caught.value.code == 504
+    assert not slow[2].done()
+    for task in slow:
+        task.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+
+
+async def test_progress_gives_more_time() -> None:
+    room = Room(1, held_s=0.3)
+    async with room.taken("a") as place:
+        for _ in range(10):
+            await asyncio.sleep(0.1)
+            place.goes_on()
 
 
 # --- before a fake host --------------------------------------------------------------------
@@ -132,4 +178,84 @@ async def test_a_large_list_does_not_keep_small_requests_waiting(lab: Lab) -> No
         assert (await lab.ask(path, token=token, cluster=cluster)).code == 200
     token = TOKENS["b", "access"]
     assert (await lab.ask("/api/v1/configmaps", token=token, cluster="b")).code == 200
+    writer.close()
+
+
+async def test_clients_that_read_nothing_keep_no_other_out(lab: Lab) -> None:
+    """One place of all: "a" has it and reads nothing, "b" gets its list nevertheless."""
+    answers = lab.gateway._answers = Room(1, slow_s=0.2)
+    pad = {"data": {"pad": "x" * 900_000}}
+    for space in ("edge-v-a", "edge-v-b"):
+        lab.host.seed(*({**config_map(space, f"x{n:02}"), **pad} for n in range(20)))
+    _reader, writer = await lab.open("/api/v1/namespaces/edge/configmaps")
+    async with asyncio.timeout(20):
+        while not answers.lent:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.01)
+    token = TOKENS["b", "access"]
+    for path in ("/api/v1/namespaces/edge/configmaps", "/api/v1/configmaps"):
+        reply = await lab.ask(path, token=token, cluster="b")
+        assert reply.code == 200
+        assert len(reply.json["items"]) == 21
+    writer.close()
+
+
+async def test_a_thread_that_translates_keeps_its_room_until_it_ends(tmp_path: Path) -> None:
+    began, goes_on = threading.Event(), threading.Event()
+
+    def slow(request: VirtualRequest, *known: Any) -> Any:
+        if len(request.body) >= LONG_PLAN_BYTES:
+            began.set()
+            goes_on.wait(10.0)
+        return plan(request, *known)
+
+    body = orjson.dumps({**config_map("edge", "long"), "data": {"pad": "x" * LONG_PLAN_BYTES}})
+    async with gateway_lab(tmp_path, slow) as lab:
+        path = "/api/v1/namespaces/edge/configmaps"
+        reader, _ = await lab.open(path, method="POST", body=body)
+        assert await asyncio.to_thread(began.wait, 10.0)
+        (task,) = lab.listener._connections.values()
+        task.cancel()
+        await asyncio.sleep(0.2)
+        assert not task.done()
+        planning = lab.gateway._planning._of_cluster["a"]
+        assert planning.locked()
+        goes_on.set()
+        async with asyncio.timeout(10):
+            await asyncio.gather(task, return_exceptions=True)
+        assert not planning.locked()
+        assert await reader.read() == b""
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next event but those of what was there before."""
+    found = b""
+    while b"large" not in found or not found.endswith(b"\n"):
+        found += await read_chunk(reader)
+    return found.splitlines()[-1]
+
+
+async def test_a_large_event_of_a_watch_waits_for_room(lab: Lab) -> None:
+    path = "/api/v1/namespaces/edge/configmaps?watch=true"
+    reader, writer = await lab.open(path)
+    await reader.readuntil(b"\r\n\r\n")
+    async with lab.gateway._events.taken("a"):
+        lab.host.seed({**config_map("edge-v-a", "large"), "data": {"pad": "x" * 900_000}})
+        next_line = asyncio.create_task(_line(reader))
+        await asyncio.wait([next_line], timeout=0.5)
+        assert not next_line.done()
+    async with asyncio.timeout(20):
+        line = await next_line
+    assert orjson.loads(line)["object"]["metadata"]["name"] == "large"
+    writer.close()
+
+
+async def test_a_watch_whose_client_takes_nothing_of_a_large_event_is_cut(lab: Lab) -> None:
+    lab.gateway._events = Room(1, held_s=1.0, slow_s=0.1)
+    reader, writer = await lab.open("/api/v1/namespaces/edge/configmaps?watch=true")
+    await reader.readuntil(b"\r\n\r\n")
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    lab.host.seed({**config_map("edge-v-a", "large"), "data": {"pad": "x" * 15_000_000}})
+    async with asyncio.timeout(20):
+        while lab.listener.count():  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.05)
     writer.close()

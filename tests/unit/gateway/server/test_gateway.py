@@ -1,7 +1,9 @@
 """Requests over TLS through the whole server to a fake host; rules of mapping are stood in for."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from karmada_vc_agent.gateway.mapping.exchange import (
     View,
     VirtualRequest,
 )
+from karmada_vc_agent.gateway.mapping.sieves import Sieve
+from karmada_vc_agent.gateway.server import authentication
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import Fault
@@ -55,6 +59,9 @@ class Passing:
 
     def __init__(self, kind: ResponseKind) -> None:
         self.kind = kind
+
+    def sieve(self, _view: View) -> Sieve:
+        return Sieve()
 
     def map_object(self, decoded: Object, view: View) -> Object | Unknown | None:
         metadata = decoded.get("metadata") or {}
@@ -235,11 +242,16 @@ async def test_the_host_is_told_who_asks_by_names_of_the_virtual_cluster(lab: La
         assert not any(token in value for _, value in each)
 
 
-async def test_a_revoked_token_and_a_cluster_that_goes_are_unknown_at_once(lab: Lab) -> None:
+async def _revoke(lab: Lab) -> None:
+    """Take back the token of kind access of virtual cluster a."""
     path = f"/api/v1/namespaces/{AGENT_NAMESPACE}/secrets/{secret_name(AGENT)}"
     left = {key: token for key, token in TOKENS.items() if key != ("a", "access")}
     lab.host.change(path, data=secret(left)["data"])
     await _until(lambda: len(lab.state.sums_of("a")) == 1)
+
+
+async def test_a_revoked_token_and_a_cluster_that_goes_are_unknown_at_once(lab: Lab) -> None:
+    await _revoke(lab)
     assert (await lab.ask(EDGE)).json == UNAUTHORIZED
     lab.state.file.replace_all(())
     reply = await lab.ask(EDGE, token=TOKENS["b", "access"], cluster="b")
@@ -427,6 +439,43 @@ async def test_watches_end_in_good_order_when_the_gateway_does(lab: Lab) -> None
     writer.close()
 
 
+async def test_a_watch_ends_once_its_token_is_revoked(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G-15: those of others go on."""
+    monkeypatch.setattr(authentication, "LOOK_AGAIN_S", 0.01)
+    reader, writer = await _watch(lab)
+    other, other_writer = await lab.open(
+        f"{CONFIG_MAPS}?watch=true", token=TOKENS["b", "access"], cluster="b"
+    )
+    await other.readuntil(b"\r\n\r\n")
+    await _revoke(lab)
+    assert await read_chunk(reader) == b""
+    await _until(lambda: bool(lab.audit))
+    assert (lab.audit[-1]["vc"], lab.audit[-1]["rejected"]) == ("a", "revoked")
+    lab.host.seed(config_map("edge-v-b", "n"))
+    while orjson.loads(await read_chunk(other))["object"]["metadata"]["name"] != "n":
+        pass
+    for each in (writer, other_writer):
+        each.close()
+
+
+async def test_who_cannot_be_asked_about_keeps_the_watch(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(authentication, "KNOWN_FOR_S", 0.0)
+    lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS)
+    reader, writer = await lab.open(f"{CONFIG_MAPS}?watch=true", token=OPERATOR_TOKEN)
+    await reader.readuntil(b"\r\n\r\n")
+    lab.host.answer(b"{}", 503, path=TOKEN_REVIEWS, times=5)
+    lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS, times=3)
+    lab.host.answer(_reviewed(authenticated=False), 201, path=TOKEN_REVIEWS, times=1_000)
+    await _until(lambda: len(lab.host.asked("POST", TOKEN_REVIEWS)) > 8)
+    await _until(lambda: not lab.limits.in_progress())
+    writer.close()
+
+
 async def test_a_client_that_goes_ends_the_watch_at_the_host(lab: Lab) -> None:
     _, writer = await _watch(lab)
     assert lab.limits.in_progress() == {("a", True): 1}
@@ -468,11 +517,12 @@ async def test_a_host_that_is_not_there_is_503(lab: Lab) -> None:
     assert (await lab.ask(f"{EDGE}/m")).code == 200
 
 
-async def test_a_host_that_does_not_answer_in_time_is_504(lab: Lab) -> None:
-    released = lab.host.hold("GET", f"{EDGE_ON_HOST}/m")
-    reply = await lab.ask(f"{EDGE}/m")
-    assert (reply.code, reply.json["reason"]) == (504, "Timeout")
-    released.set()
+async def test_a_host_that_does_not_answer_in_time_is_504(tmp_path: Path) -> None:
+    async with gateway_lab(tmp_path, passing_plan, answer_s=0.5) as lab:
+        released = lab.host.hold("GET", f"{EDGE_ON_HOST}/m")
+        reply = await lab.ask(f"{EDGE}/m")
+        assert (reply.code, reply.json["reason"]) == (504, "Timeout")
+        released.set()
 
 
 async def test_connections_to_the_host_are_kept_for_each_cluster_apart(lab: Lab) -> None:
@@ -616,6 +666,21 @@ async def test_the_end_of_the_pod_ends_the_tunnel(lab: Lab, kubelet: Kubelet) ->
     writer.close()
 
 
+async def test_a_tunnel_ends_once_its_token_is_revoked(
+    lab: Lab, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "LOOK_AGAIN_S", 0.01)
+    reader, writer = await lab.open(EXEC, *UPGRADE)
+    await reader.readuntil(b"early")
+    await _revoke(lab)
+    with suppress(ConnectionError):
+        async with asyncio.timeout(10):
+            assert await reader.read() == b""
+    await _until(lambda: bool(lab.audit))
+    assert (lab.audit[-1]["verb"], lab.audit[-1]["rejected"]) == ("connect", "revoked")
+    writer.close()
+
+
 async def test_an_upgrade_that_the_host_refuses_is_a_mapped_answer(
     lab: Lab, kubelet: Kubelet
 ) -> None:
@@ -650,7 +715,16 @@ async def test_an_upgrade_without_a_protocol_is_refused(lab: Lab) -> None:
 # --- operators of the site ---------------------------------------------------------------------
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
-OPERATOR_TOKEN = "head.claims.signature"
+
+
+def _token(account: str = "vc-system-v-a:alice", audience: Any = (AUDIENCE,), end: str = "") -> str:
+    """Return a token that says so of itself."""
+    said = {"sub": f"system:serviceaccount:{account}", "aud": audience}
+    claims = base64.urlsafe_b64encode(orjson.dumps(said)).decode().rstrip("=")
+    return f"head.{claims}.signature{end}"
+
+
+OPERATOR_TOKEN = _token()
 
 
 def _reviewed(
@@ -700,7 +774,38 @@ async def test_an_account_of_another_place_or_for_another_audience_is_unknown(
     assert len(lab.host.asked("POST", TOKEN_REVIEWS)) == 1
 
 
+async def test_guessed_tokens_do_not_hold_up_one_that_was_known(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if they say all that one of an operator would."""
+    monkeypatch.setattr(authentication, "KNOWN_FOR_S", 0.0)
+    monkeypatch.setattr(authentication, "REVIEWS_AT_ONCE", 1)
+    monkeypatch.setattr(authentication, "REVIEWS_WAITING", 2)
+    lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS)
+    assert (await lab.ask(f"{EDGE}/m", token=OPERATOR_TOKEN)).code == 200
+    held = lab.host.hold("POST", TOKEN_REVIEWS)
+    guesses = [
+        asyncio.create_task(lab.ask(f"{EDGE}/m", token=_token(end=str(number))))
+        for number in range(2)
+    ]
+    line = lab.gateway._authentication._reviews["a"]._of_others
+    await _until(lambda: line._waiting == 2)
+    assert (await lab.ask(f"{EDGE}/m", token=_token(end="3"))).code == 429
+    await _until(lambda: len(lab.host.asked("POST", TOKEN_REVIEWS)) > 1)
+    lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS)
+    assert (await lab.ask(f"{EDGE}/m", token=OPERATOR_TOKEN)).code == 200
+    held.set()
+    await asyncio.gather(*guesses)
+
+
 async def test_what_is_no_token_of_an_account_is_not_reviewed(lab: Lab) -> None:
-    for token in ("guess", "a.b", "a.b.c.d"):
+    guessed = (
+        *("guess", "a.b", "a.b.c.d", "a.b.c", "a.e30.c", "a.MQ.c", "a.\u00e9.c"),
+        _token("kube-system:alice"),
+        _token("vc-system-v-b:alice"),
+        _token(audience=["https://kubernetes.default.svc"]),
+        _token(audience=AUDIENCE),
+    )
+    for token in guessed:
         assert (await lab.ask(EDGE, token=token)).json == UNAUTHORIZED
     assert lab.host.asked("POST", TOKEN_REVIEWS) == []

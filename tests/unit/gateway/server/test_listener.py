@@ -14,6 +14,7 @@ import pytest
 from karmada_vc_agent.gateway.server.connection import LINGER_S, Exchange
 from karmada_vc_agent.gateway.server.listener import Listener, ServingCertificate
 from karmada_vc_agent.gateway.server.statuses import RefusalError
+from tests.fakes.bursts import burst, still_open
 from tests.fakes.gateway_lab import read_reply
 from tests.fakes.tls import trusting, write_certificate
 
@@ -284,6 +285,16 @@ async def test_connections_that_wait_make_room_for_new_ones(tmp_path: Path) -> N
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
+    await server.listener.stop(1.0, lambda: None)
+
+
+async def test_connections_that_come_all_at_once_make_room_too(tmp_path: Path) -> None:
+    server = Server(tmp_path, waiting=8)
+    server.port = await server.listener.start("127.0.0.1", 0)
+    with burst(server.port, 60) as opened:
+        assert await still_open(opened) <= 8
+        assert server.listener.count() <= 8
+        assert _codes(await server.say(LAST)) == [200]
     await server.listener.stop(1.0, lambda: None)
 
 

@@ -1,6 +1,7 @@
 """The clusters, their directory, and what the machine is told."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -40,39 +41,71 @@ def test_directory_tells_what_is_up_and_goes_whole(tmp_path: Path) -> None:
     directory = Directory(tmp_path / "kind")
     directory.create()
     assert directory.read_state() is None
-    state = State("podman", {"A": "b"}, "https://10.0.0.1:32443", {"w": "a"})
+    clusters = {"hub": "karmada-vc-1-hub", "host": "karmada-vc-1-host"}
+    state = State("podman", {"A": "b"}, clusters, "https://10.0.0.1:30001", {"w": "a"})
     directory.write_state(state)
     directory.link_programs({"kubectl": tmp_path / "kubectl"})
     directory.create()
+    assert directory.read_state() == state
     directory.host.write_text("")
     assert json.loads((directory.root / "kind.json").read_text())["engine"] == "podman"
     directory.remove()
     assert not directory.root.exists()
 
 
+class Kernel:
+    """Settings of a machine, and sets that need them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.record, self.folder = folder / "sys", folder / "record.json", folder
+        (self.root / "fs" / "inotify").mkdir(parents=True)
+        self.instances, self.watches = (self.root / name for name in machine.WANTED)
+        self.instances.write_text("128\n")
+        self.watches.write_text("999999\n")
+
+    def prepare(self, name: str) -> None:
+        (self.folder / name).touch()
+        machine.prepare(self.folder / name, self.record, self.root)
+
+    def restore(self, name: str) -> None:
+        machine.restore(self.folder / name, self.record, self.root)
+
+
 def test_kernel_settings_are_raised_and_put_back(tmp_path: Path) -> None:
-    root, record = tmp_path / "sys", tmp_path / "before.json"
-    (root / "fs" / "inotify").mkdir(parents=True)
-    instances, watches = (root / name for name in machine.WANTED)
-    instances.write_text("128\n")
-    watches.write_text("999999\n")
-    machine.prepare(record, root)
-    assert int(instances.read_text()) == machine.WANTED["fs/inotify/max_user_instances"]
-    machine.prepare(record, root)
-    machine.restore(record, root)
-    assert (instances.read_text(), watches.read_text()) == ("128", "999999\n")
-    assert not record.exists()
+    kernel = Kernel(tmp_path)
+    kernel.prepare("one")
+    assert int(kernel.instances.read_text()) == machine.WANTED["fs/inotify/max_user_instances"]
+    kernel.prepare("one")
+    kernel.restore("one")
+    assert (kernel.instances.read_text(), kernel.watches.read_text()) == ("128", "999999\n")
+
+
+def test_kernel_settings_stay_until_the_last_set_is_down(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path)
+    for name in ("one", "gone", "two"):
+        kernel.prepare(name)
+    (tmp_path / "gone").unlink()  # its directory was removed by hand
+    kernel.restore("one")
+    assert int(kernel.instances.read_text()) == machine.WANTED["fs/inotify/max_user_instances"]
+    kernel.restore("two")
+    assert kernel.instances.read_text() == "128"
 
 
 def test_what_somebody_else_set_meanwhile_stays(tmp_path: Path) -> None:
-    root, record = tmp_path / "sys", tmp_path / "before.json"
-    (root / "fs" / "inotify").mkdir(parents=True)
-    for name in machine.WANTED:
-        (root / name).write_text("128")
-    machine.prepare(record, root)
-    (root / "fs/inotify/max_user_instances").write_text("5000")
-    machine.restore(record, root)
-    assert (root / "fs/inotify/max_user_instances").read_text() == "5000"
+    kernel = Kernel(tmp_path)
+    kernel.prepare("one")
+    kernel.instances.write_text("5000")
+    kernel.restore("one")
+    assert kernel.instances.read_text() == "5000"
+
+
+def test_sets_in_two_directories_share_neither_names_nor_ports(tmp_path: Path) -> None:
+    one, two = (Directory(tmp_path / name) for name in ("one", "two"))
+    assert not set(one.clusters.values()) & set(two.clusters.values())
+    assert all(len(f"{name}-control-plane") < 63 for name in one.clusters.values())
+    port = lifecycle.free_port(one)
+    with socket.create_server(("127.0.0.1", port)):
+        assert lifecycle.free_port(one) != port
 
 
 def test_kubeconfig_gets_another_address(tmp_path: Path) -> None:

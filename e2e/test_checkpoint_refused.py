@@ -1,0 +1,265 @@
+"""The checkpoint cannot be kept, or was not: the agent works on and serves nothing old of it."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.lab import objects
+from e2e.lab.agent import Agent
+from e2e.lab.api import ApiError, Object, collection
+from e2e.lab.checkpoint import KEPT, OFF, manifest_saved, secrets_of
+from e2e.lab.endpoints import Endpoints
+from e2e.lab.lab import QUICK_LEASE, Group, Lab
+from e2e.lab.proxy import Proxy
+from e2e.lab.wait import eventually, wait_gone, within
+from e2e.lab.works import condition
+from karmada_vc_agent.lifecycle.hub_start import CHECK_PATIENCE_S
+
+FLAGS = (*QUICK_LEASE, "--cluster-status-update-frequency", "1s")
+ADMISSION = "admissionregistration.k8s.io/v1"
+TRIED_AGAIN_S = 180.0
+"""The writes of what is refused get rarer."""
+
+
+@pytest.fixture
+def wire(lab: Lab, tmp_path: Path) -> Iterator[Proxy]:
+    with Proxy(lab.hub.kubeconfig, tmp_path / "hub-wire") as proxy:
+        yield proxy
+
+
+def test_an_agent_with_the_rights_of_an_earlier_join_goes_on_without_it(
+    lab: Lab, wire: Proxy
+) -> None:
+    endpoints, group = Endpoints.new(), lab.group("a")
+    agent = _agent(lab, wire, group, *endpoints.flags(), **KEPT)
+    agent.join()
+    _take_rights(lab, agent)
+    agent.start(keeps_rights=True)
+    lab.wait_ready(group.name)
+    namespace = lab.namespace()
+    kept, gone = (objects.config_map(namespace, n, key="1") for n in ("kept", "gone"))
+    works = [lab.create_work(group, m["metadata"]["name"], m) for m in (kept, gone)]
+    for work in works:
+        lab.wait_applied(work)
+    eventually(_is_kept, lab, group, "False", "NoRights")
+    message = condition(lab.cluster(group.name), "CheckpointKept")["message"]
+    assert "run karmada-vc-agent join" in message
+    status, text = endpoints.ask("/readyz?verbose")
+    assert (status, f"[+]checkpoint ok: {group.name}: {message}" in text) == (200, True), text
+    lab.hub.delete(works[1])
+    wait_gone(lab.hub, works[1])
+    assert lab.host.find(lab.host_path(gone, group)) is None
+    assert agent.log().count("Keeping no checkpoint yet: run karmada-vc-agent join") == 1
+    assert endpoints.ask("/healthz") == (200, "ok")
+
+    agent.join()
+    within(TRIED_AGAIN_S, _is_kept, lab, group, "True", "Kept")
+    wire.cut()
+    agent.kill()
+    lab.host.delete(lab.host_path(kept, group))
+    agent.start(keeps_rights=True)
+    eventually(_has, lab, group, kept)
+    assert lab.host.find(lab.host_path(gone, group)) is None
+
+
+def test_turned_off_it_takes_its_secrets_away_and_serves_nothing_of_them(
+    lab: Lab, wire: Proxy
+) -> None:
+    group = lab.group("a")
+    agent = _agent(lab, wire, group, **KEPT).start()
+    lab.wait_ready(group.name)
+    template = objects.config_map(lab.namespace(), "kept", key="1")
+    work = lab.create_work(group, "kept", template)
+    eventually(_is_saved, lab, agent, group, template)
+    agent.kill()
+    agent.settings |= {"checkpoint": OFF}
+    agent.start(keeps_rights=True)
+    eventually(_has_no_secrets, lab, agent)
+    lab.wait_applied(work)
+    eventually(_says, agent, "Removed the checkpoint: it is turned off")
+
+    agent.kill()
+    agent.settings |= {"checkpoint": {"enabled": True}}
+    agent.start()
+    eventually(_is_saved, lab, agent, group, template)
+    agent.kill()
+    agent.settings |= {"checkpoint": OFF}
+    agent.start()  # with the rights that `join` gives now
+    eventually(_has_no_secrets, lab, agent)
+    lab.wait_ready(group.name)
+    agent.terminate()
+
+
+def test_a_policy_that_refuses_its_secrets_holds_nothing_up_and_brings_nothing_back(
+    lab: Lab, wire: Proxy, refusal: "Refusal"
+) -> None:
+    group = lab.group("a")
+    agent = _agent(lab, wire, group, **KEPT).start()
+    lab.wait_ready(group.name)
+    namespace = lab.namespace()
+    gone, stays = (objects.config_map(namespace, n, key="1") for n in ("gone", "stays"))
+    work, _ = (lab.create_work(group, m["metadata"]["name"], m) for m in (gone, stays))
+    for template in (gone, stays):
+        eventually(_is_saved, lab, agent, group, template)
+    refusal(agent)
+    lab.hub.delete(work)
+    wait_gone(lab.hub, work)
+    assert lab.host.find(lab.host_path(gone, group)) is None
+    assert manifest_saved(lab.host, agent, group.name, gone) is not None, "it could be written"
+    eventually(_is_kept, lab, group, "False", "NotWritten")
+
+    wire.cut()
+    agent.kill()
+    agent.start(keeps_rights=True)
+    eventually(_says, agent, "Not using the checkpoint")
+    assert lab.host.find(lab.host_path(gone, group)) is None
+    wire.restore()
+    lab.wait_ready(group.name)
+    refusal.end()
+    within(TRIED_AGAIN_S, _is_kept, lab, group, "True", "Kept")
+    wire.cut()
+    agent.kill()
+    lab.host.delete(lab.host_path(stays, group))
+    agent.start(keeps_rights=True)
+    eventually(_has, lab, group, stays)
+    assert lab.host.find(lab.host_path(gone, group)) is None
+
+
+def test_what_an_earlier_version_did_not_keep_up_to_date_is_not_served(
+    lab: Lab, wire: Proxy
+) -> None:
+    """A rollback: it leads, deletes, and knows nothing of these Secrets."""
+    group = lab.group("a")
+    agent = _agent(lab, wire, group, **KEPT).start()
+    lab.wait_ready(group.name)
+    template = objects.config_map(lab.namespace(), "kept", key="1")
+    lab.create_work(group, "kept", template)
+    eventually(_is_saved, lab, agent, group, template)
+    agent.terminate()
+    path = f"{collection('coordination.k8s.io/v1', 'Lease', agent.namespace)}/{agent.name}"
+    for holder in ("an-earlier-version", ""):
+        spec = lab.host.get(path)["spec"]
+        number = spec["leaseTransitions"] + bool(holder)
+        lab.host.patch(path, {"spec": {"holderIdentity": holder, "leaseTransitions": number}})
+    lab.host.delete(lab.host_path(template, group))
+    wire.cut()
+    agent.start(keeps_rights=True)
+    eventually(_says, agent, "Waiting for API server server=hub")
+    time.sleep(2 * CHECK_PATIENCE_S)  # it would lead by now if it could serve
+    assert agent.log().count("Leading") == 1, "that was the first process"
+    assert lab.host.find(lab.host_path(template, group)) is None
+    wire.restore()
+    eventually(_has, lab, group, template)
+    assert agent.log().count("Not using the checkpoint") == 1
+    eventually(_is_trusted, lab, agent)
+    wire.cut()
+    agent.kill()
+    lab.host.delete(lab.host_path(template, group))
+    agent.start(keeps_rights=True)
+    eventually(_has, lab, group, template)
+    assert agent.log().count("Not using the checkpoint") == 1
+
+
+class Refusal:
+    """A policy of somebody else that lets nobody change the Secrets of a checkpoint."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._paths: list[str] = []
+
+    def __call__(self, agent: Agent) -> None:
+        name = f"{agent.name}-no-secrets"
+        rule = {
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": ["UPDATE"],
+            "resources": ["secrets"],
+        }
+        mine = f"object.metadata.name.startsWith('{agent.name}-checkpoint-')"
+        spec = {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": f"!({mine})", "message": "no Secrets from here"}],
+        }
+        binding = {"policyName": name, "validationActions": ["Deny"]}
+        for kind, content in (("", spec), ("Binding", binding)):
+            self._paths.append(self._create(f"ValidatingAdmissionPolicy{kind}", name, content))
+        eventually(self._is_refused, agent)
+
+    def _create(self, kind: str, name: str, spec: Object) -> str:
+        body = {"apiVersion": ADMISSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        self._lab.host.create(body)
+        return f"{collection(ADMISSION, kind)}/{name}"
+
+    def _is_refused(self, agent: Agent) -> None:
+        secret = secrets_of(self._lab.host, agent)[0]["metadata"]["name"]
+        path = f"{collection('v1', 'Secret', agent.namespace)}/{secret}"
+        told = ""
+        try:
+            self._lab.host.patch(path, {"metadata": {"annotations": {"a": "b"}}})
+        except ApiError as error:
+            told = str(error)
+        assert "no Secrets from here" in told
+
+    def end(self) -> None:
+        for path in reversed(self._paths):
+            self._lab.host.delete(path)
+        self._paths.clear()
+
+
+@pytest.fixture
+def refusal(lab: Lab) -> Iterator[Refusal]:
+    made = Refusal(lab)
+    yield made
+    made.end()
+
+
+def _agent(lab: Lab, wire: Proxy, group: Group, *flags: str, **checkpoint: bool) -> Agent:
+    flags = (*FLAGS, *flags)
+    return lab.new_agent(group, flags=flags, hub=wire.kubeconfig, checkpoint=checkpoint)
+
+
+def _take_rights(lab: Lab, agent: Agent) -> None:
+    """Leave the rights that a `join` gave before there was a checkpoint."""
+    roles = collection("rbac.authorization.k8s.io/v1", "Role", agent.namespace)
+    path = f"{roles}/vc-agent:{agent.name}"
+    rules = lab.host.get(path)["rules"]
+    left = [rule for rule in rules if not _is_of_checkpoint(rule)]
+    assert len(left) == len(rules) - 2
+    lab.host.patch(path, {"rules": left})
+
+
+def _is_of_checkpoint(rule: Object) -> bool:
+    names = rule.get("resourceNames") or ()
+    is_named = any("-checkpoint-" in name for name in names)
+    return rule["resources"] == ["secrets"] and (is_named or rule["verbs"] == ["create"])
+
+
+def _is_kept(lab: Lab, group: Group, status: str, reason: str) -> None:
+    found = condition(lab.cluster(group.name), "CheckpointKept")
+    assert (found["status"], found["reason"]) == (status, reason), found
+
+
+def _is_saved(lab: Lab, agent: Agent, group: Group, manifest: Object) -> None:
+    found = manifest_saved(lab.host, agent, group.name, manifest)
+    assert found is not None, "it is not in the checkpoint"
+
+
+def _has(lab: Lab, group: Group, template: Object) -> None:
+    assert lab.host.get(lab.host_path(template, group))["data"] == {"key": "1"}
+
+
+def _is_trusted(lab: Lab, agent: Agent) -> None:
+    """What was saved is up to date again: no note says otherwise."""
+    maps = collection("v1", "ConfigMap", agent.namespace)
+    noted = lab.host.get(f"{maps}/{agent.name}-state").get("data") or {}
+    assert not [key for key in noted if key.startswith("checkpoint-outdated")]
+
+
+def _has_no_secrets(lab: Lab, agent: Agent) -> None:
+    assert secrets_of(lab.host, agent) == []
+
+
+def _says(agent: Agent, text: str) -> None:
+    assert text in agent.log(), agent.log_tail()

@@ -1,0 +1,384 @@
+"""Namespaces that users of a virtual cluster write through the gateway (ADR 52).
+
+By an operator of the site, and through Karmada; the agent sets up what they create.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+import yaml
+
+from control_planes.directory import Directory
+from e2e.lab.agent import ROOT, clean_environment
+from e2e.lab.api import Api, ApiError, Object
+from e2e.lab.gateway import Gateway, Way
+from e2e.lab.karmadactl import User
+from e2e.lab.kubectl import kubectl
+from e2e.lab.lab import CLUSTERS, Group, Lab
+from e2e.lab.wait import eventually
+
+D = "virtualcluster.kubeedge.io"
+ENFORCE = "pod-security.kubernetes.io/enforce"
+SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
+RBAC = "rbac.authorization.k8s.io"
+AT_ONCE = 8
+
+
+class Site:
+    """Two virtual clusters, one with a quota and a Pod Security level; an operator of each."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.a, self.b = lab.group("a"), lab.group("b")
+        self.gateway = Gateway(lab, Way(lab.directory, by_proxy=False))
+        bounded = self.a.settings(quota={"pods": "20"}, podSecurity="baseline")
+        self.agent = lab.new_agent(bounded, self.b, gateway=self.gateway.settings).start()
+        lab.wait_serving(self.agent)
+        self.gateway.start(self.agent)
+        self.file, self.other = (self._kubeconfig(group) for group in (self.a, self.b))
+        for file in (self.file, self.other):
+            eventually(kubectl, file, "get", "namespace", "default")
+
+    def _kubeconfig(self, group: Group) -> Path:
+        file = self.lab.directory / f"{group.name}.kubeconfig"
+        command = [
+            *(sys.executable, "-m", "karmada_vc_agent", "kubeconfig", group.name),
+            *("--config", str(self.agent.config), "--account", "alice", "--output", str(file)),
+            *("--kubeconfig", str(self.lab.host.kubeconfig)),
+        ]
+
+        def make() -> None:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                cwd=ROOT,
+                env=clean_environment(),
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+
+        eventually(make)
+        return file
+
+    def on_host(self, virtual: str) -> Object:
+        return self.lab.host.get(f"/api/v1/namespaces/{self.a.host_namespace(virtual)}")
+
+    def ask(self, method: str, path: str, body: Any, form: str = "application/json") -> Any:
+        """Send a request as the operator of the first one; return code, object and headers."""
+        user = yaml.safe_load(self.file.read_text())["users"][0]["user"]
+        headers = {"Authorization": f"Bearer {user['token']}", "Content-Type": form}
+        url = self.gateway.endpoint(self.a.name).rstrip("/") + path
+        authority = str(self.lab.directory / "gateway" / "ca.crt")
+        with urllib3.PoolManager(ca_certs=authority, retries=False) as pool:
+            answer = pool.request(method, url, headers=headers, body=json.dumps(body))
+            return answer.status, answer.json(), answer.headers
+
+
+@pytest.fixture(name="site", scope="module")
+def serve(new_lab: Callable[[], Lab]) -> Iterator[Site]:
+    site = Site(new_lab())
+    try:
+        yield site
+    finally:
+        site.gateway.stop()
+
+
+def test_created_namespace_is_as_the_agent_makes_it(site: Site) -> None:
+    host = site.lab.host
+    kubectl(site.file, "create", "namespace", "team-a")
+    # At once: the answer waited until the agent had set it up.
+    kubectl(site.file, "create", "configmap", "x", "-n", "team-a", "--from-literal=a=b")
+    space = site.a.host_namespace("team-a")
+    metadata = site.on_host("team-a")["metadata"]
+    made = site.on_host("default")["metadata"]
+    for key in (f"{D}/cluster", f"{D}/agent", ENFORCE):
+        assert metadata["labels"][key] == made["labels"][key]
+    assert metadata["labels"][f"{D}/namespace"] == "team-a"
+    for key in (SELECTOR, f"{D}/created-by-agent", f"{D}/work", f"{D}/pod-security"):
+        assert metadata["annotations"][key] == made["annotations"][key]
+    bindings = f"/apis/{RBAC}/v1/namespaces/{space}/rolebindings"
+    names = {each["metadata"]["name"] for each in host.list(bindings)}
+    wanted = f"/apis/{RBAC}/v1/namespaces/{site.a.host_namespace('default')}/rolebindings"
+    assert names == {each["metadata"]["name"] for each in host.list(wanted)}
+    quota = f"/api/v1/namespaces/{space}/resourcequotas/vc-quota"
+
+    def divided() -> None:
+        assert host.get(quota)["spec"]["hard"]["pods"] not in ("", "0")
+
+    eventually(divided)
+    shown = yaml.safe_load(kubectl(site.file, "get", "namespace", "team-a", "-o", "yaml"))
+    assert shown["metadata"]["labels"]["kubernetes.io/metadata.name"] == "team-a"
+    assert not any(D in key for key in shown["metadata"]["labels"])
+    assert "team-a" in kubectl(site.file, "get", "namespaces")
+    assert "team-a" not in kubectl(site.other, "get", "namespaces")
+    assert "NotFound" in kubectl(site.other, "get", "namespace", "team-a", fails=True)
+
+
+def test_pods_there_run_on_own_nodes_only(site: Site) -> None:
+    kubectl(site.file, "create", "namespace", "team-pods")
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "bare", "namespace": "team-pods"},
+        "spec": {"containers": [{"name": "c", "image": "c"}]},
+    }
+    eventually(kubectl, site.file, "create", "-f", "-", stdin=json.dumps(pod))
+    space = site.a.host_namespace("team-pods")
+    made = site.lab.host.get(f"/api/v1/namespaces/{space}/pods/bare")
+    assert site.a.selector.items() <= made["spec"]["nodeSelector"].items()
+    bare = {**pod, "metadata": {"name": "straight", "namespace": space}}
+    told = site.lab.host.refusal(bare)
+    assert "pod-placement" in told or "nodeSelector" in told
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {ENFORCE: "privileged"},
+        {f"{D}/cluster": "other"},
+        {"istio-injection": "disabled"},
+        {"karmada.io/managed": "true"},
+    ],
+)
+def test_what_the_site_decides_stays(site: Site, labels: dict[str, str]) -> None:
+    [key] = labels
+    name = f"stays-{key.partition('/')[0].replace('.', '-')}"
+    body = {"metadata": {"name": name, "labels": {"team": "x", **labels}}}
+    code, made, headers = site.ask("POST", "/api/v1/namespaces", body)
+    assert code == 201, made
+    assert made["metadata"]["labels"]["team"] == "x"
+    before = site.on_host(name)["metadata"]["labels"]
+    assert before[ENFORCE] == "baseline"
+    assert before[f"{D}/cluster"] == site.a.name
+    assert key.startswith(D) or key in headers["Warning"]
+    for change in (labels, dict.fromkeys(labels)):
+        form = "application/merge-patch+json"
+        patch = {"metadata": {"labels": {**change, "more": "y"}}}
+        code, told, _ = site.ask("PATCH", f"/api/v1/namespaces/{name}", patch, form)
+        assert code == 200, told
+    shown = site.ask("GET", f"/api/v1/namespaces/{name}", None)[1]
+    shown["metadata"]["labels"] = {"only": "this"}
+    assert site.ask("PUT", f"/api/v1/namespaces/{name}", shown)[0] == 200
+    after = site.on_host(name)["metadata"]["labels"]
+    assert after == {
+        **{key: value for key, value in before.items() if key != "team"},
+        "only": "this",
+    }
+
+
+def test_server_side_apply_creates_changes_and_keeps(site: Site) -> None:
+    def applied(**labels: str) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": "applied", "labels": labels},
+        }
+        kubectl(site.file, "apply", "--server-side", "-f", "-", stdin=json.dumps(body))
+
+    applied(a="1", b="2")
+    marks = {k: v for k, v in site.on_host("applied")["metadata"]["labels"].items() if D in k}
+    assert marks
+    applied(a="3")
+    labels = site.on_host("applied")["metadata"]["labels"]
+    assert labels["a"] == "3"
+    assert "b" not in labels
+    assert marks.items() <= labels.items()
+
+
+def test_name_can_be_left_to_the_server(site: Site) -> None:
+    code, made, _ = site.ask("POST", "/api/v1/namespaces", {"metadata": {"generateName": "run-"}})
+    assert code == 201, made
+    name = made["metadata"]["name"]
+    assert name.startswith("run-")
+    assert site.on_host(name)["metadata"]["labels"][f"{D}/namespace"] == name
+
+
+def test_one_of_several_at_once_creates_it(site: Site) -> None:
+    body = {"metadata": {"name": "once"}}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = [pool.submit(site.ask, "POST", "/api/v1/namespaces", body) for _ in range(AT_ONCE)]
+        answers = [each.result() for each in asked]
+    assert sorted(code for code, _, _ in answers) == [201] + [409] * (AT_ONCE - 1)
+    for code, told, _ in answers:
+        if code == 409:
+            assert told["reason"] == "AlreadyExists"
+            assert told["message"] == 'namespaces "once" already exists'
+
+
+def test_dry_run_stores_nothing(site: Site) -> None:
+    kubectl(site.file, "create", "namespace", "dry", "--dry-run=server")
+    assert site.lab.host.find(f"/api/v1/namespaces/{site.a.host_namespace('dry')}") is None
+
+
+def test_deleted_namespace_goes_and_can_come_again(site: Site) -> None:
+    kubectl(site.file, "create", "namespace", "short")
+    first = site.on_host("short")["metadata"]["uid"]
+    wrong = {"preconditions": {"uid": "0"}}
+    assert site.ask("DELETE", "/api/v1/namespaces/short", wrong)[0] == 409
+    kubectl(site.file, "delete", "namespace", "short", "--timeout=60s")
+    eventually(kubectl, site.file, "create", "namespace", "short")
+    assert site.on_host("short")["metadata"]["uid"] != first
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system"])
+def test_what_kubernetes_keeps_is_kept(site: Site, name: str) -> None:
+    assert "orbidden" in kubectl(site.file, "delete", "namespace", name, fails=True)
+    code, _, _ = site.ask("DELETE", "/api/v1/namespaces", {})
+    assert code == 405
+    for part in ("finalize", "status"):
+        body = {"metadata": {"name": name}}
+        code, told, _ = site.ask("PUT", f"/api/v1/namespaces/{name}/{part}", body)
+        assert (code, told["reason"]) == (403, "Forbidden")
+
+
+@pytest.mark.parametrize("name", ["kube-more", "vc-system", "karmada-system", "karmada-es-x"])
+def test_reserved_names_are_refused(site: Site, name: str) -> None:
+    told = kubectl(site.file, "create", "namespace", name, fails=True)
+    assert "NamespaceForbidden" in told or "orbidden" in told
+    assert "-v-" not in told
+
+
+def test_namespace_of_the_host_is_not_taken(site: Site) -> None:
+    taken = site.a.host_namespace("taken")
+    plain = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": taken}}
+    site.lab.host.create(plain)
+    try:
+        told = kubectl(site.file, "create", "namespace", "taken", fails=True)
+        assert "orbidden" in told
+        assert "-v-" not in told
+        assert "labels" in site.lab.host.get(f"/api/v1/namespaces/{taken}")["metadata"]
+        assert "NotFound" in kubectl(site.file, "delete", "namespace", "taken", fails=True)
+        assert site.lab.host.find(f"/api/v1/namespaces/{taken}") is not None
+    finally:
+        site.lab.host.delete(f"/api/v1/namespaces/{taken}")
+
+
+def test_work_takes_a_created_namespace_over(site: Site) -> None:
+    """Afterwards it is Karmada's to delete."""
+    name = site.lab.id + "-later"
+    kubectl(site.file, "create", "namespace", name)
+    kubectl(site.file, "create", "configmap", "mine", "-n", name, "--from-literal=a=b")
+    uid = site.on_host(name)["metadata"]["uid"]
+    site.lab.hub.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    try:
+
+        def taken_over() -> None:
+            found = site.on_host(name)["metadata"]
+            assert found["annotations"][f"{D}/work"]
+            assert found["uid"] == uid
+
+        eventually(taken_over)
+
+        def refused() -> None:
+            assert "Karmada propagates it" in kubectl(
+                site.file, "delete", "namespace", name, fails=True
+            )
+
+        eventually(refused)
+        kubectl(site.file, "get", "configmap", "mine", "-n", name)
+    finally:
+        site.lab.hub.delete(f"/api/v1/namespaces/{name}")
+
+    def gone() -> None:
+        path = f"/api/v1/namespaces/{site.a.host_namespace(name)}"
+        assert site.lab.host.find(path) is None
+
+    eventually(gone)
+
+
+@pytest.fixture(name="user")
+def of_the_hub(site: Site, hub: Api) -> User:
+    if not Directory(Path(hub.kubeconfig).parent).is_ours:
+        pytest.skip("only a hub of hack/control-planes reaches this machine's loopback")
+    home = site.lab.directory / "home"
+    home.mkdir(exist_ok=True)
+
+    def look() -> None:
+        assert site.lab.cluster(site.a.name)["spec"].get("apiEndpoint")
+
+    eventually(look)
+    return User(site.lab.hub.kubeconfig, home)
+
+
+def test_masters_of_the_hub_create_and_delete(site: Site, user: User) -> None:
+    server, name = site.lab.hub.server, site.a.name
+    eventually(user.kubectl, server, name, "create", "namespace", "by-masters")
+    assert site.on_host("by-masters")
+    user.kubectl(server, name, "label", "namespace", "by-masters", "a=b")
+    user.kubectl(server, name, "delete", "namespace", "by-masters", "--timeout=60s")
+    path = f"/api/v1/namespaces/{site.a.host_namespace('by-masters')}"
+    assert site.lab.host.find(path) is None
+
+
+def test_others_need_the_right_that_roles_of_the_hub_give(site: Site, user: User) -> None:
+    lab, group = site.lab, site.a
+    name = f"{lab.id}-carol"
+    subject = {"apiGroup": RBAC, "kind": "User", "name": name}
+
+    def role(named: str, *rules: Object) -> Object:
+        head = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": named}}
+        return {**head, "rules": list(rules)}
+
+    def binding(named: str) -> Object:
+        return {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": named},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": named},
+            "subjects": [subject],
+        }
+
+    proxy = {
+        "apiGroups": ["cluster.karmada.io"],
+        "resources": ["clusters/proxy"],
+        "resourceNames": [group.name],
+        "verbs": ["*"],
+    }
+    made = [role(name, proxy), binding(name)]
+    for obj in made:
+        lab.hub.create(obj)
+    path = f"{CLUSTERS}/{group.name}/proxy/api/v1/namespaces"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "by-carol"}}
+    try:
+        carol = lab.hub.acting_as(name)
+
+        def refused() -> None:
+            for act in (
+                lambda: carol.post(path, body),
+                lambda: carol.delete(f"{path}/default"),
+                lambda: carol.delete(f"{path}/nothing"),
+            ):
+                with pytest.raises(ApiError, match=r'namespaces.* is forbidden: User "') as told:
+                    act()
+                assert f'"{name}" cannot' in str(told.value)
+                assert D not in str(told.value)
+
+        eventually(refused)
+        rule = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}
+        creates = f"{lab.id}-creates"
+        lab.create_work(group, creates, role(creates, rule), binding(creates))
+
+        def created() -> None:
+            assert carol.post(path, body)["metadata"]["name"] == "by-carol"
+
+        eventually(created)
+        with pytest.raises(ApiError, match='cannot delete resource "namespaces"'):
+            carol.delete(f"{path}/by-carol")
+    finally:
+        for kind in ("clusterrolebindings", "clusterroles"):
+            lab.hub.delete(f"/apis/{RBAC}/v1/{kind}/{name}")
+
+
+def test_no_answer_named_the_host_or_the_neighbour(site: Site) -> None:
+    for path in ("/api/v1/namespaces", "/api/v1/namespaces?limit=2"):
+        told = json.dumps(site.ask("GET", path, None)[1])
+        assert "-v-" not in told.replace("karmada-vc-agent", "")
+        assert site.b.name not in told

@@ -1,0 +1,99 @@
+"""What a start needs of the hub: that it is the right one, or what an earlier leader kept of it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.kube.leader_election import LeaderElection
+from karmada_vc_agent.kube.retries import retry_until_done
+from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.lifecycle.checkpoint_reader import Checkpoint, is_any_usable, read_checkpoint
+from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
+from karmada_vc_agent.lifecycle.hub_presence import HubPresence
+
+CHECK_PATIENCE_S = 3.0
+"""How long a start waits for the hub before it looks for a checkpoint."""
+PEEK_S = 10.0
+"""How often it looks for one that can be served from."""
+
+
+class HubStart:
+    """Checks the hub, however late it answers, and reads the checkpoint where it may be needed.
+
+    identity: which hub it is, once it answered. on_known: called with its uid then.
+    """
+
+    def __init__(self, config: AgentConfig, hub: ApiClient) -> None:
+        self._config = config
+        self._is_away = False
+        self.identity = HubIdentity()
+        self.presence = HubPresence(hub, self.identity)
+        self.checkpoint: Checkpoint | None = None
+        self.on_known: Callable[[str], None] = lambda _: None
+
+    async def check(self, host_uid: str) -> None:
+        """Check that the hub is what the agent needs. Raises ConfigError."""
+        await self.presence.check(host_uid)
+        self.on_known(self.identity.uid)
+
+    async def wait(self, checking: asyncio.Task[None]) -> None:
+        """Wait until the hub was checked; where a checkpoint may be, no longer than it should take.
+
+        Ends early if the hub is not what the agent needs: that ends all tasks of the group.
+        """
+        patience_s = CHECK_PATIENCE_S if self._config.checkpoint.enabled else None
+        await asyncio.wait((checking,), timeout=patience_s)
+
+    async def wait_for_either(
+        self, checking: asyncio.Task[None], host: ApiClient, election: LeaderElection
+    ) -> None:
+        """Wait until the hub was checked, or there is a checkpoint that can be served from.
+
+        Who has neither must not lead: another replica may reach the hub.
+        """
+        if not self._config.checkpoint.enabled:
+            return
+        while not checking.done() and not await self._peek(host, election):
+            await asyncio.wait((checking,), timeout=PEEK_S)
+
+    async def _peek(self, host: ApiClient, election: LeaderElection) -> bool:
+        try:
+            is_continued = await election.is_line_unbroken()
+            return is_continued and await is_any_usable(host, self._config, self.identity)
+        except KubeError:
+            return False
+
+    async def look(self) -> None:
+        """Find out whether the hub answers now, as far as anybody would do otherwise then."""
+        if self._config.checkpoint.enabled:
+            is_there = self.presence.is_checked and await self.presence.is_there()
+            self._is_away = not is_there
+
+    async def read_checkpoint(
+        self, host: ApiClient, state: AgentState, election: LeaderElection | None
+    ) -> None:
+        """Read what was kept of the hub; without the right to it the agent does without."""
+        if not self._config.checkpoint.enabled:
+            return
+        is_continued = election is None or election.is_in_line
+        read = partial(
+            read_checkpoint,
+            host,
+            self._config,
+            state,
+            self.identity,
+            is_continued=is_continued,
+        )
+        found = await retry_until_done("read the checkpoint on the host", read)
+        self.checkpoint = replace(found, is_hub_away=self._is_away)
+        if election is not None:
+            election.begin_line()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether nothing can be served before the hub was checked."""
+        return self.checkpoint is None or not self.checkpoint.is_usable

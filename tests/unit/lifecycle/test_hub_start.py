@@ -1,0 +1,109 @@
+"""HubStart: who has neither the hub nor a checkpoint does not lead."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
+from karmada_vc_agent.lifecycle.checkpoint_outdated import EVERYTHING
+from karmada_vc_agent.lifecycle.hub_start import PEEK_S, HubStart
+from tests.fakes.api_server import FakeApiServer
+from tests.unit.lifecycle.checkpoint_scene import TEMPLATE, Scene
+
+LINE = "example.io/line"
+
+
+@pytest.fixture
+async def scene(host: FakeApiServer, client: ApiClient) -> Scene:
+    return Scene(host, client)
+
+
+@pytest.fixture
+async def checking() -> AsyncIterator[asyncio.Task[None]]:
+    """Return the check of a hub that does not answer."""
+    task = asyncio.ensure_future(asyncio.sleep(1e9))
+    yield task
+    task.cancel()
+
+
+def election(scene: Scene, identity: str) -> LeaderElection:
+    clock = asyncio.get_running_loop().time
+    return LeaderElection(
+        scene.client, "agents", "agent", identity, ElectionTimes(), clock, line=LINE
+    )
+
+
+async def lead(scene: Scene) -> None:
+    """Have somebody lead who keeps the checkpoint."""
+    other = election(scene, "other")
+    other.begin_line()
+    await other.acquire()
+
+
+def wait(scene: Scene, checking: asyncio.Task[None], *, enabled: bool = True) -> asyncio.Task[None]:
+    config = AgentConfig(
+        agent_name="agent",
+        agent_namespace="agents",
+        namespace_template=TEMPLATE,
+        checkpoint=CheckpointSettings(enabled),
+    )
+    start = HubStart(config, scene.client)
+    return asyncio.ensure_future(
+        start.wait_for_either(checking, scene.client, election(scene, "me"))
+    )
+
+
+async def is_over(waiting: asyncio.Task[None]) -> bool:
+    await asyncio.wait((waiting,), timeout=3 * PEEK_S)
+    return waiting.done()
+
+
+async def test_who_finds_a_checkpoint_may_lead(scene: Scene, checking: asyncio.Task[None]) -> None:
+    await lead(scene)
+    waiting = wait(scene, checking)
+    scene.host.requests.clear()
+    assert not await is_over(waiting)
+    assert scene.host.writes() == []
+    await scene.write()
+    assert await is_over(waiting)
+
+
+async def test_a_checkpoint_that_must_not_be_served_is_none(
+    scene: Scene, checking: asyncio.Task[None]
+) -> None:
+    await lead(scene)
+    await scene.outdated.note(EVERYTHING)
+    scene.works["branch-a"].is_synced = False
+    await scene.write()
+    waiting = wait(scene, checking)
+    assert not await is_over(waiting)
+    await scene.outdated.clear(EVERYTHING)
+    scene.works["branch-a"].is_synced = True
+    await scene.write()
+    assert await is_over(waiting)
+
+
+async def test_a_checkpoint_that_an_earlier_version_did_not_keep_is_none(
+    scene: Scene, checking: asyncio.Task[None]
+) -> None:
+    await election(scene, "stranger").acquire()
+    await scene.write()
+    assert not await is_over(wait(scene, checking))
+
+
+async def test_who_knows_the_hub_may_lead(scene: Scene, checking: asyncio.Task[None]) -> None:
+    waiting = wait(scene, checking)
+    assert not await is_over(waiting)
+    checking.cancel()
+    assert await is_over(waiting)
+
+
+async def test_without_the_setting_nothing_is_looked_for(
+    scene: Scene, checking: asyncio.Task[None]
+) -> None:
+    scene.host.requests.clear()
+    await wait(scene, checking, enabled=False)
+    assert scene.host.requests == []
