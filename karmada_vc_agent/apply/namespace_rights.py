@@ -23,11 +23,12 @@ from karmada_vc_agent.kube.errors import (
     InvalidError,
     NotFoundError,
 )
-from karmada_vc_agent.kube.identity import SERVICE_ACCOUNT, user_name
+from karmada_vc_agent.kube.identity import user_name
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, namespace_role
+from karmada_vc_agent.model.service_accounts import account_of
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 from karmada_vc_agent.views.live_objects import StoreOf
@@ -204,8 +205,9 @@ def _agent(binding: str) -> str:
     return binding.split(":")[1]
 
 
-def _subject(account: str) -> Object:
-    if not account.startswith(SERVICE_ACCOUNT):
-        return {"apiGroup": RBAC_GROUP, "kind": "User", "name": account}
-    namespace, _, name = account.removeprefix(SERVICE_ACCOUNT).partition(":")
+def _subject(user: str) -> Object:
+    account = account_of(user)
+    if account is None:
+        return {"apiGroup": RBAC_GROUP, "kind": "User", "name": user}
+    namespace, name = account
     return {"kind": "ServiceAccount", "name": name, "namespace": namespace}

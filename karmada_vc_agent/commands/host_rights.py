@@ -29,6 +29,7 @@ from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.domain import AGENT_LABEL, ALLOW_ADOPTION_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, key_of, labels_of
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, gateway_account
+from karmada_vc_agent.model.service_accounts import user_of
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
 from karmada_vc_agent.model.well_known import RBAC_API
@@ -294,7 +295,7 @@ def _owner(
     owner = PolicyOwner(
         agent=install.agent,
         namespace=install.namespace,
-        user=f"system:serviceaccount:{install.namespace}:{install.agent}",
+        user=user_of(install.namespace, install.agent),
         clusters=tuple(sorted({*clusters, *_also(config)})),
         group_labels=_group_labels(config, described.group_labels),
         schedulers=approvals.schedulers or (SCHEDULER,),
@@ -318,7 +319,7 @@ def _owner(
 
 
 def _gateway_user(install: HostInstall) -> str:
-    return f"system:serviceaccount:{install.namespace}:{gateway_account(install.agent)}"
+    return user_of(install.namespace, gateway_account(install.agent))
 
 
 def _by_name(

@@ -10,7 +10,6 @@ request waiting to be signed.
 """
 
 import logging
-import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from karmada_vc_agent.kube.kubeconfig import (
 )
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.lifecycle.hub_kubeconfig import FileStore, KubeconfigStore, SecretStore
+from karmada_vc_agent.model.generated_names import random_suffix
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.switches import CERT_ROTATION
 from karmada_vc_agent.parts.parts import Parts
@@ -50,7 +50,6 @@ POLL = Requeue(1.0)
 POLLS = 300
 """A pending request is polled every second for five minutes, as in Karmada; then at each check."""
 LONGEST_PAUSE_S = 3600.0
-_NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
 
 
@@ -267,8 +266,7 @@ class CertificateController:
 def _request_name(user: str) -> str:
     """Return Karmada's name of a request, for any user name."""
     stem = user if _NAME.fullmatch(user) else "karmada-vc-agent"
-    suffix = "".join(random.choices(_NAME_ALPHABET, k=5))  # noqa: S311 - a name, no secret
-    return f"{stem}-{suffix}"
+    return f"{stem}-{random_suffix()}"
 
 
 def setup(parts: Parts) -> ControllerSpec[str] | None:

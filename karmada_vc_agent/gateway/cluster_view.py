@@ -1,6 +1,5 @@
 """What mapping is told of one virtual cluster for one request: its View (mapping/exchange.py)."""
 
-import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,12 +9,12 @@ from karmada_vc_agent.gateway.host_state import HostState
 from karmada_vc_agent.gateway.mapping.continue_tokens import Sealer
 from karmada_vc_agent.gateway.mapping.exchange import KindInfo, Unknown
 from karmada_vc_agent.kube.discovery import ServedApis
+from karmada_vc_agent.model.generated_names import random_suffix
 from karmada_vc_agent.model.objects import Object, parse_api_version
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
 
-_OF_SUFFIXES, _SUFFIX_LENGTH = "bcdfghjklmnpqrstvwxz2456789", 5
 """Of generated names; no vowels, so that they make no words."""
 
 
@@ -199,7 +198,7 @@ class ClusterView:
 
     def suffix(self) -> str:
         """Return the end of a generated name, as API servers make it."""
-        return "".join(secrets.choice(_OF_SUFFIXES) for _ in range(_SUFFIX_LENGTH))
+        return random_suffix()
 
     def sealer(self) -> Sealer:
         """Return what seals `continue` tokens."""

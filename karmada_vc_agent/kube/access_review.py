@@ -2,9 +2,18 @@
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.model.objects import dig
+from karmada_vc_agent.model.objects import Object, dig
 
 REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+def self_review(attributes: Object) -> Object:
+    """Return the review that asks whether our own user may do something."""
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
 
 
 async def may(client: ApiClient, need: Need, as_user: str = "") -> bool:
@@ -18,10 +27,5 @@ async def may(client: ApiClient, need: Need, as_user: str = "") -> bool:
         "namespace": need.namespace,
         "name": need.name,
     }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = await client.create(REVIEWS_PATH, review, as_user)
+    answer = await client.create(REVIEWS_PATH, self_review(attributes), as_user)
     return bool(dig(answer, "status", "allowed"))

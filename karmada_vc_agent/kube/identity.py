@@ -3,9 +3,9 @@
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.objects import dig
+from karmada_vc_agent.model.service_accounts import account_of
 
 _SELF_SUBJECT_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
 async def user_name(client: ApiClient) -> str:
@@ -17,7 +17,7 @@ async def user_name(client: ApiClient) -> str:
 
 def need_to_act_as(user: str) -> Need:
     """Return the right to impersonate a user; a ServiceAccount is one in its namespace."""
-    if not user.startswith(SERVICE_ACCOUNT):
+    account = account_of(user)
+    if account is None:
         return Need("impersonate", "", "users", name=user)
-    namespace, _, name = user.removeprefix(SERVICE_ACCOUNT).partition(":")
-    return Need("impersonate", "", "serviceaccounts", namespace, name)
+    return Need("impersonate", "", "serviceaccounts", *account)

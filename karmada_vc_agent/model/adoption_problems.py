@@ -1,9 +1,9 @@
 """Validation of what a virtual cluster takes over: namespaces of the host, its own former names."""
 
-import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from karmada_vc_agent.model.dns_label import DNS_LABEL
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
@@ -21,7 +21,6 @@ FORMER_NAME_TEXT = (
     f"is not a valid Cluster name: at most {CLUSTER_NAME_MAX_LENGTH} lower-case letters, digits "
     'and "-", beginning and ending with a letter or digit'
 )
-_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def adoption_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
@@ -33,7 +32,7 @@ def adoption_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
             yield where, f'"{namespace}" is listed twice'
     for index, name in enumerate(vc.former_names):
         where = f"formerNames[{index}]"
-        if len(name) > CLUSTER_NAME_MAX_LENGTH or not _DNS_LABEL.fullmatch(name):
+        if len(name) > CLUSTER_NAME_MAX_LENGTH or not DNS_LABEL.fullmatch(name):
             yield where, f'"{name}" {FORMER_NAME_TEXT}'
         if name == vc.name:
             yield where, f'"{name}" is the name it has now'
@@ -44,6 +43,6 @@ def adoption_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
 def _namespace_problem(namespace: str) -> str | None:
     if any(fnmatchcase(namespace, pattern) for pattern in SYSTEM_NAMESPACES):
         return f'"{namespace}" {SYSTEM_TEXT}'
-    if not _DNS_LABEL.fullmatch(namespace):
+    if not DNS_LABEL.fullmatch(namespace):
         return f'"{namespace}" {DNS_LABEL_TEXT}'
     return None

@@ -1,5 +1,7 @@
 """Karmada's vocabulary: labels, annotations, finalizers, names (contract 2, 5.2, B)."""
 
+from karmada_vc_agent.model.generated_names import LETTERS
+
 CLUSTER_API = "cluster.karmada.io/v1alpha1"
 WORK_API = "work.karmada.io/v1alpha1"
 
@@ -48,7 +50,6 @@ MADE_BY_KARMADA = (
 """Values of endpointslice.kubernetes.io/managed-by on slices that came from Karmada."""
 
 KARMADAS_DOMAIN = "karmada.io/"
-_HASH_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _FNV_OFFSET = 0x811C9DC5
 _FNV_PRIME = 0x01000193
 
@@ -84,7 +85,7 @@ def work_name(kind: str, name: str, namespace: str) -> str:
     name = name.replace(":", ".").lower()
     parts = [namespace, name, kind] if namespace else [name, kind]
     digits = str(_fnv1a_32("-".join(parts).lower()))
-    safe = "".join(_HASH_ALPHABET[ord(digit) % len(_HASH_ALPHABET)] for digit in digits)
+    safe = "".join(LETTERS[ord(digit) % len(LETTERS)] for digit in digits)
     return f"{name}-{safe}"
 
 

@@ -14,6 +14,7 @@ from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.quantity import QuantityText
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+from karmada_vc_agent.model.service_accounts import user_of
 from karmada_vc_agent.model.setting import Help
 
 VirtualNamespace = NewType("VirtualNamespace", str)
@@ -52,7 +53,7 @@ class ApplyAs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     @property
     def user(self) -> str:
         """Return the user name of the account at the API server."""
-        return f"system:serviceaccount:{self.namespace}:{self.name}"
+        return user_of(self.namespace, self.name)
 
 
 class DefaultAccount(ApplyAs, frozen=True):

@@ -6,6 +6,7 @@ from typing import Any
 
 from karmada_vc_agent.model import quantity
 from karmada_vc_agent.model.adoption_problems import adoption_problems
+from karmada_vc_agent.model.dns_label import DNS_LABEL
 from karmada_vc_agent.model.json_problems import json_problems
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.kind_patterns import pattern_problem
@@ -17,7 +18,6 @@ from karmada_vc_agent.model.texts import either
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.windows import parse_windows
 
-DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 DNS_LABEL_RULE = 'lower-case letters, digits and "-", beginning and ending with a letter or digit'
 _DNS_PART = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _DNS_NAME_MAX_LENGTH = 253

@@ -8,6 +8,7 @@ each virtual cluster lists these names; the gateway may impersonate nobody else.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from karmada_vc_agent.model import service_accounts
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, GATEWAY_LABEL
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.rbac_rule import Rule
@@ -28,7 +29,6 @@ ADMIN_GROUPS = (MASTERS_GROUP, ACCESS_GROUP)
 
 _IDENTITIES = "vc:gateway"
 _ALL_ACCOUNTS = "system:serviceaccounts"
-_ACCOUNT = "system:serviceaccount:"
 
 
 class _Caller(ToHost):
@@ -108,7 +108,7 @@ def absorbed_name(name_on_host: str) -> str:
 
 def _each(mapping: Callable[[str], str], found: Iterable[str]) -> Iterator[str]:
     for name in found:
-        if name.startswith(_ACCOUNT):
+        if name.startswith(service_accounts.PREFIX):
             continue
         try:
             yield mapping(name)

@@ -11,6 +11,7 @@ from typing import Any
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import Object, dig, text_at
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
+from karmada_vc_agent.model.service_accounts import account_of, user_of
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
 from karmada_vc_agent.translation.names import Direction
@@ -22,7 +23,6 @@ _CLUSTER_ADMIN = "cluster-admin"
 _HOST_BUILT_INS = frozenset({"admin", "edit", "view"})
 CONVERTED_PREFIX = "vc:crb:"
 
-_SERVICE_ACCOUNT_USER = "system:serviceaccount:"
 _SERVICE_ACCOUNT_GROUP = "system:serviceaccounts:"
 _ALL_SERVICE_ACCOUNTS = ("Group", "system:serviceaccounts")
 _AUTHENTICATED = ("Group", "system:authenticated")
@@ -213,12 +213,11 @@ def _mapped_group(name: str, path: str, direction: Direction) -> str | None:
 
 def _mapped_user(name: str, path: str, direction: Direction) -> str | None:
     """Map the namespace in the user name of a ServiceAccount; None for other users."""
-    rest = name.removeprefix(_SERVICE_ACCOUNT_USER)
-    namespace, colon, account = rest.partition(":")
-    if rest == name or not (namespace and colon and account):
+    found = account_of(name)
+    if found is None:
         return None
-    mapped = direction.namespace(namespace, f"{path}.name")
-    return f"{_SERVICE_ACCOUNT_USER}{mapped}:{account}"
+    namespace, account = found
+    return user_of(direction.namespace(namespace, f"{path}.name"), account)
 
 
 _WITH_A_NAMESPACE = frozenset({"ServiceAccount"})

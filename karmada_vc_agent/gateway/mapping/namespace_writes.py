@@ -16,9 +16,9 @@ from karmada_vc_agent.gateway.mapping.bodies import Target
 from karmada_vc_agent.gateway.mapping.exchange import Attributes
 from karmada_vc_agent.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model import domain
+from karmada_vc_agent.model.dns_label import DNS_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
-from karmada_vc_agent.model.virtual_cluster_problems import DNS_LABEL
 from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import tenant_metadata
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent

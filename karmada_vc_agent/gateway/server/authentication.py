@@ -27,6 +27,7 @@ from karmada_vc_agent.gateway.server.statuses import RefusalError, unauthorized
 from karmada_vc_agent.kube.bearer_review import TOKEN_REVIEWS_PATH
 from karmada_vc_agent.kube.errors import ApiError, KubeError
 from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.service_accounts import account_of, user_of
 from karmada_vc_agent.translation.identities import (
     ACCESS_GROUP,
     KARMADA_USER,
@@ -36,7 +37,6 @@ from karmada_vc_agent.translation.identities import (
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
 from karmada_vc_agent.translation.refusal import RefusedError
 
-ACCOUNT_PREFIX = "system:serviceaccount:"
 KNOWN_FOR_S, UNKNOWN_FOR_S = 10.0, 5.0
 KEPT = 1024
 VOUCHED_FOR_S = 600.0
@@ -131,7 +131,7 @@ class Authentication:
         template = self._state.settings.namespace_template
         claimed = self._state.claims.of(head.cluster).get(ANCHOR_NAMESPACE)
         anchor = claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
-        if not _may_be_of(head.token, f"{ACCOUNT_PREFIX}{anchor}:"):
+        if not _may_be_of(head.token, user_of(anchor, "")):
             raise unauthorized()
         if head.cluster not in self._reviews:
             self._reviews[head.cluster] = _Reviews(self._ask_for(head.cluster), self._clock)
@@ -211,7 +211,7 @@ class _Reviews:
         user = str(dig(status, "user", "username") or "")
         if dig(status, "authenticated") is not True or not is_ours:
             return ""
-        return user.removeprefix(ACCOUNT_PREFIX) if user.startswith(ACCOUNT_PREFIX) else ""
+        return ":".join(account_of(user) or ())
 
 
 def _may_be_of(token: str, beginning: str) -> bool:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from karmada_vc_agent.kube.access_review import REVIEWS_PATH, self_review
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, dig
 
@@ -16,7 +17,6 @@ SET_UP_S = 5.0
 PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.25
 """Between questions: each pause is twice the last one, up to this."""
-REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 Ask = Callable[[str, str, Any], Awaitable[Object]]
 
@@ -45,10 +45,5 @@ class NewNamespaces:
             "resource": "serviceaccounts",
             "namespace": host_namespace,
         }
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        answer = await self._ask(cluster, REVIEWS_PATH, review)
+        answer = await self._ask(cluster, REVIEWS_PATH, self_review(attributes))
         return dig(answer, "status", "allowed") is True

@@ -7,6 +7,7 @@ import pytest
 
 from karmada_vc_agent.gateway.server import new_namespaces
 from karmada_vc_agent.gateway.server.new_namespaces import NewNamespaces
+from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.objects import Object
 
@@ -20,7 +21,7 @@ class Host:
         self.slept: list[float] = []
 
     async def ask(self, cluster: str, path: str, obj: Any) -> Object:
-        assert (cluster, path) == ("branch-a", new_namespaces.REVIEWS_PATH)
+        assert (cluster, path) == ("branch-a", REVIEWS_PATH)
         self.asked.append(obj["spec"]["resourceAttributes"])
         return {"status": {"allowed": len(self.asked) == self.allows_at}}
 

@@ -1,0 +1,5 @@
+"""Names that are DNS labels (RFC 1123), as those of namespaces are."""
+
+import re
+
+DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
