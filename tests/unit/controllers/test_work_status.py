@@ -6,6 +6,7 @@ import pytest
 
 from karmada_vc_agent.controllers import execution, work_status
 from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -38,6 +39,13 @@ def recreated(world: World) -> None:
     """Somebody deletes the object."""
     world.host.remove(SETTINGS)
     world.look()
+
+
+def newer_work(world: World, **metadata: object) -> tuple[Object, Object]:
+    """Return the Work as it is known, and as the hub has it by now."""
+    work = world.works.get(*KEY)
+    assert work is not None
+    return work, {**work, "metadata": {**work["metadata"], "resourceVersion": "999", **metadata}}
 
 
 def puts(world: World) -> int:
@@ -121,9 +129,7 @@ async def test_report_is_not_written_to_another_work_of_that_name(given: World) 
 async def test_watch_that_is_faster_than_the_answer_enqueues_nothing(given: World) -> None:
     await sync(given)
     held = given.held_changes
-    work = given.works.get(*KEY)
-    assert work is not None
-    newer = {**work, "metadata": {**work["metadata"], "resourceVersion": "999"}}
+    work, newer = newer_work(given)
     held.begin_status(KEY)
     held.work_changed("branch-a", work, newer)
     held.saw(KEY, newer)
@@ -134,9 +140,7 @@ async def test_watch_that_is_faster_than_the_answer_enqueues_nothing(given: Worl
 async def test_status_that_somebody_else_writes_meanwhile_enqueues_the_work(given: World) -> None:
     await sync(given)
     held = given.held_changes
-    work = given.works.get(*KEY)
-    assert work is not None
-    newer = {**work, "metadata": {**work["metadata"], "resourceVersion": "999"}}
+    work, newer = newer_work(given)
     held.begin_status(KEY)
     held.work_changed("branch-a", work, newer)
     held.end_status(KEY)
@@ -144,9 +148,7 @@ async def test_status_that_somebody_else_writes_meanwhile_enqueues_the_work(give
 
 
 async def test_change_of_the_template_does_not_wait_for_a_status(given: World) -> None:
-    work = given.works.get(*KEY)
-    assert work is not None
-    newer = {**work, "metadata": {**work["metadata"], "resourceVersion": "999", "generation": 9}}
+    work, newer = newer_work(given, generation=9)
     given.held_changes.begin_status(KEY)
     given.held_changes.work_changed("branch-a", work, newer)
     assert given.enqueued == [KEY]
