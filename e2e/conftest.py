@@ -15,6 +15,7 @@ from e2e.lab.cleanup import clean_up, wait_gone
 from e2e.lab.interpret import Interpreter, cached_program
 from e2e.lab.lab import Lab
 from e2e.lab.node_groups import NodeGroups, serve_node_groups
+from e2e.lab.proxy import Proxy
 
 TEST_TIMEOUT_S = 600
 _COUNTS = ("comparisons", "differences")
@@ -118,6 +119,13 @@ def lab(
 
 
 @pytest.fixture
+def hub_wire(lab: Lab, tmp_path: Path) -> Iterator[Proxy]:
+    """Return the way to the hub, for agents that a test cuts off from it."""
+    with Proxy(lab.hub.kubeconfig, tmp_path / "hub-wire") as proxy:
+        yield proxy
+
+
+@pytest.fixture
 def lab2(
     hub: Api,
     host2: Api,
@@ -182,8 +190,8 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed and report.when == "call":
         labs = [lab for node in item.listchain() for lab in node.stash.get(_LABS, [])]
-        for agent in [agent for lab in labs for agent in lab.agents]:
-            report.sections.append((f"end of the log of agent {agent.name}", agent.log_tail()))
+        for whose, log_tail in [log for lab in labs for log in lab.logs]:
+            report.sections.append((f"end of the log of {whose}", log_tail()))
     return report
 
 

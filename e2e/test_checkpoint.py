@@ -6,9 +6,8 @@ The hub stays away until all is as it should be, so nothing but the checkpoint c
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -30,12 +29,6 @@ FLAGS = (
 TAKEOVER_S = 4.0 + 2.0
 """From the last renewal of the leader: the duration of its Lease, and what the issue allows."""
 HELD = "example.org/hold"
-
-
-@pytest.fixture
-def hub_wire(lab: Lab, tmp_path: Path) -> Iterator[Proxy]:
-    with Proxy(lab.hub.kubeconfig, tmp_path / "hub-wire") as proxy:
-        yield proxy
 
 
 def _cut(wire: Proxy) -> None:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,17 +22,11 @@ TRIED_AGAIN_S = 180.0
 """The writes of what is refused get rarer."""
 
 
-@pytest.fixture
-def wire(lab: Lab, tmp_path: Path) -> Iterator[Proxy]:
-    with Proxy(lab.hub.kubeconfig, tmp_path / "hub-wire") as proxy:
-        yield proxy
-
-
 def test_an_agent_with_the_rights_of_an_earlier_join_goes_on_without_it(
-    lab: Lab, wire: Proxy
+    lab: Lab, hub_wire: Proxy
 ) -> None:
     endpoints, group = Endpoints.new(), lab.group("a")
-    agent = _agent(lab, wire, group, *endpoints.flags(), **KEPT)
+    agent = _agent(lab, hub_wire, group, *endpoints.flags(), **KEPT)
     agent.join()
     _take_rights(lab, agent)
     agent.start(keeps_rights=True)
@@ -56,19 +49,15 @@ def test_an_agent_with_the_rights_of_an_earlier_join_goes_on_without_it(
 
     agent.join()
     within(TRIED_AGAIN_S, _is_kept, lab, group, "True", "Kept")
-    wire.cut()
-    agent.kill()
-    lab.host.delete(lab.host_path(kept, group))
-    agent.start(keeps_rights=True)
-    eventually(_has, lab, group, kept)
+    _assert_is_kept_without_the_hub(lab, agent, hub_wire, group, kept)
     assert lab.host.find(lab.host_path(gone, group)) is None
 
 
 def test_turned_off_it_takes_its_secrets_away_and_serves_nothing_of_them(
-    lab: Lab, wire: Proxy
+    lab: Lab, hub_wire: Proxy
 ) -> None:
     group = lab.group("a")
-    agent = _agent(lab, wire, group, **KEPT).start()
+    agent = _agent(lab, hub_wire, group, **KEPT).start()
     lab.wait_ready(group.name)
     template = objects.config_map(lab.namespace(), "kept", key="1")
     work = lab.create_work(group, "kept", template)
@@ -93,10 +82,10 @@ def test_turned_off_it_takes_its_secrets_away_and_serves_nothing_of_them(
 
 
 def test_a_policy_that_refuses_its_secrets_holds_nothing_up_and_brings_nothing_back(
-    lab: Lab, wire: Proxy, refusal: "Refusal"
+    lab: Lab, hub_wire: Proxy, refusal: "Refusal"
 ) -> None:
     group = lab.group("a")
-    agent = _agent(lab, wire, group, **KEPT).start()
+    agent = _agent(lab, hub_wire, group, **KEPT).start()
     lab.wait_ready(group.name)
     namespace = lab.namespace()
     gone, stays = (objects.config_map(namespace, n, key="1") for n in ("gone", "stays"))
@@ -110,29 +99,25 @@ def test_a_policy_that_refuses_its_secrets_holds_nothing_up_and_brings_nothing_b
     assert manifest_saved(lab.host, agent, group.name, gone) is not None, "it could be written"
     eventually(_is_kept, lab, group, "False", "NotWritten")
 
-    wire.cut()
+    hub_wire.cut()
     agent.kill()
     agent.start(keeps_rights=True)
     eventually(_says, agent, "Not using the checkpoint")
     assert lab.host.find(lab.host_path(gone, group)) is None
-    wire.restore()
+    hub_wire.restore()
     lab.wait_ready(group.name)
     refusal.end()
     within(TRIED_AGAIN_S, _is_kept, lab, group, "True", "Kept")
-    wire.cut()
-    agent.kill()
-    lab.host.delete(lab.host_path(stays, group))
-    agent.start(keeps_rights=True)
-    eventually(_has, lab, group, stays)
+    _assert_is_kept_without_the_hub(lab, agent, hub_wire, group, stays)
     assert lab.host.find(lab.host_path(gone, group)) is None
 
 
 def test_what_an_earlier_version_did_not_keep_up_to_date_is_not_served(
-    lab: Lab, wire: Proxy
+    lab: Lab, hub_wire: Proxy
 ) -> None:
     """A rollback: it leads, deletes, and knows nothing of these Secrets."""
     group = lab.group("a")
-    agent = _agent(lab, wire, group, **KEPT).start()
+    agent = _agent(lab, hub_wire, group, **KEPT).start()
     lab.wait_ready(group.name)
     template = objects.config_map(lab.namespace(), "kept", key="1")
     lab.create_work(group, "kept", template)
@@ -144,21 +129,17 @@ def test_what_an_earlier_version_did_not_keep_up_to_date_is_not_served(
         number = spec["leaseTransitions"] + bool(holder)
         lab.host.patch(path, {"spec": {"holderIdentity": holder, "leaseTransitions": number}})
     lab.host.delete(lab.host_path(template, group))
-    wire.cut()
+    hub_wire.cut()
     agent.start(keeps_rights=True)
     eventually(_says, agent, "Waiting for API server server=hub")
     time.sleep(2 * CHECK_PATIENCE_S)  # it would lead by now if it could serve
     assert agent.log().count("Leading") == 1, "that was the first process"
     assert lab.host.find(lab.host_path(template, group)) is None
-    wire.restore()
+    hub_wire.restore()
     eventually(_has, lab, group, template)
     assert agent.log().count("Not using the checkpoint") == 1
     eventually(_is_trusted, lab, agent)
-    wire.cut()
-    agent.kill()
-    lab.host.delete(lab.host_path(template, group))
-    agent.start(keeps_rights=True)
-    eventually(_has, lab, group, template)
+    _assert_is_kept_without_the_hub(lab, agent, hub_wire, group, template)
     assert agent.log().count("Not using the checkpoint") == 1
 
 
@@ -244,6 +225,17 @@ def _is_kept(lab: Lab, group: Group, status: str, reason: str) -> None:
 def _is_saved(lab: Lab, agent: Agent, group: Group, manifest: Object) -> None:
     found = manifest_saved(lab.host, agent, group.name, manifest)
     assert found is not None, "it is not in the checkpoint"
+
+
+def _assert_is_kept_without_the_hub(
+    lab: Lab, agent: Agent, wire: Proxy, group: Group, template: Object
+) -> None:
+    """Restart the agent without the hub: it makes again what went meanwhile."""
+    wire.cut()
+    agent.kill()
+    lab.host.delete(lab.host_path(template, group))
+    agent.start(keeps_rights=True)
+    eventually(_has, lab, group, template)
 
 
 def _has(lab: Lab, group: Group, template: Object) -> None:

@@ -29,12 +29,6 @@ def host_wire(lab: Lab, tmp_path: Path) -> Iterator[Proxy]:
         yield proxy
 
 
-@pytest.fixture
-def hub_wire(lab: Lab, tmp_path: Path) -> Iterator[Proxy]:
-    with Proxy(lab.hub.kubeconfig, tmp_path / "hub-wire") as proxy:
-        yield proxy
-
-
 def test_a_host_that_is_away_is_reported_and_put_right_when_it_is_back(
     lab: Lab, host_wire: Proxy
 ) -> None:

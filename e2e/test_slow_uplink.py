@@ -3,10 +3,6 @@
 import base64
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
@@ -28,15 +24,11 @@ CUT_OFF_ONCE_S = 30.0
 """An answer that took longer than this in all was given up, and asked for from its start."""
 
 
-@pytest.fixture
-def wire(lab: Lab, tmp_path: Path) -> Iterator[Proxy]:
-    with Proxy(lab.hub.kubeconfig, tmp_path / "hub-wire") as proxy:
-        yield proxy
-
-
-def test_a_list_that_flows_for_longer_than_a_time_out_comes_whole(lab: Lab, wire: Proxy) -> None:
+def test_a_list_that_flows_for_longer_than_a_time_out_comes_whole(
+    lab: Lab, hub_wire: Proxy
+) -> None:
     large, small = lab.group("a"), lab.group("b")
-    agent = lab.new_agent(large, small, flags=FLAGS, hub=wire.kubeconfig).start()
+    agent = lab.new_agent(large, small, flags=FLAGS, hub=hub_wire.kubeconfig).start()
     lab.wait_serving(agent)
     agent.terminate()
     namespace = lab.namespace()
@@ -46,7 +38,7 @@ def test_a_list_that_flows_for_longer_than_a_time_out_comes_whole(lab: Lab, wire
     ]
     neighbour = lab.create_work(small, "work", objects.config_map(namespace))
 
-    wire.slow(BYTES_A_SECOND)
+    hub_wire.slow(BYTES_A_SECOND)
     started = time.monotonic()
     agent.start()
     lab.wait_applied(neighbour)

@@ -2,8 +2,6 @@
 
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -30,12 +28,6 @@ IDLE_BYTES_A_SECOND = 40.0
 LEASES = collection("coordination.k8s.io/v1", "Lease", "karmada-cluster")
 
 
-@pytest.fixture
-def wire(lab: Lab, tmp_path: Path) -> Iterator[Proxy]:
-    with Proxy(lab.hub.kubeconfig, tmp_path / "hub-wire") as proxy:
-        yield proxy
-
-
 class Renewals:
     """Looks at a Lease now and then; longest_s: between two renewals."""
 
@@ -59,16 +51,18 @@ def application(namespace: str, number: int) -> Object:
     return objects.config_map(namespace, f"app-{number}", **content)
 
 
-def test_cold_start_and_a_change_take_their_time_but_not_the_lease(lab: Lab, wire: Proxy) -> None:
+def test_cold_start_and_a_change_take_their_time_but_not_the_lease(
+    lab: Lab, hub_wire: Proxy
+) -> None:
     group = lab.group("a")
     flags = (*QUICK_LEASE, "--link", "thin")
-    agent = lab.new_agent(group, flags=flags, hub=wire.kubeconfig).start()
+    agent = lab.new_agent(group, flags=flags, hub=hub_wire.kubeconfig).start()
     lab.wait_serving(agent)
     agent.terminate()
     namespace = lab.namespace()
     works = [lab.create_work(group, f"w{n}", application(namespace, n)) for n in range(WORKS)]
 
-    wire.thin(BITS_A_SECOND, ROUND_TRIP_S)
+    hub_wire.thin(BITS_A_SECOND, ROUND_TRIP_S)
     agent.start()
     began = time.monotonic()
     renewals: Renewals | None = None
@@ -83,7 +77,7 @@ def test_cold_start_and_a_change_take_their_time_but_not_the_lease(lab: Lab, wir
     assert renewals.longest_s < GRACE_S
 
     if ALONE:  # what the hub sent back of all that is behind
-        within(QUIET_AFTER_S, _is_quiet, wire)
+        within(QUIET_AFTER_S, _is_quiet, hub_wire)
     path = "/spec/workload/manifests/0/data"
     lab.hub.patch_json(works[7], {"op": "replace", "path": path, "value": {"key": "new"}})
     changed = objects.config_map(namespace, "app-7", key="new")
@@ -93,15 +87,15 @@ def test_cold_start_and_a_change_take_their_time_but_not_the_lease(lab: Lab, wir
 
 
 @pytest.mark.skipif(not ALONE, reason="needs a hub that nobody else uses: ALONE=1")
-def test_idle_virtual_clusters_cost_little(lab: Lab, wire: Proxy) -> None:
+def test_idle_virtual_clusters_cost_little(lab: Lab, hub_wire: Proxy) -> None:
     groups = [lab.group(letter) for letter in "abcd"[:IDLE_CLUSTERS]]
-    agent = lab.new_agent(*groups, flags=("--link", "thin"), hub=wire.kubeconfig).start()
+    agent = lab.new_agent(*groups, flags=("--link", "thin"), hub=hub_wire.kubeconfig).start()
     lab.wait_serving(agent)
     time.sleep(30.0)
-    wire.count_of_requests()
+    hub_wire.count_of_requests()
     time.sleep(IDLE_S)
     # The watch of Clusters has those of everybody on the hub, which change at any time.
-    used = [size / IDLE_S / IDLE_CLUSTERS for size in wire.count_of_requests()]
+    used = [size / IDLE_S / IDLE_CLUSTERS for size in hub_wire.count_of_requests()]
     assert max(used) < IDLE_BYTES_A_SECOND, f"bytes a second, up and down: {used}"
 
 

@@ -5,14 +5,14 @@ line for the beginning of an outage and one for its end.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from e2e.lab.audit import AgentWrites
-from e2e.lab.followed import BEGINS, ENDS, RECOVERS_S, follow, point, says
+from e2e.lab.followed import BEGINS, ENDS, RECOVERS_S, Followed, follow, point, says
 from e2e.lab.lab import Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.tunnel import Tunnel
@@ -52,23 +52,17 @@ FAULTS: dict[str, tuple[Fault, float, int]] = {
 }
 
 
-@pytest.fixture
-def wire(lab: Lab, tmp_path: Path) -> Iterator[Proxy]:
-    with Proxy(lab.hub.kubeconfig, tmp_path / "hub-wire") as proxy:
-        yield proxy
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_of_the_connection_costs_nothing_but_its_time(
-    lab: Lab, wire: Proxy, fault: str
+    lab: Lab, hub_wire: Proxy, fault: str
 ) -> None:
     begin, lasts_s, most_outages = FAULTS[fault]
-    seen = follow(lab, wire.kubeconfig)
-    begin(wire)
+    seen = follow(lab, hub_wire.kubeconfig)
+    begin(hub_wire)
     seen.drifts_and_is_repaired("1")
     time.sleep(lasts_s)
     seen.drifts_and_is_repaired("1")
-    wire.restore()
+    hub_wire.restore()
     seen.recovers("2")
     log = seen.agent.log()
     begins, ends = log.count(BEGINS), log.count(ENDS)
@@ -78,30 +72,31 @@ def test_fault_of_the_connection_costs_nothing_but_its_time(
         assert begins == 1, log
 
 
-def test_no_repair_waits_for_a_status_that_the_hub_does_not_take(lab: Lab, wire: Proxy) -> None:
+def test_no_repair_waits_for_a_status_that_the_hub_does_not_take(lab: Lab, hub_wire: Proxy) -> None:
     """Each repair is told; in a black hole the first one would wait for 30 s."""
-    seen = follow(lab, wire.kubeconfig)
-    wire.silence()
-    for _ in range(3):
-        before = lab.host.get(seen.on_host)["metadata"]["uid"]
-        lab.host.delete(seen.on_host)
-        within(AT_ONCE_S, _is_another, lab, seen.on_host, before)
-    wire.restore()
+    seen = follow(lab, hub_wire.kubeconfig)
+    hub_wire.silence()
+    _repairs_three_times(lab, seen)
+    hub_wire.restore()
     seen.recovers("2")
 
 
-def test_after_a_cut_each_work_is_told_of_once(lab: Lab, wire: Proxy) -> None:
-    seen = follow(lab, wire.kubeconfig)
+def test_after_a_cut_each_work_is_told_of_once(lab: Lab, hub_wire: Proxy) -> None:
+    seen = follow(lab, hub_wire.kubeconfig)
     writes = AgentWrites("hub", (f"karmada-es-{seen.group.name}",))
-    wire.cut()
+    hub_wire.cut()
+    _repairs_three_times(lab, seen)
+    hub_wire.restore()
+    within(RECOVERS_S, _is_recreated, lab, seen.work)
+    told = [line for line in writes.told() if line.endswith("/settings/status")]
+    assert len(told) == 1, told
+
+
+def _repairs_three_times(lab: Lab, seen: Followed) -> None:
     for _ in range(3):
         before = lab.host.get(seen.on_host)["metadata"]["uid"]
         lab.host.delete(seen.on_host)
         within(AT_ONCE_S, _is_another, lab, seen.on_host, before)
-    wire.restore()
-    within(RECOVERS_S, _is_recreated, lab, seen.work)
-    told = [line for line in writes.told() if line.endswith("/settings/status")]
-    assert len(told) == 1, told
 
 
 def _is_another(lab: Lab, path: str, uid: str) -> None:
@@ -112,20 +107,22 @@ def _is_recreated(lab: Lab, work: str) -> None:
     assert condition(lab.hub.get(work), "Applied")["reason"] == "ReCreateSuccessful"
 
 
-def test_several_faults_in_a_row_are_survived(lab: Lab, wire: Proxy) -> None:
-    seen = follow(lab, wire.kubeconfig)
+def test_several_faults_in_a_row_are_survived(lab: Lab, hub_wire: Proxy) -> None:
+    seen = follow(lab, hub_wire.kubeconfig)
     for number, (begin, _, _) in enumerate(FAULTS.values(), 2):
-        begin(wire)
+        begin(hub_wire)
         time.sleep(3.0)
-        wire.restore()
+        hub_wire.restore()
         seen.recovers(str(number))
 
 
-def test_hub_that_moves_is_found_by_the_kubeconfig(lab: Lab, wire: Proxy, tmp_path: Path) -> None:
-    seen = follow(lab, wire.kubeconfig)
+def test_hub_that_moves_is_found_by_the_kubeconfig(
+    lab: Lab, hub_wire: Proxy, tmp_path: Path
+) -> None:
+    seen = follow(lab, hub_wire.kubeconfig)
     used = seen.agent.hub_kubeconfig
     point(used, "https://hub.invalid:6443")
-    wire.cut()
+    hub_wire.cut()
     eventually(says, seen.agent, BEGINS)
     seen.drifts_and_is_repaired("1")
     with Proxy(lab.hub.kubeconfig, tmp_path / "moved") as moved:

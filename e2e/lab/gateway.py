@@ -55,6 +55,7 @@ class Gateway:
             "privateKeyFile": str(self._file("tls.key")),
             "caFile": str(self._file("ca.crt")),
         }
+        lab.logs.append((f"the gateway of {lab.id}", self.log_tail))
         if way.proxy_url:
             self.settings["proxyURL"] = way.proxy_url
 

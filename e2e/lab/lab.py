@@ -1,6 +1,7 @@
 """What one test makes on hub and host: everything has names of its own and goes again."""
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,8 @@ class Lab:
         self.label = f"{self.id}/group"
         self.disk = f"{self.id}/disk"
         self.agents: list[Agent] = []
+        self.logs: list[tuple[str, Callable[[], str]]] = []
+        """Whose log, and its end: for the report of a test that fails."""
         self.clusters: set[str] = set()
         self.namespaces: list[str] = []
 
@@ -122,6 +125,7 @@ class Lab:
             certificate_s=certificate_s,
         )
         self.agents.append(agent)
+        self.logs.append((f"agent {agent.name}", agent.log_tail))
         return agent
 
     def _make_lease_namespace(self) -> None:
