@@ -35,7 +35,7 @@ def test_picture_has_its_age_on_the_hub_and_at_the_site(lab: Lab, hub_wire: Prox
     eventually(_has_both_ages, lab, group.name)
     before = lab.cluster(group.name)["metadata"]["annotations"][OBSERVED_AT]
     url = ("--metrics-url", f"http://{endpoints.metrics}/metrics")
-    eventually(_shows, told("status", *url), f"{group.name}   True    1/1")
+    eventually(_shows_status, url, f"{group.name}   True    2/2")
     assert told("status", group.name, *url).splitlines()[1].rstrip().endswith("now")
 
     hub_wire.cut()
