@@ -102,7 +102,7 @@ def test_a_policy_that_refuses_its_secrets_holds_nothing_up_and_brings_nothing_b
     hub_wire.cut()
     agent.kill()
     agent.start(keeps_rights=True)
-    eventually(_says, agent, "Not using the checkpoint")
+    eventually(_says, agent, "Waiting for the hub: nothing can be served without it")
     assert lab.host.find(lab.host_path(gone, group)) is None
     hub_wire.restore()
     lab.wait_ready(group.name)

@@ -64,16 +64,20 @@ async def read_checkpoint(
     return Checkpoint(secrets, saved, outdated)
 
 
-async def is_any_usable(host: ApiClient, config: AgentConfig, hub: HubIdentity) -> bool:
-    """Whether anything could be served from the checkpoint now; changes nothing. Raises KubeError.
+async def why_unusable(host: ApiClient, config: AgentConfig, hub: HubIdentity) -> str:
+    """Return why nothing can be served from the checkpoint now, "" if something can.
 
-    Asked before this process leads.
+    Asked before this process leads; changes nothing. Raises KubeError.
     """
     state = AgentState(host, config.agent_namespace, config.agent_name)
     with suppress(NotFoundError):
         await state.look()
     found = await CheckpointSecrets(host, config.agent_namespace, config.agent_name).peek()
-    return bool(read(found, _expected(config, state, hub)).clusters)
+    saved = read(found, _expected(config, state, hub))
+    if saved.clusters:
+        return ""
+    refusals = (f"{name}: {refusal}" for name, refusal in sorted(saved.refusals.items()))
+    return next(refusals, "there is no checkpoint")
 
 
 def _expected(config: AgentConfig, state: AgentState, hub: HubIdentity) -> Expected:

@@ -1,6 +1,7 @@
 """What a start needs of the hub: that it is the right one, or what an earlier leader kept of it."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,11 +10,14 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.leader_election import LeaderElection
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.lifecycle.checkpoint_reader import Checkpoint, is_any_usable, read_checkpoint
+from karmada_vc_agent.lifecycle.checkpoint_reader import Checkpoint, read_checkpoint, why_unusable
 from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
 from karmada_vc_agent.lifecycle.hub_presence import HubPresence
+
+_log = logging.getLogger(__name__)
 
 CHECK_PATIENCE_S = 3.0
 """How long a start waits for the hub before it looks for a checkpoint."""
@@ -57,15 +61,19 @@ class HubStart:
         """
         if not self._config.checkpoint.enabled:
             return
-        while not checking.done() and not await self._peek(host, election):
+        once = LogOnce(_log)
+        while not checking.done() and (reason := await self._lack(host, election)):
+            once.warning("Waiting for the hub: nothing can be served without it", reason=reason)
             await asyncio.wait((checking,), timeout=PEEK_S)
 
-    async def _peek(self, host: ApiClient, election: LeaderElection) -> bool:
+    async def _lack(self, host: ApiClient, election: LeaderElection) -> str:
+        """Return why nothing can be served from the checkpoint, "" if something can."""
         try:
-            is_continued = await election.is_line_unbroken()
-            return is_continued and await is_any_usable(host, self._config, self.identity)
-        except KubeError:
-            return False
+            if not await election.is_line_unbroken():
+                return "no checkpoint was kept by whoever led last"
+            return await why_unusable(host, self._config, self.identity)
+        except KubeError as error:
+            return str(error)
 
     async def look(self) -> None:
         """Find out whether the hub answers now, as far as anybody would do otherwise then."""

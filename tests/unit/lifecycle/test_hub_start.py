@@ -14,6 +14,7 @@ from tests.fakes.api_server import FakeApiServer
 from tests.unit.lifecycle.checkpoint_scene import TEMPLATE, Scene
 
 LINE = "example.io/line"
+WAITING = "Waiting for the hub: nothing can be served without it"
 
 
 @pytest.fixture
@@ -72,17 +73,17 @@ async def test_who_finds_a_checkpoint_may_lead(scene: Scene, checking: asyncio.T
 
 
 async def test_a_checkpoint_that_must_not_be_served_is_none(
-    scene: Scene, checking: asyncio.Task[None]
+    scene: Scene, checking: asyncio.Task[None], caplog: pytest.LogCaptureFixture
 ) -> None:
     await lead(scene)
-    await scene.outdated.note(EVERYTHING)
-    scene.works["branch-a"].is_synced = False
     await scene.write()
+    await scene.outdated.note(EVERYTHING)
+    caplog.clear()
     waiting = wait(scene, checking)
     assert not await is_over(waiting)
+    (told,) = [record for record in caplog.records if record.message == WAITING]
+    assert told.__dict__["reason"].startswith("branch-a: "), "once, and why"
     await scene.outdated.clear(EVERYTHING)
-    scene.works["branch-a"].is_synced = True
-    await scene.write()
     assert await is_over(waiting)
 
 
