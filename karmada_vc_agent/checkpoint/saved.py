@@ -27,21 +27,25 @@ from karmada_vc_agent.checkpoint.shards import (
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, uid_of
 
+SKEW_S = 300.0
+"""How far the clocks of replicas may differ."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What an entry must be of to be used.
 
     hub: its identity, "" = not known. uids: Cluster -> the uid that this agent registered; None =
-    it must not be served. template: that of host namespaces. oldest: entries from before are too
-    old; None = none is. is_outdated: whether the hub said otherwise of a Cluster since, for certain
+    it must not be served. template: that of host namespaces. times: those from before the first are
+    too old, and how old those from after the second are nobody knows; None = all may be used.
+    is_outdated: whether the hub said otherwise of a Cluster since, for certain
     or perhaps.
     """
 
     template: str
     uids: Mapping[str, str | None]
     hub: str = ""
-    oldest: datetime | None = None
+    times: tuple[datetime, datetime] | None = None
     is_outdated: Callable[[str], bool] = lambda _: False
 
 
@@ -188,9 +192,20 @@ def _check_head(saved: Saved, header: Header, expected: Expected) -> None:
     if expected.is_outdated(header.cluster):
         detail = "the hub may have said otherwise since, which nobody wrote there"
         raise RefusedError(Reason.OUTDATED, detail)
-    at = saved._time_of(header)  # noqa: SLF001 - of this module
-    if expected.oldest is not None and (at is None or at < expected.oldest):
-        raise RefusedError(Reason.TOO_OLD, f"it is of {header.saved}, older than offlineMaxAge")
+    if expected.times is not None:
+        _check_time(saved._time_of(header), *expected.times)  # noqa: SLF001 - of this module
+
+
+def _check_time(at: datetime | None, oldest: datetime, newest: datetime) -> None:
+    if at is None or at < oldest:
+        raise RefusedError(Reason.TOO_OLD, f"it is of {_told(at)}, older than offlineMaxAge")
+    if at > newest:
+        detail = f"it is of {_told(at)}, in the future, so nobody knows how old it is"
+        raise RefusedError(Reason.TOO_OLD, detail)
+
+
+def _told(at: datetime | None) -> str:
+    return "a time that is none" if at is None else at.isoformat(timespec="seconds")
 
 
 def _check_hub(header: Header, expected: Expected) -> None:
@@ -237,6 +252,8 @@ def time_of(text: str) -> datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def oldest(now: datetime, max_age_s: float) -> datetime | None:
-    """Return from when on what was saved may be used; max_age_s: 0 = however old."""
-    return now - timedelta(seconds=max_age_s) if max_age_s else None
+def usable_times(now: datetime, max_age_s: float) -> tuple[datetime, datetime] | None:
+    """Return from when what was saved may be; max_age_s: 0 = however old, None is returned."""
+    if not max_age_s:
+        return None
+    return now - timedelta(seconds=max_age_s), now + timedelta(seconds=SKEW_S)

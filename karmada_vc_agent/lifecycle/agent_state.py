@@ -8,7 +8,9 @@ otherwise was lost, as by a restore of the hub, and is registered again.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import msgspec
 import orjson
@@ -91,13 +93,27 @@ class AgentState:
         """Return the epoch of the host in which the write began. Raises KubeError."""
         epoch = self._client.history.epoch
         async with self._lock:
-            try:
-                await self._client.merge_patch(self._path, {"data": self._values})
-            except NotFoundError:
-                await self.ensure_namespace()
-                await self._create()
-                await self._client.merge_patch(self._path, {"data": self._values})
+            await self._patch(self._values)
         return epoch
+
+    async def _patch(self, values: Mapping[str, str | None]) -> None:
+        """Write values; all others, too, where somebody deleted the ConfigMap. Raises KubeError."""
+        try:
+            await self._client.merge_patch(self._path, {"data": values})
+        except NotFoundError:
+            extra = {"config_map": f"{self._namespace}/{self._name}"}
+            _log.warning("Writing the agent's state anew: somebody deleted it", extra=extra)
+            await self.ensure_namespace()
+            await self._create()
+            await self._client.merge_patch(self._path, {"data": {**self._values, **values}})
+
+    async def _read(self) -> Mapping[str, Any]:
+        """Return what is stored on the host, anew if somebody deleted it. Raises KubeError."""
+        try:
+            return (await self._client.get(self._path)).get("data") or {}
+        except NotFoundError:
+            await self._write_again()
+            return self._values
 
     async def check_template(self, template: str) -> None:
         """Record the namespace template at its first use. Raises StateError if it changed."""
@@ -133,7 +149,7 @@ class AgentState:
 
         Raises KubeError.
         """
-        value = ((await self._client.get(self._path)).get("data") or {}).get(_CLUSTER_PREFIX + name)
+        value = (await self._read()).get(_CLUSTER_PREFIX + name)
         if isinstance(value, str):
             self._values[_CLUSTER_PREFIX + name] = value
         return self.cluster(name)
@@ -145,8 +161,7 @@ class AgentState:
         """
         if (known := self.cluster(name)) and known.was_deleted and known.uid == uid:
             return known
-        live = (await self._client.get(self._path)).get("data") or {}
-        noted = _record(live.get(_CLUSTER_PREFIX + name) or "")
+        noted = _record((await self._read()).get(_CLUSTER_PREFIX + name) or "")
         has_left = noted is not None and noted.has_left
         record = ClusterRecord(uid, settings, has_left, was_deleted=True)
         await self.remember(name, record)
@@ -190,7 +205,7 @@ class AgentState:
     async def _put(self, key: str, value: str | None) -> None:
         """Store a value, None = drop it."""
         async with self._lock:
-            await self._client.merge_patch(self._path, {"data": {key: value}})
+            await self._patch({key: value})
             if value is None:
                 self._values.pop(key, None)
             else:

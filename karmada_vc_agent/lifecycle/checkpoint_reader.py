@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from karmada_vc_agent.checkpoint.saved import Expected, Saved, oldest, read
+from karmada_vc_agent.checkpoint.saved import Expected, Saved, read, usable_times
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
@@ -89,6 +89,6 @@ def _expected(config: AgentConfig, state: AgentState, hub: HubIdentity) -> Expec
         template=config.namespace_template,
         uids=registered,
         hub=hub.uid,
-        oldest=oldest(datetime.now(UTC), config.offline_max_age),
+        times=usable_times(datetime.now(UTC), config.offline_max_age),
         is_outdated=Outdated(state).has,
     )

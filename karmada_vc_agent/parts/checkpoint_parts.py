@@ -93,7 +93,7 @@ class CheckpointParts:
             if at is None and self._clusters.ours(name) is None:
                 continue  # it was deleted on the hub, or is not there yet
             age_s = (datetime.now(UTC) - at).total_seconds() if at is not None else 0.0
-            yield Sample("checkpoint_age_seconds", (name,), age_s)
+            yield Sample("checkpoint_age_seconds", (name,), max(age_s, 0.0))
 
     def _remarks(self) -> Iterator[str]:
         for name in self._names:

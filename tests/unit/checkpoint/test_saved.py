@@ -1,13 +1,13 @@
 """What may be used of a checkpoint, and why the rest is refused."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from karmada_vc_agent.checkpoint.entries import CLUSTER, CONTACT, RULES, WORKS
 from karmada_vc_agent.checkpoint.refused import Reason, RefusedError
-from karmada_vc_agent.checkpoint.saved import Expected, Saved, oldest, read
+from karmada_vc_agent.checkpoint.saved import SKEW_S, Expected, Saved, read, usable_times
 from karmada_vc_agent.checkpoint.shards import CONTACT_KEY, RULES_KEY, head_key, works_key
 from tests.unit.checkpoint.scene import cluster, entry, expected, secret, work
 
@@ -49,7 +49,7 @@ def test_parts_of_another_split_are_not_used() -> None:
         ({"uids": {"a": "uid-b"}}, Reason.CLUSTER),
         ({"uids": {"a": None}}, Reason.GONE),
         ({"template": "{cluster}-{namespace}"}, Reason.TEMPLATE),
-        ({"oldest": oldest(NOW, 1800)}, Reason.TOO_OLD),
+        ({"times": usable_times(NOW, 1800)}, Reason.TOO_OLD),
     ],
 )
 def test_what_is_of_something_else_is_refused(given: dict[str, Any], reason: Reason) -> None:
@@ -126,7 +126,7 @@ def test_an_unknown_hub_refuses_nothing() -> None:
 
 def test_knowledge_is_as_old_as_the_last_contact() -> None:
     contact = entry(CONTACT, cluster="", uid="", saved="2026-05-01T10:45:00Z")
-    saved = read([secret(**{CONTACT_KEY: contact})], expected(oldest=oldest(NOW, 1800)))
+    saved = read([secret(**{CONTACT_KEY: contact})], expected(times=usable_times(NOW, 1800)))
     assert saved.saved_at("a") == datetime(2026, 5, 1, 10, 45, tzinfo=UTC)
     assert saved.clusters == ["a"]
 
@@ -137,8 +137,17 @@ def test_a_contact_with_another_hub_says_nothing() -> None:
     assert saved.saved_at("a") == datetime(2026, 5, 1, 10, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(("ahead_s", "clusters"), [(SKEW_S, ["a"]), (SKEW_S + 1, [])])
+def test_nobody_knows_how_old_is_what_is_of_the_future(ahead_s: float, clusters: list[str]) -> None:
+    before = datetime(2026, 5, 1, 10, tzinfo=UTC) - timedelta(seconds=ahead_s)  # it is of 10:00
+    saved = read([secret()], expected(times=usable_times(before, 1800)))
+    assert saved.clusters == clusters
+    told = [str(refusal) for refusal in saved.refusals.values()]
+    assert [text for text in told if "in the future" not in text] == []
+
+
 def test_nothing_is_too_old_without_a_limit() -> None:
-    assert oldest(NOW, 0) is None
+    assert usable_times(NOW, 0) is None
 
 
 def test_what_is_forgotten_is_gone() -> None:

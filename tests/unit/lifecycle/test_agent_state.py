@@ -127,3 +127,35 @@ async def test_record_that_somebody_spoiled_counts_as_absent_and_is_told(
     assert [r.__dict__["key"] for r in caplog.records] == ["cluster.branch-a"]
     await state.remember("branch-a", RECORD)
     assert (await after_restart(client)).cluster("branch-a") == RECORD
+
+
+async def test_state_that_somebody_deletes_is_written_anew_with_what_it_had(
+    host: FakeApiServer, client: ApiClient, state: AgentState
+) -> None:
+    await state.remember("branch-a", RECORD)
+    host.remove(PATH)
+    await state.write("checkpoint-outdated.branch-a", "true")
+    again = await after_restart(client)
+    assert again.cluster("branch-a") == RECORD
+    assert again.value("checkpoint-outdated.branch-a") == "true"
+
+
+async def test_deletion_of_a_cluster_is_recorded_where_the_state_was_deleted(
+    host: FakeApiServer, client: ApiClient, state: AgentState
+) -> None:
+    await state.remember("branch-a", RECORD)
+    await state.remember("branch-b", RECORD)
+    host.remove(PATH)
+    assert (await state.remember_deleted("branch-a", "u1", "s1")).was_deleted
+    again = await after_restart(client)
+    assert again.cluster("branch-b") == RECORD
+    assert again.clusters()["branch-a"].was_deleted
+
+
+async def test_record_is_read_again_where_the_state_was_deleted(
+    host: FakeApiServer, state: AgentState
+) -> None:
+    await state.remember("branch-a", RECORD)
+    host.remove(PATH)
+    assert await state.read_again("branch-a") == RECORD
+    assert host.live(PATH)["data"]

@@ -9,6 +9,7 @@ import pytest
 
 from karmada_vc_agent.checkpoint import shards
 from karmada_vc_agent.checkpoint.refused import Reason
+from karmada_vc_agent.checkpoint.saved import usable_times
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, InvalidError
 from karmada_vc_agent.model.objects import Object
@@ -56,7 +57,7 @@ async def test_a_virtual_cluster_that_is_not_listed_does_not_age_the_others(scen
     scene.new_process()
     await scene.secrets.load()
     await scene.write()
-    saved = scene.saved(oldest=datetime(2026, 5, 1, 11, tzinfo=UTC))
+    saved = scene.saved(times=usable_times(datetime(2026, 5, 1, 12, tzinfo=UTC), 3600))
     assert saved.clusters == ["branch-a"]
     assert saved.refusals["branch-b"].reason is Reason.TOO_OLD
 
