@@ -390,8 +390,8 @@ class AgentConfig(
     namespace_keys: Annotated[
         tuple[str, ...],
         Help(
-            "Patterns of labels and annotations that Works may set on Namespaces, in addition to "
-            "the known ones ([isolation](isolation.md))."
+            "Patterns (`*`, `?`) of labels and annotations that Works may set on Namespaces, in "
+            "addition to the known ones ([isolation](isolation.md)). Run `join` after a change."
         ),
     ] = ()
     cluster_scoped_kinds: Annotated[

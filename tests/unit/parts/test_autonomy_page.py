@@ -1,0 +1,15 @@
+"""docs/autonomy.md says what each reason of CheckpointKept means."""
+
+import re
+from pathlib import Path
+
+from karmada_vc_agent.checkpoint.refused import Reason
+
+PAGE = Path(__file__).parents[3] / "docs" / "autonomy.md"
+NOT_WRITTEN = {"Kept", "NoRights", "NotWritten", "TooLarge"}
+
+
+def test_page_has_each_reason() -> None:
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(named) == sorted(NOT_WRITTEN | set(Reason))
