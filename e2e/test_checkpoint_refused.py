@@ -8,7 +8,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import ApiError, Object, collection
-from e2e.lab.checkpoint import KEPT, OFF, manifest_saved, secrets_of
+from e2e.lab.checkpoint import KEPT, OFF, is_saved, manifest_saved, secrets_of
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
@@ -61,7 +61,7 @@ def test_turned_off_it_takes_its_secrets_away_and_serves_nothing_of_them(
     lab.wait_ready(group.name)
     template = objects.config_map(lab.namespace(), "kept", key="1")
     work = lab.create_work(group, "kept", template)
-    eventually(_is_saved, lab, agent, group, template)
+    eventually(is_saved, lab, agent, group, template)
     agent.kill()
     agent.settings |= {"checkpoint": OFF}
     agent.start(keeps_rights=True)
@@ -72,7 +72,7 @@ def test_turned_off_it_takes_its_secrets_away_and_serves_nothing_of_them(
     agent.kill()
     agent.settings |= {"checkpoint": {"enabled": True}}
     agent.start()
-    eventually(_is_saved, lab, agent, group, template)
+    eventually(is_saved, lab, agent, group, template)
     agent.kill()
     agent.settings |= {"checkpoint": OFF}
     agent.start()  # with the rights that `join` gives now
@@ -91,7 +91,7 @@ def test_a_policy_that_refuses_its_secrets_holds_nothing_up_and_brings_nothing_b
     gone, stays = (objects.config_map(namespace, n, key="1") for n in ("gone", "stays"))
     work, _ = (lab.create_work(group, m["metadata"]["name"], m) for m in (gone, stays))
     for template in (gone, stays):
-        eventually(_is_saved, lab, agent, group, template)
+        eventually(is_saved, lab, agent, group, template)
     refusal(agent)
     lab.hub.delete(work)
     wait_gone(lab.hub, work)
@@ -121,7 +121,7 @@ def test_what_an_earlier_version_did_not_keep_up_to_date_is_not_served(
     lab.wait_ready(group.name)
     template = objects.config_map(lab.namespace(), "kept", key="1")
     lab.create_work(group, "kept", template)
-    eventually(_is_saved, lab, agent, group, template)
+    eventually(is_saved, lab, agent, group, template)
     agent.terminate()
     path = f"{collection('coordination.k8s.io/v1', 'Lease', agent.namespace)}/{agent.name}"
     for holder in ("an-earlier-version", ""):
@@ -220,11 +220,6 @@ def _is_of_checkpoint(rule: Object) -> bool:
 def _is_kept(lab: Lab, group: Group, status: str, reason: str) -> None:
     found = condition(lab.cluster(group.name), "CheckpointKept")
     assert (found["status"], found["reason"]) == (status, reason), found
-
-
-def _is_saved(lab: Lab, agent: Agent, group: Group, manifest: Object) -> None:
-    found = manifest_saved(lab.host, agent, group.name, manifest)
-    assert found is not None, "it is not in the checkpoint"
 
 
 def _assert_is_kept_without_the_hub(

@@ -6,13 +6,13 @@ reason; an entry that no case needs any more fails, too.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from e2e.lab.api import Api, Object, collection_of
 from e2e.lab.client_go import client_go
-from e2e.lab.conformance import JSON, Listed, Request, cases_of, differences, differing
+from e2e.lab.conformance import JSON, Comparison, Request, cases_of, differences, differing
 from e2e.lab.kubectl import kubectl
 from e2e.lab.lone_gateway import lone_gateway
 from e2e.lab.lone_server import lone_api_server
@@ -65,27 +65,6 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             for code, told in world.both(Request("POST", collection_of(obj), JSON, JSON, obj)):
                 assert code == 201, told
         yield world
-
-
-class Comparison:
-    """What two clusters told one client; what differs and is not listed is a failure."""
-
-    def __init__(self, client: str) -> None:
-        self._listed = Listed(client)
-        self._found: list[Any] = []
-        self.kinds: set[str] = set()
-        self.cases = 0
-
-    def add(self, kind: str, case: str, differences: dict[str, Any]) -> None:
-        self.kinds.add(kind)
-        self.cases += 1
-        for path, values in differences.items():
-            if not self._listed.allows(kind, case, path):
-                self._found.append((kind, case, path, values))
-
-    def check(self) -> None:
-        assert not self._found, "\n".join(map(str, self._found))
-        assert not self._listed.stale()
 
 
 def test_answers_are_those_of_a_plain_server(world: World) -> None:

@@ -4,24 +4,19 @@ By an operator of the site, and through Karmada; the agent sets up what they cre
 """
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
-import urllib3
 import yaml
 
 from control_planes.directory import Directory
-from e2e.lab.agent import ROOT, clean_environment
 from e2e.lab.api import Api, ApiError, Object
-from e2e.lab.gateway import Gateway, Way
 from e2e.lab.karmadactl import User
 from e2e.lab.kubectl import kubectl
-from e2e.lab.lab import CLUSTERS, Group, Lab
+from e2e.lab.lab import CLUSTERS, Lab
+from e2e.lab.operated_site import OperatedSite
 from e2e.lab.wait import eventually
 
 D = "virtualcluster.kubeedge.io"
@@ -31,67 +26,16 @@ RBAC = "rbac.authorization.k8s.io"
 AT_ONCE = 8
 
 
-class Site:
-    """Two virtual clusters, one with a quota and a Pod Security level; an operator of each."""
-
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        self.a, self.b = lab.group("a"), lab.group("b")
-        self.gateway = Gateway(lab, Way(lab.directory, by_proxy=False))
-        bounded = self.a.settings(quota={"pods": "20"}, podSecurity="baseline")
-        self.agent = lab.new_agent(bounded, self.b, gateway=self.gateway.settings).start()
-        lab.wait_serving(self.agent)
-        self.gateway.start(self.agent)
-        self.file, self.other = (self._kubeconfig(group) for group in (self.a, self.b))
-        for file in (self.file, self.other):
-            eventually(kubectl, file, "get", "namespace", "default")
-
-    def _kubeconfig(self, group: Group) -> Path:
-        file = self.lab.directory / f"{group.name}.kubeconfig"
-        command = [
-            *(sys.executable, "-m", "karmada_vc_agent", "kubeconfig", group.name),
-            *("--config", str(self.agent.config), "--account", "alice", "--output", str(file)),
-            *("--kubeconfig", str(self.lab.host.kubeconfig)),
-        ]
-
-        def make() -> None:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                cwd=ROOT,
-                env=clean_environment(),
-                check=False,
-            )
-            assert done.returncode == 0, done.stderr
-
-        eventually(make)
-        return file
-
-    def on_host(self, virtual: str) -> Object:
-        return self.lab.host.get(f"/api/v1/namespaces/{self.a.host_namespace(virtual)}")
-
-    def ask(self, method: str, path: str, body: Any, form: str = "application/json") -> Any:
-        """Send a request as the operator of the first one; return code, object and headers."""
-        user = yaml.safe_load(self.file.read_text())["users"][0]["user"]
-        headers = {"Authorization": f"Bearer {user['token']}", "Content-Type": form}
-        url = self.gateway.endpoint(self.a.name).rstrip("/") + path
-        authority = str(self.lab.directory / "gateway" / "ca.crt")
-        with urllib3.PoolManager(ca_certs=authority, retries=False) as pool:
-            answer = pool.request(method, url, headers=headers, body=json.dumps(body))
-            return answer.status, answer.json(), answer.headers
-
-
 @pytest.fixture(name="site", scope="module")
-def serve(new_lab: Callable[[], Lab]) -> Iterator[Site]:
-    site = Site(new_lab())
+def serve(new_lab: Callable[[], Lab]) -> Iterator[OperatedSite]:
+    site = OperatedSite(new_lab())
     try:
         yield site
     finally:
         site.gateway.stop()
 
 
-def test_created_namespace_is_as_the_agent_makes_it(site: Site) -> None:
+def test_created_namespace_is_as_the_agent_makes_it(site: OperatedSite) -> None:
     host = site.lab.host
     kubectl(site.file, "create", "namespace", "team-a")
     # At once: the answer waited until the agent had set it up.
@@ -122,7 +66,7 @@ def test_created_namespace_is_as_the_agent_makes_it(site: Site) -> None:
     assert "NotFound" in kubectl(site.other, "get", "namespace", "team-a", fails=True)
 
 
-def test_pods_there_run_on_own_nodes_only(site: Site) -> None:
+def test_pods_there_run_on_own_nodes_only(site: OperatedSite) -> None:
     kubectl(site.file, "create", "namespace", "team-pods")
     pod = {
         "apiVersion": "v1",
@@ -148,7 +92,7 @@ def test_pods_there_run_on_own_nodes_only(site: Site) -> None:
         {"karmada.io/managed": "true"},
     ],
 )
-def test_what_the_site_decides_stays(site: Site, labels: dict[str, str]) -> None:
+def test_what_the_site_decides_stays(site: OperatedSite, labels: dict[str, str]) -> None:
     [key] = labels
     name = f"stays-{key.partition('/')[0].replace('.', '-')}"
     body = {"metadata": {"name": name, "labels": {"team": "x", **labels}}}
@@ -174,7 +118,7 @@ def test_what_the_site_decides_stays(site: Site, labels: dict[str, str]) -> None
     }
 
 
-def test_server_side_apply_creates_changes_and_keeps(site: Site) -> None:
+def test_server_side_apply_creates_changes_and_keeps(site: OperatedSite) -> None:
     def applied(**labels: str) -> None:
         body = {
             "apiVersion": "v1",
@@ -193,7 +137,7 @@ def test_server_side_apply_creates_changes_and_keeps(site: Site) -> None:
     assert marks.items() <= labels.items()
 
 
-def test_name_can_be_left_to_the_server(site: Site) -> None:
+def test_name_can_be_left_to_the_server(site: OperatedSite) -> None:
     code, made, _ = site.ask("POST", "/api/v1/namespaces", {"metadata": {"generateName": "run-"}})
     assert code == 201, made
     name = made["metadata"]["name"]
@@ -201,7 +145,7 @@ def test_name_can_be_left_to_the_server(site: Site) -> None:
     assert site.on_host(name)["metadata"]["labels"][f"{D}/namespace"] == name
 
 
-def test_one_of_several_at_once_creates_it(site: Site) -> None:
+def test_one_of_several_at_once_creates_it(site: OperatedSite) -> None:
     body = {"metadata": {"name": "once"}}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         asked = [pool.submit(site.ask, "POST", "/api/v1/namespaces", body) for _ in range(AT_ONCE)]
@@ -213,12 +157,12 @@ def test_one_of_several_at_once_creates_it(site: Site) -> None:
             assert told["message"] == 'namespaces "once" already exists'
 
 
-def test_dry_run_stores_nothing(site: Site) -> None:
+def test_dry_run_stores_nothing(site: OperatedSite) -> None:
     kubectl(site.file, "create", "namespace", "dry", "--dry-run=server")
     assert site.lab.host.find(f"/api/v1/namespaces/{site.a.host_namespace('dry')}") is None
 
 
-def test_deleted_namespace_goes_and_can_come_again(site: Site) -> None:
+def test_deleted_namespace_goes_and_can_come_again(site: OperatedSite) -> None:
     kubectl(site.file, "create", "namespace", "short")
     first = site.on_host("short")["metadata"]["uid"]
     wrong = {"preconditions": {"uid": "0"}}
@@ -229,7 +173,7 @@ def test_deleted_namespace_goes_and_can_come_again(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system"])
-def test_what_kubernetes_keeps_is_kept(site: Site, name: str) -> None:
+def test_what_kubernetes_keeps_is_kept(site: OperatedSite, name: str) -> None:
     assert "orbidden" in kubectl(site.file, "delete", "namespace", name, fails=True)
     code, _, _ = site.ask("DELETE", "/api/v1/namespaces", {})
     assert code == 405
@@ -240,13 +184,13 @@ def test_what_kubernetes_keeps_is_kept(site: Site, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["kube-more", "vc-system", "karmada-system", "karmada-es-x"])
-def test_reserved_names_are_refused(site: Site, name: str) -> None:
+def test_reserved_names_are_refused(site: OperatedSite, name: str) -> None:
     told = kubectl(site.file, "create", "namespace", name, fails=True)
     assert "NamespaceForbidden" in told or "orbidden" in told
     assert "-v-" not in told
 
 
-def test_namespace_of_the_host_is_not_taken(site: Site) -> None:
+def test_namespace_of_the_host_is_not_taken(site: OperatedSite) -> None:
     taken = site.a.host_namespace("taken")
     plain = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": taken}}
     site.lab.host.create(plain)
@@ -261,7 +205,7 @@ def test_namespace_of_the_host_is_not_taken(site: Site) -> None:
         site.lab.host.delete(f"/api/v1/namespaces/{taken}")
 
 
-def test_work_takes_a_created_namespace_over(site: Site) -> None:
+def test_work_takes_a_created_namespace_over(site: OperatedSite) -> None:
     """Afterwards it is Karmada's to delete."""
     name = site.lab.id + "-later"
     kubectl(site.file, "create", "namespace", name)
@@ -295,7 +239,7 @@ def test_work_takes_a_created_namespace_over(site: Site) -> None:
 
 
 @pytest.fixture(name="user")
-def of_the_hub(site: Site, hub: Api) -> User:
+def of_the_hub(site: OperatedSite, hub: Api) -> User:
     if not Directory(Path(hub.kubeconfig).parent).is_ours:
         pytest.skip("only a hub of hack/control-planes reaches this machine's loopback")
     home = site.lab.directory / "home"
@@ -308,7 +252,7 @@ def of_the_hub(site: Site, hub: Api) -> User:
     return User(site.lab.hub.kubeconfig, home)
 
 
-def test_masters_of_the_hub_create_and_delete(site: Site, user: User) -> None:
+def test_masters_of_the_hub_create_and_delete(site: OperatedSite, user: User) -> None:
     server, name = site.lab.hub.server, site.a.name
     eventually(user.kubectl, server, name, "create", "namespace", "by-masters")
     assert site.on_host("by-masters")
@@ -318,7 +262,7 @@ def test_masters_of_the_hub_create_and_delete(site: Site, user: User) -> None:
     assert site.lab.host.find(path) is None
 
 
-def test_others_need_the_right_that_roles_of_the_hub_give(site: Site, user: User) -> None:
+def test_others_need_the_right_that_roles_of_the_hub_give(site: OperatedSite, user: User) -> None:
     lab, group = site.lab, site.a
     name = f"{lab.id}-carol"
     subject = {"apiGroup": RBAC, "kind": "User", "name": name}
@@ -377,7 +321,7 @@ def test_others_need_the_right_that_roles_of_the_hub_give(site: Site, user: User
             lab.hub.delete(f"/apis/{RBAC}/v1/{kind}/{name}")
 
 
-def test_no_answer_named_the_host_or_the_neighbour(site: Site) -> None:
+def test_no_answer_named_the_host_or_the_neighbour(site: OperatedSite) -> None:
     for path in ("/api/v1/namespaces", "/api/v1/namespaces?limit=2"):
         told = json.dumps(site.ask("GET", path, None)[1])
         assert "-v-" not in told.replace("karmada-vc-agent", "")

@@ -1,7 +1,6 @@
 """Operators at the site use one virtual cluster, by the gateway, while the hub is away."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +11,12 @@ import yaml
 
 from control_planes import tools
 from e2e.lab import objects
-from e2e.lab.agent import ROOT, Agent, clean_environment
+from e2e.lab.agent import Agent, clean_environment
 from e2e.lab.api import Api, ApiError
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.kubectl import kubectl
 from e2e.lab.lab import AGENT_LABEL, Group, Lab
+from e2e.lab.operated_site import kubeconfig_of
 from e2e.lab.wait import eventually
 
 CRD = Path(__file__).parents[1] / "manifests" / "base" / "crd.yaml"
@@ -62,17 +62,7 @@ class Site:
         self.gateway.start(self.agent)
 
     def kubeconfig(self, group: Group, account: str) -> Path:
-        file = self.lab.directory / f"{group.name}-{account}.kubeconfig"
-        command = [
-            *(sys.executable, "-m", "karmada_vc_agent", "kubeconfig", group.name),
-            *("--config", str(self.agent.config), "--account", account, "--output", str(file)),
-            *("--kubeconfig", str(self.lab.host.kubeconfig)),
-        ]
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=ROOT, env=clean_environment(), check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return file
+        return kubeconfig_of(self.lab, self.agent, group, account)
 
     def close(self) -> None:
         self.gateway.stop()

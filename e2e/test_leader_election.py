@@ -3,7 +3,9 @@
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection
+from e2e.lab.checkpoint import is_saved
 from e2e.lab.lab import FAST, QUICK_LEASE, Lab
+from e2e.lab.proxy import Proxy
 from e2e.lab.wait import eventually
 
 LONG_LEASE = ("--leader-elect-lease-duration", "1h")
@@ -54,6 +56,33 @@ def test_a_standby_that_is_told_to_end_leaves_the_leader_alone(lab: Lab) -> None
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
     assert _lease(lab, leader)["spec"]["holderIdentity"] == before
+
+
+def test_a_replica_without_an_uplink_leads_only_where_it_can_serve(
+    lab: Lab, hub_wire: Proxy
+) -> None:
+    """The lead goes to who reaches the hub, and later to who has its last word."""
+    group, flags = lab.group("a"), (*FAST, *QUICK_LEASE)
+    hub_wire.cut()
+    apart = lab.new_agent(group, flags=flags, hub=hub_wire.kubeconfig).start()
+    eventually(_says, apart, "Waiting for the hub: nothing can be served without it")
+    leader = lab.serve(group, flags=flags)
+    assert "Leading" not in apart.log()
+    template = objects.config_map(lab.namespace(), key="1")
+    lab.propagate([template], group)
+    lab.wait_fully_applied(template)
+    eventually(is_saved, lab, leader, group, template)
+    eventually(_says, apart, "Standing by")
+
+    leader.kill()
+    eventually(_says, apart, "Serving from the checkpoint")
+    lab.host.delete(lab.host_path(template, group))
+    lab.wait_data(template, group, key="1")
+    leader.start(keeps_rights=True)
+    hub_wire.restore()
+    lab.hub.patch(f"{_maps(template)}/settings", {"data": {"key": "2"}})
+    lab.wait_data(template, group, key="2")
+    assert leader.log().count("Leading") == 1, "it stands by"
 
 
 def _lease(lab: Lab, agent: Agent) -> Object:

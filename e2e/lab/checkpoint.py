@@ -2,6 +2,7 @@
 
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, Object, collection
+from e2e.lab.lab import Group, Lab
 from karmada_vc_agent.checkpoint.saved import Expected, Saved, read
 from karmada_vc_agent.checkpoint.shards import secret_names
 
@@ -35,6 +36,12 @@ def manifest_saved(host: Api, agent: Agent, cluster: str, like: Object) -> Objec
                 found: Object = manifest
                 return found
     return None
+
+
+def is_saved(lab: Lab, agent: Agent, group: Group, manifest: Object) -> None:
+    """Raise AssertionError unless a manifest of that kind and name is saved; for `eventually`."""
+    found = manifest_saved(lab.host, agent, group.name, manifest)
+    assert found is not None, "it is not in the checkpoint"
 
 
 def _identity(obj: Object) -> tuple[str, str, str]:

@@ -146,5 +146,26 @@ class Listed:
         return [each for each in self._entries if self._entries.index(each) not in self._used]
 
 
+class Comparison:
+    """What two clusters told one client; what differs and is not listed is a failure."""
+
+    def __init__(self, client: str) -> None:
+        self._listed = Listed(client)
+        self._found: list[Any] = []
+        self.kinds: set[str] = set()
+        self.cases = 0
+
+    def add(self, kind: str, case: str, differences: dict[str, Any]) -> None:
+        self.kinds.add(kind)
+        self.cases += 1
+        for path, values in differences.items():
+            if not self._listed.allows(kind, case, path):
+                self._found.append((kind, case, path, values))
+
+    def check(self) -> None:
+        assert not self._found, "\n".join(map(str, self._found))
+        assert not self._listed.stale()
+
+
 def _fits(entry: dict[str, str], name: str, value: str) -> bool:
     return re.fullmatch(entry.get(name, ".*"), value) is not None

@@ -73,14 +73,14 @@ def name_of(body: Object, target: Target) -> str:
         suffix = target.view.suffix()
         return _label(prefix[: _NAME_MAX_LENGTH - len(suffix)] + suffix, target)
     detail = "name or generateName is required"
-    raise PlanError(refusals.invalid(target.info, "", "metadata.name", detail))
+    raise PlanError(refusals.required(target.info, "metadata.name", detail))
 
 
 def _label(name: str, target: Target) -> str:
     """Return a name that Kubernetes takes for a namespace. Raises PlanError: 422."""
     if not DNS_LABEL.fullmatch(name):
         detail = "must be a DNS label: a-z, 0-9 and -, up to 63 characters"
-        raise PlanError(refusals.invalid(target.info, name, "metadata.name", detail))
+        raise PlanError(refusals.invalid_value(target.info, name, "metadata.name", name, detail))
     return name
 
 

@@ -90,10 +90,24 @@ def too_large(message: str) -> Refused:
 
 def invalid(info: KindInfo, name: str, field: str, detail: str) -> Refused:
     """Return a 422 about one field."""
+    return _of_field(info, name, field, "FieldValueInvalid", detail)
+
+
+def invalid_value(info: KindInfo, name: str, field: str, value: str, detail: str) -> Refused:
+    """Return a 422 about a value, in the words of an API server."""
+    return invalid(info, name, field, f'Invalid value: "{value}": {detail}')
+
+
+def required(info: KindInfo, field: str, detail: str) -> Refused:
+    """Return the 422 for an object without a name, or whatever else it must have."""
+    return _of_field(info, "", field, "FieldValueRequired", f"Required value: {detail}")
+
+
+def _of_field(info: KindInfo, name: str, field: str, reason: str, detail: str) -> Refused:
     group = f".{info.group}" if info.group else ""
-    cause = {"reason": "FieldValueInvalid", "message": detail, "field": field}
+    cause = {"reason": reason, "message": detail, "field": field}
     message = f'{info.kind}{group} "{name}" is invalid: {field}: {detail}'
-    details = {"name": name, "group": info.group, "kind": info.kind, "causes": [cause]}
+    details = _told({"name": name, "group": info.group, "kind": info.kind, "causes": [cause]})
     return Refused(422, "Invalid", message, details)
 
 
@@ -103,7 +117,7 @@ def refused_object(
     """Return what a Refusal of translate() is for a client (G-31)."""
     message = refusal.text(cluster, info.kind, namespace, name)
     cause = {"reason": str(refusal.code), "message": refusal.detail, "field": refusal.path}
-    details = {"name": name, "group": info.group, "kind": info.plural, "causes": [cause]}
+    details = _told({"name": name, "group": info.group, "kind": info.plural, "causes": [cause]})
     if refusal.code is Code.MANIFEST_INVALID:
         return Refused(422, "Invalid", message, details)
     return Refused(403, "Forbidden", message, details)
@@ -115,5 +129,9 @@ def qualified(info: KindInfo) -> str:
 
 
 def _details(info: KindInfo, name: str) -> Object:
-    details = {"name": name, "group": info.group, "kind": info.plural}
+    return _told({"name": name, "group": info.group, "kind": info.plural})
+
+
+def _told(details: Object) -> Object:
+    """Leave out what is empty, as API servers do."""
     return {key: value for key, value in details.items() if value}
