@@ -35,12 +35,14 @@ def kubeconfig_of(lab: Lab, agent: Agent, group: Group, account: str) -> Path:
 class OperatedSite:
     """Two virtual clusters, one with a quota and a Pod Security level; an operator of each."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, hub: Path | None = None) -> None:
+        """hub: by which way the agent reaches it."""
         self.lab = lab
         self.a, self.b = lab.group("a"), lab.group("b")
         self.gateway = Gateway(lab, Way(lab.directory, by_proxy=False))
         bounded = self.a.settings(quota={"pods": "20"}, podSecurity="baseline")
-        self.agent = lab.new_agent(bounded, self.b, gateway=self.gateway.settings).start()
+        settings = self.gateway.settings
+        self.agent = lab.new_agent(bounded, self.b, hub=hub, gateway=settings).start()
         lab.wait_serving(self.agent)
         self.gateway.start(self.agent)
         self.file, self.other = (

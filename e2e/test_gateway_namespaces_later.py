@@ -1,0 +1,115 @@
+"""What becomes of a Namespace that a user created through the gateway (ADR 52)."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from e2e.lab.api import Object
+from e2e.lab.cleanup import NAMESPACES
+from e2e.lab.conformance import JSON, TABLE
+from e2e.lab.kubectl import kubectl
+from e2e.lab.lab import Group, Lab
+from e2e.lab.leave import leave
+from e2e.lab.operated_site import OperatedSite, kubeconfig_of
+from e2e.lab.proxy import Proxy
+from e2e.lab.wait import eventually, wait_gone
+
+D = "virtualcluster.kubeedge.io"
+WATCH_S = 30
+CONTENT = ("configmap", "kept", "-n", "team")
+
+
+@pytest.fixture
+def site(lab: Lab, hub_wire: Proxy) -> Iterator[OperatedSite]:
+    """Return a site with a created namespace that has something in it."""
+    made = OperatedSite(lab, hub=hub_wire.kubeconfig)
+    try:
+        kubectl(made.file, "create", "namespace", "team")
+        kubectl(made.file, "create", *CONTENT, "--from-literal=a=b")
+        yield made
+    finally:
+        made.gateway.stop()
+
+
+def test_it_outlives_a_restart_without_the_hub(site: OperatedSite, hub_wire: Proxy) -> None:
+    lab = site.lab
+    uid = site.on_host("team")["metadata"]["uid"]
+    hub_wire.cut()
+    site.agent.kill()
+    quota = f"{NAMESPACES}/{site.a.host_namespace('team')}/resourcequotas/vc-quota"
+    lab.host.delete(quota)
+    site.agent.start(keeps_rights=True)
+    eventually(lab.host.get, quota)
+    eventually(kubectl, site.file, "create", "namespace", "later")
+    kubectl(site.file, "create", "configmap", "x", "-n", "later", "--from-literal=a=b")
+    hub_wire.restore()
+    lab.wait_ready(site.a.name)
+    marker = lab.namespace()  # what the hub says now is done
+    eventually(lab.host.get, f"{NAMESPACES}/{site.a.host_namespace(marker)}")
+    assert site.on_host("team")["metadata"]["uid"] == uid
+    kubectl(site.file, "get", *CONTENT)
+    kubectl(site.file, "delete", "namespace", "later", "team", "--timeout=60s")
+
+
+def test_it_moves_to_the_new_name_of_the_virtual_cluster(site: OperatedSite) -> None:
+    lab, old = site.lab, site.a
+    uid = site.on_host("team")["metadata"]["uid"]
+    new = Group(f"{lab.id}-new", old.selector, old.nodes)
+    others = [
+        entry for entry in site.agent.settings["virtualClusters"] if entry["name"] != old.name
+    ]
+    renamed = {**old.settings(), "name": new.name, "formerNames": [old.name]}
+    site.agent.settings["virtualClusters"] = [renamed, *others]
+    lab.clusters.add(new.name)
+    site.gateway.stop()
+    site.agent.kill()
+    site.agent.start()
+    site.gateway.start(site.agent)
+    lab.wait_ready(new.name)
+    file = eventually(kubeconfig_of, lab, site.agent, new, "alice")
+    eventually(kubectl, file, "get", *CONTENT)
+    metadata = site.on_host("team")["metadata"]
+    assert (metadata["uid"], metadata["labels"][f"{D}/cluster"]) == (uid, new.name)
+    kubectl(file, "create", "namespace", "after")
+    kubectl(file, "delete", "namespace", "after", "team", "--timeout=60s")
+    assert lab.host.find(f"{NAMESPACES}/{old.host_namespace('team')}") is None
+
+
+def test_it_goes_with_its_virtual_cluster(site: OperatedSite) -> None:
+    done = leave(site.lab, site.a.name, "--yes")
+    assert done.returncode == 0, done.stderr
+    wait_gone(site.lab.host, f"{NAMESPACES}/{site.a.host_namespace('team')}")
+    assert "team" not in kubectl(site.other, "get", "namespaces")
+
+
+@pytest.mark.parametrize("accept", [JSON, TABLE])
+def test_its_life_is_seen_by_a_watch(site: OperatedSite, accept: str) -> None:
+    code, listed, _ = site.ask("GET", NAMESPACES, None)
+    assert code == 200
+    since = listed["metadata"]["resourceVersion"]
+    path = f"{NAMESPACES}?watch=true&resourceVersion={since}&timeoutSeconds={WATCH_S}"
+    with ThreadPoolExecutor() as pool:
+        watching = pool.submit(site.answer, "GET", path, b"", {"Accept": accept})
+        kubectl(site.file, "create", "namespace", "seen")
+        kubectl(site.file, "label", "namespace", "seen", "a=b")
+        kubectl(site.file, "delete", "namespace", "seen", "--timeout=60s")
+        told = watching.result()
+    events = [json.loads(line) for line in told.data.splitlines()]
+    of_it = [event for event in events if _metadata(event)["name"] == "seen"]
+    types = [event["type"] for event in of_it]
+    assert (types[0], types[-1]) == ("ADDED", "DELETED"), types
+    assert "MODIFIED" in types
+    assert any(_metadata(event)["labels"].get("a") == "b" for event in of_it)
+    for event in of_it:
+        _metadata(event).pop("managedFields", None)  # names of keys, no values
+        told_of = json.dumps(event)
+        assert D not in told_of
+        assert site.a.host_namespace("seen") not in told_of
+
+
+def _metadata(event: Object) -> Object:
+    obj = event["object"]
+    found: Object = (obj["rows"][0]["object"] if obj["kind"] == "Table" else obj)["metadata"]
+    return found
