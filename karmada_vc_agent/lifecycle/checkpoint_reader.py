@@ -5,7 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from karmada_vc_agent.checkpoint.refused import RefusedError
 from karmada_vc_agent.checkpoint.saved import Expected, Saved, read, usable_times
+from karmada_vc_agent.checkpoint.shards import CONTACT_KEY, RULES_KEY
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
@@ -59,9 +61,14 @@ async def read_checkpoint(
         return Checkpoint(secrets, Saved(), outdated)
     saved = read(found, _expected(config, state, hub))
     for name, refusal in saved.refusals.items():
-        extra = {"virtual_cluster": name, "reason": str(refusal)}
-        _log.warning("Not using the checkpoint", extra=extra)
+        log_refusal(name, refusal)
     return Checkpoint(secrets, saved, outdated)
+
+
+def log_refusal(name: str, refusal: RefusedError) -> None:
+    """Say that something of the checkpoint is not used. name: Cluster, or another entry's key."""
+    of = "entry" if name in (RULES_KEY, CONTACT_KEY) else "virtual_cluster"
+    _log.warning("Not using the checkpoint", extra={of: name, "reason": str(refusal)})
 
 
 async def why_unusable(host: ApiClient, config: AgentConfig, hub: HubIdentity) -> str:

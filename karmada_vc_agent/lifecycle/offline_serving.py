@@ -14,7 +14,9 @@ from datetime import datetime
 from karmada_vc_agent.checkpoint.entries import Header
 from karmada_vc_agent.checkpoint.refused import Reason, RefusedError
 from karmada_vc_agent.checkpoint.saved import Saved, another_hub, is_another_hub
+from karmada_vc_agent.checkpoint.shards import RULES_KEY
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.lifecycle.checkpoint_reader import log_refusal
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.views.works import Works
 
@@ -130,7 +132,10 @@ class OfflineServing:
         self._clusters.seed([cluster for cluster in found if cluster is not None])
 
     def _fill_rules(self) -> None:
+        was_told = RULES_KEY in self._saved.refusals
         rules = self._saved.rules()
+        if not was_told and RULES_KEY in self._saved.refusals:
+            log_refusal(RULES_KEY, self._saved.refusals[RULES_KEY])
         for store, kind in zip(self._rules, _KINDS, strict=False):
             if not store.is_synced:
                 store.seed([rule for rule in rules if rule.get("kind") == kind])

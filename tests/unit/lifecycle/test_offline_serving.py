@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.checkpoint.entries import RULES
 from karmada_vc_agent.checkpoint.refused import Reason
 from karmada_vc_agent.checkpoint.saved import Saved, read
+from karmada_vc_agent.checkpoint.shards import RULES_KEY
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.lifecycle import offline_serving
 from karmada_vc_agent.lifecycle.offline_serving import OfflineServing
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.views.works import Works
-from tests.unit.checkpoint.scene import cluster, expected, secret, work
+from tests.unit.checkpoint.scene import cluster, entry, expected, secret, work
 
 LONG_S = offline_serving.LISTS_S + 5.0
 
@@ -75,6 +77,18 @@ async def test_all_is_there_at_once_while_the_hub_is_away(tasks: list[asyncio.Ta
     at = hub.offline.as_of("a")
     assert at is not None
     assert at.isoformat() == "2026-05-01T10:00:00+00:00"
+
+
+async def test_rules_that_cannot_be_used_are_told_of_once(
+    tasks: list[asyncio.Task[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    torn = entry(RULES, cluster="", uid="")[:-3] + b"xyz"
+    hub = Hub(read([secret(**{RULES_KEY: torn})], expected()))
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    await asyncio.sleep(1.0)
+    assert hub.names() == ["a", "one"], "the rest is served"
+    (told,) = [each for each in caplog.records if each.message == "Not using the checkpoint"]
+    assert told.__dict__["entry"] == RULES_KEY
 
 
 async def test_a_hub_that_answers_is_waited_for(tasks: list[asyncio.Task[None]]) -> None:
