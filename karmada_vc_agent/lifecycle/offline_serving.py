@@ -18,6 +18,7 @@ from karmada_vc_agent.checkpoint.shards import RULES_KEY
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.lifecycle.checkpoint_reader import log_refusal
 from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.views.works import Works
 
 _log = logging.getLogger(__name__)
@@ -123,12 +124,14 @@ class OfflineServing:
         found = [self._saved.cluster(name) for name in self._saved.clusters]
         self._fill_rules()
         self.has_begun.set()
-        for name in self._saved.clusters:
-            at = self._saved.saved_at(name)
-            if at is not None:
-                self._times[name] = at
-            extra = {"virtual_cluster": name, "as_of": at.isoformat() if at else "?"}
-            _log.warning("Serving from the checkpoint: the hub does not answer", extra=extra)
+        names = self._saved.clusters
+        self._times |= {name: at for name in names if (at := self._saved.saved_at(name))}
+        oldest = min((self._times[name] for name in names if name in self._times), default=None)
+        extra = {
+            "virtual_clusters": listed(names),
+            "as_of": oldest.isoformat(timespec="seconds") if oldest is not None else "?",
+        }
+        _log.warning("Serving from the checkpoint: the hub does not answer", extra=extra)
         self._clusters.seed([cluster for cluster in found if cluster is not None])
 
     def _fill_rules(self) -> None:
