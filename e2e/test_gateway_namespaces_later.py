@@ -17,7 +17,7 @@ from e2e.lab.proxy import Proxy
 from e2e.lab.wait import eventually, wait_gone
 
 D = "virtualcluster.kubeedge.io"
-WATCH_S = 30
+WATCH_S = 120
 CONTENT = ("configmap", "kept", "-n", "team")
 
 
@@ -91,13 +91,11 @@ def test_its_life_is_seen_by_a_watch(site: OperatedSite, accept: str) -> None:
     since = listed["metadata"]["resourceVersion"]
     path = f"{NAMESPACES}?watch=true&resourceVersion={since}&timeoutSeconds={WATCH_S}"
     with ThreadPoolExecutor() as pool:
-        watching = pool.submit(site.answer, "GET", path, b"", {"Accept": accept})
+        watching = pool.submit(_events_of, site.watch(path, accept), "seen")
         kubectl(site.file, "create", "namespace", "seen")
         kubectl(site.file, "label", "namespace", "seen", "a=b")
         kubectl(site.file, "delete", "namespace", "seen", "--timeout=60s")
-        told = watching.result()
-    events = [json.loads(line) for line in told.data.splitlines()]
-    of_it = [event for event in events if _metadata(event)["name"] == "seen"]
+        of_it = watching.result()
     types = [event["type"] for event in of_it]
     assert (types[0], types[-1]) == ("ADDED", "DELETED"), types
     assert "MODIFIED" in types
@@ -107,6 +105,17 @@ def test_its_life_is_seen_by_a_watch(site: OperatedSite, accept: str) -> None:
         told_of = json.dumps(event)
         assert D not in told_of
         assert site.a.host_namespace("seen") not in told_of
+
+
+def _events_of(watch: Iterator[Object], name: str) -> list[Object]:
+    """Return what a watch tells of a namespace, until it is deleted."""
+    found = []
+    for event in watch:
+        if _metadata(event)["name"] == name:
+            found.append(event)
+            if event["type"] == "DELETED":
+                break
+    return found
 
 
 def _metadata(event: Object) -> Object:

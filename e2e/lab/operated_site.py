@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +61,22 @@ class OperatedSite:
         answer = self.answer(method, path, json.dumps(body).encode(), headers)
         return answer.status, answer.json(), answer.headers
 
+    def watch(self, path: str, accept: str) -> Iterator[Object]:
+        """Yield the events of a watch as the operator of the first one, as long as one reads."""
+        answer = self.answer("GET", path, b"", {"Accept": accept}, preload_content=False)
+        try:
+            for line in answer:
+                yield json.loads(line)
+        finally:
+            answer.close()
+
     def answer(
-        self, method: str, path: str, body: bytes, headers: dict[str, str]
+        self, method: str, path: str, body: bytes, headers: dict[str, str], **how: Any
     ) -> urllib3.BaseHTTPResponse:
-        """Send a request as the operator of the first one, as it is."""
+        """Send a request as the operator of the first one, as it is. how: for urllib3."""
         user = yaml.safe_load(self.file.read_text())["users"][0]["user"]
         headers = {"Authorization": f"Bearer {user['token']}", **headers}
         url = self.gateway.endpoint(self.a.name).rstrip("/") + path
         authority = str(self.lab.directory / "gateway" / "ca.crt")
         with urllib3.PoolManager(ca_certs=authority, retries=False) as pool:
-            return pool.request(method, url, headers=headers, body=body or None)
+            return pool.request(method, url, headers=headers, body=body or None, **how)

@@ -292,15 +292,21 @@ def _owner(
     known: PolicyOwner | None,
     described: Described,
 ) -> PolicyOwner:
+    served = {*clusters, *_also(config)}
+    found = (
+        vc for vc in described.virtual_clusters if vc.name in served or config.objects.any_name
+    )
     owner = PolicyOwner(
         agent=install.agent,
         namespace=install.namespace,
         user=user_of(install.namespace, install.agent),
-        clusters=tuple(sorted({*clusters, *_also(config)})),
+        clusters=tuple(sorted(served)),
         group_labels=_group_labels(config, described.group_labels),
         schedulers=approvals.schedulers or (SCHEDULER,),
         elsewhere=_elsewhere(install, config),
-        renames=tuple(sorted({one for vc in config.virtual_clusters for one in renames_of(vc)})),
+        renames=tuple(
+            sorted({one for vc in (*config.virtual_clusters, *found) for one in renames_of(vc)})
+        ),
         gateway=_gateway_user(install) if config.gateway.enabled else "",
         template=config.namespace_template,
         tenants_keys=tenants_patterns(config.tenancy, config.namespace_keys),

@@ -231,6 +231,22 @@ def test_tenants_that_are_found_are_held_to_what_their_settings_do_not_allow() -
     assert not about(owner.allowed, "a")
 
 
+def test_former_names_of_what_is_found_are_known_to_the_policies() -> None:
+    """The gateway may write Namespaces there whose host names have the former name."""
+    found = Described(
+        virtual_clusters=(
+            VirtualCluster("a", former_names=("a-0",)),
+            VirtualCluster("d", former_names=("d-0",)),
+        )
+    )
+    config = AgentConfig(agent_name="agent", virtual_clusters=(virtual_cluster("b"),))
+    owner = host_rights(INSTALL, config, ("a", "b"), None, Approvals(), None, found).owner
+    assert owner.renames == ("a-0/a",), "d was given no rights"
+    any_name = AgentConfig(agent_name="agent", objects=ObjectSettings(enabled=True, any_name=True))
+    owner = host_rights(INSTALL, any_name, (), None, Approvals(), None, found).owner
+    assert owner.renames == ("a-0/a", "d-0/d")
+
+
 def test_exceptions_of_what_is_found_count_without_tenants_too() -> None:
     config = AgentConfig(agent_name="agent", objects=ObjectSettings(enabled=True, any_name=True))
     found = Described(virtual_clusters=(VirtualCluster("a", allow=ALLOWING.allow),))
