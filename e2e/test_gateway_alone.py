@@ -335,13 +335,15 @@ def test_kubectl_knows_the_kinds_and_the_version(gateway: Pair) -> None:
 
 
 def test_the_audit_tells_who_asked_what(gateway: Pair) -> None:
-    gateway.ask("/api/v1/namespaces/edge/configmaps/settings?pretty=true")
+    answer = gateway.ask("/api/v1/namespaces/edge/configmaps/settings?pretty=true")
+    assert answer.status == 200, answer.data
     path = f"/api/v1/namespaces/{gateway.space('edge')}/configmaps/settings"
 
     def told() -> Any:
         """Return the line; it is written behind the answer."""
-        (line,) = [each for each in gateway.audit() if each.get("hostPath") == path]
-        return line
+        found = [each for each in gateway.audit() if each.get("hostPath") == path]
+        assert len(found) == 1, gateway.audit()
+        return found[0]
 
     line = eventually(told)
     assert (line["vc"], line["user"], line["verb"]) == (gateway.names["a"], "karmada", "get")

@@ -3,7 +3,8 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+
+import pytest
 
 from e2e.lab import objects
 from e2e.lab.api import collection
@@ -50,31 +51,37 @@ class Repairs:
                 self.repaired_at.setdefault(name, time.monotonic())
 
 
-def test_what_drifts_at_once_is_repaired_without_the_hub(lab: Lab, tmp_path: Path) -> None:
-    with Proxy(lab.hub.kubeconfig, tmp_path / "hub-wire") as wire:
-        group = lab.group("a")
-        agent = lab.new_agent(group, flags=FAST, hub=wire.kubeconfig).start()
-        lab.wait_serving(agent)
-        path = _served(lab, group)
-        wire.cut()
+@pytest.mark.parametrize("how", ["cut", "silence"])
+def test_what_drifts_at_once_is_repaired_without_the_hub(
+    lab: Lab, hub_wire: Proxy, how: str
+) -> None:
+    """A hub that falls silent is not known to be away: each status waits for its answer."""
+    group = lab.group("a")
+    agent = lab.new_agent(group, flags=FAST, hub=hub_wire.kubeconfig).start()
+    lab.wait_serving(agent)
+    path = _served(lab, group)
+    if how == "silence":
+        hub_wire.silence()
+    else:
+        hub_wire.cut()
         eventually(says, agent, BEGINS)
-        repairs = Repairs(lab, path)
-        time.sleep(1.0)  # until it watches
-        names = [f"map-{number}" for number in range(DRIFTED)]
-        began = time.monotonic()
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(repairs.drift, names))
-        took_s = time.monotonic() - began
-        within(REPAIRED_S, repairs.all_done)
-        found = repairs.seconds()
-        print(
-            f"{DRIFTED} objects drifted in {took_s:.1f} s; repaired after p50 "
-            f"{found[len(found) // 2]:.3f} s, p99 {found[int(len(found) * 0.99)]:.3f} s, "
-            f"longest {found[-1]:.3f} s"
-        )
-        wire.restore()
-        lab.hub.delete(works_path(group.name))
-        within(REPAIRED_S, _has_none, lab, path)
+    repairs = Repairs(lab, path)
+    time.sleep(1.0)  # until it watches
+    names = [f"map-{number}" for number in range(DRIFTED)]
+    began = time.monotonic()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(repairs.drift, names))
+    took_s = time.monotonic() - began
+    within(REPAIRED_S, repairs.all_done)
+    found = repairs.seconds()
+    print(
+        f"{how}: {DRIFTED} objects drifted in {took_s:.1f} s; repaired after p50 "
+        f"{found[len(found) // 2]:.3f} s, p99 {found[int(len(found) * 0.99)]:.3f} s, "
+        f"longest {found[-1]:.3f} s"
+    )
+    hub_wire.restore()
+    lab.hub.delete(works_path(group.name))
+    within(REPAIRED_S, _has_none, lab, path)
 
 
 def _served(lab: Lab, group: Group) -> str:
