@@ -16,6 +16,8 @@ from kind_clusters.progress import say
 
 GROUP_LABEL = "node-restriction.kubernetes.io/branch"
 READY_S = 240
+NETWORK_IS_THERE = "network already exists"
+"""What podman says to the second one that makes it; kind has not begun with the cluster then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,13 @@ class Kind:
         config = kind_config(cluster, own_network=own_network).encode()
         flags = ("--name", cluster.name, "--image", self._image, "--config", "-")
         kubeconfig = ("--kubeconfig", cluster.kubeconfig)
-        self._run("create", "cluster", *flags, *kubeconfig, content=config)
+        try:
+            self._run("create", "cluster", *flags, *kubeconfig, content=config)
+        except ControlPlanesError as error:
+            if NETWORK_IS_THERE not in error.detail:
+                raise
+            # The first clusters of a machine look for kind's network, and make it, at once.
+            self._run("create", "cluster", *flags, *kubeconfig, content=config)
         if own_network:
             network.connect(self._engine, self._addresses(cluster))
         self.kubectl(cluster, "wait", "nodes", "--all", "--for=condition=Ready", _timeout())

@@ -9,7 +9,7 @@ import yaml
 
 from control_planes.errors import ControlPlanesError
 from kind_clusters import engine, karmada, kwok, lifecycle, machine, packages
-from kind_clusters.clusters import Cluster, kind_config
+from kind_clusters.clusters import NETWORK_IS_THERE, Cluster, Kind, kind_config
 from kind_clusters.directory import Directory, State
 
 
@@ -17,6 +17,32 @@ def test_workers_are_named_as_kind_does() -> None:
     cluster = Cluster("host", Path("k"), ("a", "a", "b"))
     assert cluster.workers == ["host-worker", "host-worker2", "host-worker3"]
     assert cluster.control_plane == "host-control-plane"
+
+
+@pytest.mark.parametrize(
+    ("says", "times"), [(f"network name kind already used: {NETWORK_IS_THERE}", 2), ("oh no", 1)]
+)
+def test_network_that_another_cluster_made_meanwhile_is_used(
+    tmp_path: Path, says: str, times: int
+) -> None:
+    asked = tmp_path / "asked"
+    script = f"echo >> {asked}; [ $(wc -l < {asked}) = 2 ] || {{ echo {says}; exit 1; }}"
+    kind = _program(tmp_path / "kind", script)
+    programs = {"kind": kind, "kubectl": _program(tmp_path / "kubectl", "")}
+    create = Kind(engine.Engine("docker"), programs).create
+    cluster = Cluster("hub", tmp_path / "kubeconfig")
+    if times == 2:
+        create(cluster)
+    else:
+        with pytest.raises(ControlPlanesError, match="kind create cluster"):
+            create(cluster)
+    assert len(asked.read_text().splitlines()) == times
+
+
+def _program(path: Path, script: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
 
 
 def test_configuration_of_kind() -> None:
