@@ -40,8 +40,11 @@ def find_engine(*, install: bool) -> Engine:
     try:
         return engines.find(probe, _check)
     except ControlPlanesError as error:
-        if not install or not packages.missing():
+        if not packages.missing():
             raise
+        if not install:
+            hint = "; on Debian `hack/kind-up --can-run --install` installs what podman needs"
+            raise ControlPlanesError(f"{error}{hint}", error.detail) from error
         try:
             packages.install()
         except ControlPlanesError as failure:

@@ -221,7 +221,7 @@ def test_podman_is_installed_where_that_is_wanted(
     if install:
         assert lifecycle.find_engine(install=True).name == "podman"
     else:
-        with pytest.raises(ControlPlanesError, match="podman: not installed"):
+        with pytest.raises(ControlPlanesError, match="--can-run --install"):
             lifecycle.find_engine(install=False)
 
 
