@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import (
     AbstractAsyncContextManager,
@@ -35,7 +36,7 @@ from karmada_vc_agent.gateway.server.connection import ClientGoneError, Exchange
 from karmada_vc_agent.gateway.server.host_headers import to_host
 from karmada_vc_agent.gateway.server.host_requests import HostAnswer, HostRequest, HostRequests
 from karmada_vc_agent.gateway.server.joined_answers import JoinedAnswer
-from karmada_vc_agent.gateway.server.limits import Limits
+from karmada_vc_agent.gateway.server.limits import SHORT, Limits
 from karmada_vc_agent.gateway.server.mapped_answers import (
     EXPIRED,
     MappedAnswer,
@@ -95,6 +96,7 @@ class Gateway:
         self._new_namespaces = NewNamespaces(self._ask)
         self._ending = asyncio.Event()
         self._moved: dict[str, asyncio.Event] = {}
+        self._creations: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turns = FairTurns()
         self._bodies, self._answers = Room(BODIES_AT_ONCE), Room()
         self._events = Room()
@@ -148,6 +150,10 @@ class Gateway:
                 raise RefusalError(400, "an upgrade names a protocol and has no body")
             view = self._view(head.cluster)
             planned = await self._plan(exchange, body, who, view)
+            if isinstance(planned, Forward) and planned.sets_up and _is_near_bound(view):
+                # One after the other: what one creates counts for the next.
+                await held.enter_async_context(self._creations[head.cluster])
+                planned = await self._plan(exchange, body, who, self._view(head.cluster))
             if isinstance(planned, Forward):
                 _note(record, planned, is_upgrade=head.is_upgrade)
             if not isinstance(planned, Answer) and planned.authorize is not None:
@@ -356,10 +362,17 @@ class Gateway:
         """Let go of a virtual cluster that is no longer served; its watches end."""
         self._claims_moved(cluster)
         self._reviews.pop(cluster, None)
+        self._creations.pop(cluster, None)
         self._host.forget(cluster)
         for room in (self._bodies, self._answers, self._events, self._planning):
             room.forget(cluster)
         self._meter.forget(cluster)
+
+
+def _is_near_bound(view: ClusterView) -> bool:
+    """Whether as many creations as there may be at once could be more than a cluster may have."""
+    context = view.context()
+    return 0 < context.vc.bounds.works <= len(context.claims) + SHORT
 
 
 async def _to_its_end(planner: Planner, *asked: Any) -> Plan:

@@ -1,0 +1,34 @@
+"""Namespaces that are created at once, by the real rules: together they keep to the bound."""
+
+import asyncio
+from pathlib import Path
+
+import orjson
+
+from karmada_vc_agent.kube.access_review import REVIEWS_PATH
+from karmada_vc_agent.model.bounds import Bounds
+from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from tests.fakes.gateway_lab import Lab, Reply, gateway_lab
+
+SPACES = "/api/v1/namespaces"
+
+
+async def test_creations_at_once_keep_to_the_bound(tmp_path: Path) -> None:
+    """One namespace is there, and three may be."""
+    async with gateway_lab(tmp_path) as lab:
+        selector = LabelSelector(match_labels={"branch": "a"})
+        lab.state.file.replace_all((VirtualCluster("a", selector, bounds=Bounds(works=3)),))
+        lab.host.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS_PATH, times=100)
+        replies = await asyncio.gather(*(_create(lab, f"n-{number}") for number in range(4)))
+        assert sorted(reply.code for reply in replies) == [201, 201, 403, 403]
+        told = {reply.json["message"].rpartition(": ")[2] for reply in replies if reply.code == 403}
+        assert told == {"the virtual cluster may have 3 namespaces (bounds.works)"}
+        made = [request for request in lab.host.writes() if request.path == SPACES]
+        assert len(made) == 2
+
+
+async def _create(lab: Lab, name: str) -> Reply:
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    content = ("Content-Type", "application/json")
+    return await lab.ask(SPACES, content, method="POST", body=orjson.dumps(body))
