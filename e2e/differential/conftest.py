@@ -14,7 +14,7 @@ from e2e.differential.models import DEFAULT_MODELS
 from e2e.differential.play import Result, play
 from e2e.lab.api import Api, Object, collection
 from e2e.lab.cleanup import NAMESPACES, clean_up
-from e2e.lab.lab import FAST, Group, Lab
+from e2e.lab.lab import CLUSTERS, FAST, Group, Lab
 from e2e.lab.real_agent import RealAgent, program_of
 from e2e.lab.wait import eventually
 
@@ -92,14 +92,30 @@ def _selected(session: pytest.Session) -> list[str]:
 def _serving(lab: Lab, lane: Lane, program: str) -> Iterator[None]:
     """Run a real agent that joins the whole host, which has the same nodes as our group."""
     _add_nodes(lab, lane)
+    eventually(_is_free, lab)
     flags = QUICK_RETRIES
     agent = RealAgent(
         program, lab.hub, lab.host, lane.cluster, f"{lab.id}-real", lab.directory, *flags
     )
     with agent:
-        lab.wait_ready(lane.cluster)
+        try:
+            lab.wait_ready(lane.cluster)
+        except BaseException:
+            print(agent.log_tail())
+            raise
         yield
         assert agent.is_running(), agent.log_tail()
+
+
+def _is_free(lab: Lab) -> None:
+    """Check that the host is registered nowhere: a real agent ends where it is."""
+    uid = lab.host.get(f"{NAMESPACES}/kube-system")["metadata"]["uid"]
+    registered = [obj["metadata"]["name"] for obj in lab.hub.list(CLUSTERS) if _id(obj) == uid]
+    assert not registered, f"still on the hub: {registered}"
+
+
+def _id(cluster: Object) -> str:
+    return str(cluster["spec"].get("id"))
 
 
 @contextmanager
@@ -141,6 +157,12 @@ def _remove_traces(run: str, hub: Api, host: Api, host2: Api) -> None:
         for kind in kinds:
             _remove_named(api, collection(*kind), run)
     _remove_named(hub, NAMESPACES, run)
+    for api in (host, host2):
+        for obj in api.list("/api/v1/configmaps"):  # one case leaves a finalizer
+            metadata = obj["metadata"]
+            if run in metadata["namespace"] and metadata.get("finalizers"):
+                path = collection("v1", "ConfigMap", metadata["namespace"])
+                api.patch(f"{path}/{metadata['name']}", {"metadata": {"finalizers": None}})
     for namespace in host2.list(NAMESPACES, "karmada.io/managed=true"):
         name, annotations = namespace["metadata"]["name"], namespace["metadata"]["annotations"]
         if run in annotations.get("work.karmada.io/namespace", ""):
