@@ -34,17 +34,19 @@ class HeldChanges:
         if work is None or is_echo(old, new):
             return
         key = (cluster, work["metadata"]["name"])
-        if new is not None and key in self._statuses and _is_of_status(old, new):
+        if new is not None and key in self._statuses:
+            # A sync meanwhile takes the status for written, though it may be gone again.
             self._statuses[key][0].add(_version_of(new))
-        else:
-            self.changed(key, new)
+            if _is_of_status(old, new):
+                return
+        self.changed(key, new)
 
     def begin_status(self, key: WorkKey) -> None:
         """Start to hold what changes of the status of a Work; ours is being written."""
         self._statuses[key] = (set(), set())
 
     def end_status(self, key: WorkKey) -> None:
-        """Enqueue a Work after its status was written if somebody else wrote one, too."""
+        """Enqueue a Work after its status was written if somebody else wrote it, too."""
         held, seen = self._statuses.pop(key, (set(), set()))
         if held - seen:
             self._enqueue(key)

@@ -152,3 +152,15 @@ async def test_change_of_the_template_does_not_wait_for_a_status(given: World) -
     given.held_changes.begin_status(KEY)
     given.held_changes.work_changed("branch-a", work, newer)
     assert given.enqueued == [KEY]
+
+
+async def test_work_that_changes_while_its_status_is_written_is_looked_at_again(
+    given: World,
+) -> None:
+    """The sync of the change took the status for written, but the change may have removed it."""
+    work, newer = newer_work(given, generation=9)
+    given.held_changes.begin_status(KEY)
+    given.held_changes.work_changed("branch-a", work, newer)
+    given.enqueued.clear()
+    given.held_changes.end_status(KEY)
+    assert given.enqueued == [KEY]
