@@ -28,6 +28,7 @@ class CheckpointParts:
         clusters, rules = common.stores.clusters, works.interpreting.rules.stores
         hub = common.clients.hub_urgent
         self._names, self._clusters = common.virtual_clusters, clusters
+        self._outdated = checkpoint.outdated
         self.writer = CheckpointWriter(
             checkpoint.secrets,
             Knowledge(
@@ -76,7 +77,8 @@ class CheckpointParts:
         if error is not None:
             return not_written(error)
         refusal = self.offline.refusals.get(name)
-        if refusal is None or self.writer.has(name):
+        is_written = self.writer.has(name) and not self._outdated.has(name)
+        if refusal is None or is_written:
             return None
         return str(refusal.reason), f"what was kept of it is not used: {refusal}"
 
