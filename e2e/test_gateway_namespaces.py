@@ -28,11 +28,8 @@ AT_ONCE = 8
 
 @pytest.fixture(name="site", scope="module")
 def serve(new_lab: Callable[[], Lab]) -> Iterator[OperatedSite]:
-    site = OperatedSite(new_lab())
-    try:
+    with OperatedSite(new_lab()) as site:
         yield site
-    finally:
-        site.gateway.stop()
 
 
 def test_created_namespace_is_as_the_agent_makes_it(site: OperatedSite) -> None:

@@ -25,11 +25,8 @@ UNCONFINED = ("list", "list as a table", "list metadata", "list a page", "watch-
 
 @pytest.fixture(name="site", scope="module")
 def serve(new_lab: Callable[[], Lab]) -> Iterator[OperatedSite]:
-    site = OperatedSite(new_lab())
-    try:
+    with OperatedSite(new_lab()) as site:
         yield site
-    finally:
-        site.gateway.stop()
 
 
 @pytest.fixture(name="plain", scope="module")

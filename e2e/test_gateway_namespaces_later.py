@@ -24,13 +24,10 @@ CONTENT = ("configmap", "kept", "-n", "team")
 @pytest.fixture
 def site(lab: Lab, hub_wire: Proxy) -> Iterator[OperatedSite]:
     """Return a site with a created namespace that has something in it."""
-    made = OperatedSite(lab, hub=hub_wire.kubeconfig)
-    try:
+    with OperatedSite(lab, hub=hub_wire.kubeconfig) as made:
         kubectl(made.file, "create", "namespace", "team")
         kubectl(made.file, "create", *CONTENT, "--from-literal=a=b")
         yield made
-    finally:
-        made.gateway.stop()
 
 
 def test_it_outlives_a_restart_without_the_hub(site: OperatedSite, hub_wire: Proxy) -> None:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import urllib3
 import yaml
@@ -34,7 +34,10 @@ def kubeconfig_of(lab: Lab, agent: Agent, group: Group, account: str) -> Path:
 
 
 class OperatedSite:
-    """Two virtual clusters, one with a quota and a Pod Security level; an operator of each."""
+    """Two virtual clusters, one with a quota and a Pod Security level; an operator of each.
+
+    Its gateway ends with `with`.
+    """
 
     def __init__(self, lab: Lab, hub: Path | None = None) -> None:
         """hub: by which way the agent reaches it."""
@@ -51,6 +54,12 @@ class OperatedSite:
         )
         for file in (self.file, self.other):
             eventually(kubectl, file, "get", "namespace", "default")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.gateway.stop()
 
     def on_host(self, virtual: str) -> Object:
         return self.lab.host.get(f"/api/v1/namespaces/{self.a.host_namespace(virtual)}")
