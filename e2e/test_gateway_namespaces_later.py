@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from e2e.lab.api import Object
+from e2e.lab.checkpoint import is_kept
 from e2e.lab.cleanup import NAMESPACES
 from e2e.lab.conformance import JSON, TABLE
 from e2e.lab.kubectl import kubectl
@@ -33,6 +34,7 @@ def site(lab: Lab, hub_wire: Proxy) -> Iterator[OperatedSite]:
 def test_it_outlives_a_restart_without_the_hub(site: OperatedSite, hub_wire: Proxy) -> None:
     lab = site.lab
     uid = site.on_host("team")["metadata"]["uid"]
+    eventually(is_kept, lab, site.agent, site.a)
     hub_wire.cut()
     site.agent.kill()
     quota = f"{NAMESPACES}/{site.a.host_namespace('team')}/resourcequotas/vc-quota"

@@ -83,6 +83,8 @@ def test_no_repair_waits_for_a_status_that_the_hub_does_not_take(lab: Lab, hub_w
 
 def test_after_a_cut_each_work_is_told_of_once(lab: Lab, hub_wire: Proxy) -> None:
     seen = follow(lab, hub_wire.kubeconfig)
+    seen.change("2")  # once it is here, the agent has heard that its first status was taken
+    within(RECOVERS_S, seen.has, "2")
     writes = AgentWrites("hub", (f"karmada-es-{seen.group.name}",))
     hub_wire.cut()
     _repairs_three_times(lab, seen)

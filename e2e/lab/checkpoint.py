@@ -44,6 +44,13 @@ def is_saved(lab: Lab, agent: Agent, group: Group, manifest: Object) -> None:
     assert found is not None, "it is not in the checkpoint"
 
 
+def is_kept(lab: Lab, agent: Agent, group: Group) -> None:
+    """Raise AssertionError unless a start without the hub can serve it; for `eventually`."""
+    found = saved(lab.host, agent)
+    assert group.name in found.clusters, f"it is not in the checkpoint: {found.refusals}"
+    assert found.hub, "of which hub it is, is not in the checkpoint"
+
+
 def _identity(obj: Object) -> tuple[str, str, str]:
     metadata = obj["metadata"]
     return obj["kind"], metadata.get("namespace", ""), metadata["name"]

@@ -127,7 +127,22 @@ func tellEvent(ctx context.Context, c *clients, do task, found told) error {
 	}
 }
 
-// lead takes a lead by a Lease, and gives it back.
+// renewing tells when a lead was renewed: no request is under way then that a resignation would
+// cancel, and the server take all the same.
+type renewing struct {
+	resourcelock.Interface
+	renewed func()
+}
+
+func (r renewing) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := r.Interface.Update(ctx, record)
+	if err == nil {
+		r.renewed()
+	}
+	return err
+}
+
+// lead takes a lead by a Lease, renews it once, and gives it back.
 func lead(ctx context.Context, c *clients, do task, found told) error {
 	name := do.Name + "-lead"
 	lock := &resourcelock.LeaseLock{
@@ -139,10 +154,11 @@ func lead(ctx context.Context, c *clients, do task, found told) error {
 	defer resign()
 	states := []string{}
 	leaderelection.RunOrDie(leading, leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: time.Minute, RenewDeadline: 30 * time.Second,
+		Lock:          renewing{Interface: lock, renewed: resign},
+		LeaseDuration: time.Minute, RenewDeadline: 30 * time.Second,
 		RetryPeriod: time.Second, ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { resign() },
+			OnStartedLeading: func(context.Context) {},
 			OnStoppedLeading: func() { states = append(states, "stopped") },
 			OnNewLeader:      func(string) {},
 		},
