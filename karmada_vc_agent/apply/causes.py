@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
-from karmada_vc_agent.kube.errors import ForbiddenError
+from karmada_vc_agent.kube.errors import ForbiddenError, NotServedError
 from karmada_vc_agent.model.objects import GroupVersionKind
 
 KIND, HOOK, RIGHT, READY, OBJECTS = "kind", "hook", "right", "ready", "objects"
@@ -40,6 +40,8 @@ def of_answer(
     """Return the cause of a server's or hook's error; None if it is specific to the object."""
     if isinstance(error, InterpretationError):
         return of_interpretation(cluster, error)
+    if isinstance(error, NotServedError):
+        return Cause(cluster, KIND, kind)
     if isinstance(error, ForbiddenError):
         # Quotas and policies also answer 403, but for one object and not another.
         is_right = _RBAC_DENIAL.search(str(error)) is not None

@@ -26,6 +26,7 @@ from karmada_vc_agent.kube.errors import (
     ConflictError,
     HeldError,
     NotFoundError,
+    NotServedError,
 )
 from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import APPLIED_ANNOTATION, CLUSTER_LABEL, is_ours
@@ -207,7 +208,10 @@ class HostObjects:
         self._memory.clear()
 
     async def remove(self, resource: Resource, desired: Object, as_user: str = "") -> None:
-        """Delete the live object in the background, if it is ours."""
+        """Delete the live object in the background, if it is ours.
+
+        Raises KubeError, of which NotServedError says nothing of the object.
+        """
         key = key_of(desired)
         live = await self.live(resource, key.namespace, key.name)
         self._forget(desired)
@@ -215,6 +219,8 @@ class HostObjects:
             return
         try:
             await self._host.delete_same(resource.path(key.namespace, key.name), live, as_user)
+        except NotServedError:
+            raise
         except (NotFoundError, ConflictError):
             return  # gone, or another object under that name
 

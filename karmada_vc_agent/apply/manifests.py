@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from karmada_vc_agent.apply import causes
+from karmada_vc_agent.apply.causes import Cause
 from karmada_vc_agent.apply.failure import Failure, conflict, refused
 from karmada_vc_agent.apply.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
@@ -22,9 +23,15 @@ from karmada_vc_agent.apply.translator import ContextFor, FindResource, Translat
 from karmada_vc_agent.apply.windows import Waiting, Windows
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.errors import ApiError, HeldError, UnreadableError, UnwritableError
+from karmada_vc_agent.kube.errors import (
+    ApiError,
+    HeldError,
+    NotServedError,
+    UnreadableError,
+    UnwritableError,
+)
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import Object, gvk_of, key_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, key_of
 from karmada_vc_agent.model.windows import Opening
 from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.status.adoption_complete import owners_of
@@ -47,6 +54,7 @@ class Manifests:
 
     lost_node: returns the name of a node that the virtual cluster selects but an older one owns.
     windows: decides what waits. owned: told of adopted objects that something else owns.
+    on_not_served: called with a kind that the host does not serve where it said so.
     """
 
     def __init__(
@@ -60,6 +68,7 @@ class Manifests:
         shared_names: SharedNames,
         windows: Windows,
         owned: NotedObjects | None = None,
+        on_not_served: Callable[[GroupVersionKind], None] = lambda _: None,
     ) -> None:
         strategies = Strategies(host_objects, shared_objects, namespaces, shared_names, lost_node)
         self._translator = Translator(find_resource, context_for, strategies.of)
@@ -68,6 +77,8 @@ class Manifests:
         self._depending_on_claims: set[str] = set()
         self._windows = windows
         self._owned = owned or NotedObjects()
+        self._find_resource = find_resource
+        self._on_not_served = on_not_served
 
     def depending_on_claims(self, cluster: str) -> list[str]:
         """Return the Works of a virtual cluster to sync again when its claims change."""
@@ -132,8 +143,10 @@ class Manifests:
         if isinstance(error, RecreationError):
             return Failure(text, is_recreation=True)
         namespace = item.manifest["metadata"].get("namespace") or ""
-        cause = causes.of_answer(item.vc.name, gvk_of(item.manifest), namespace, error)
-        return Failure(text, cause=cause)
+        gvk = _gvk_on_host(item)
+        if isinstance(error, NotServedError):
+            self._on_not_served(gvk)
+        return Failure(text, cause=causes.of_answer(item.vc.name, gvk, namespace, error))
 
     async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
         if target.depends_on_claims:
@@ -182,7 +195,19 @@ class Manifests:
             self._owned.settled(target.vc.name, each.host_key)
         try:
             await target.strategy.remove(target, preserve=preserve)
+        except NotServedError as error:
+            gvk = target.resource.gvk
+            self._on_not_served(gvk)
+            if await self._find_resource(gvk) not in (None, target.resource):
+                # What it made is at another path by now.
+                raise RetryError(str(error), [Cause(item.vc.name, causes.KIND, gvk)]) from error
         except InterpretationError as error:
             text = self._translator.virtual_text(item, str(error))
             cause = causes.of_interpretation(item.vc.name, error)
             raise RetryError(text, [cause] if cause else ()) from error
+
+
+def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:
+    """Return the kind that a manifest is applied as; its own if it is not known."""
+    target = item.translation
+    return target.resource.gvk if isinstance(target, Target) else gvk_of(item.manifest)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from karmada_vc_agent.kube.client import DISCOVERY, ApiClient
 from karmada_vc_agent.kube.errors import ApiError, UnreadableError
+from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
 
 _SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
@@ -80,8 +81,11 @@ class Discovery:
         self._etags: dict[str, str | None] = {}
         self._roots: dict[str, Any] = {}
         self._is_outdated = True
+        self._doubted: set[GroupVersionKind] = set()
         self._lock = asyncio.Lock()
         self.served = ServedApis([], is_complete=False)
+        self.changed = Signal[[]]()
+        """Emitted when `served` is another one, whoever asked for it."""
 
     async def refresh(self, max_age_s: float = 0.0) -> ServedApis:
         """Refresh, unless the last answer is younger than `max_age_s`.
@@ -100,6 +104,7 @@ class Discovery:
                 text = f"cannot read what {self._client.name} serves: {error!r:.200}"
                 raise UnreadableError(text) from error
             self._refreshed_at = self._clock()
+            self._doubted.clear()
             return self.served
 
     async def _refresh(self) -> None:
@@ -108,16 +113,25 @@ class Discovery:
         if self._is_outdated:
             self.served = await self._read_roots()
             self._is_outdated = False
+            self.changed.emit()
 
     async def find(self, gvk: GroupVersionKind) -> Resource | None:
-        """Return the resource of a kind; refreshes for an unknown one unless that was recent."""
-        if gvk not in self.served.by_kind:
+        """Return the resource of a kind.
+
+        Refreshes for one that is unknown or in doubt, unless that was recent.
+        """
+        if gvk not in self.served.by_kind or gvk in self._doubted:
             await self.refresh(self._unknown_for_s)
         return self.served.by_kind.get(gvk)
 
     def expire(self) -> None:
         """Refresh at the next lookup of an unknown kind: it may be served now."""
         self._refreshed_at = float("-inf")
+
+    def doubt(self, gvk: GroupVersionKind) -> None:
+        """Refresh at the next lookup of a kind: it is not served where it was said to be."""
+        self._doubted.add(gvk)
+        self.expire()
 
     async def _refresh_root(self, root: str) -> None:
         answer = await self._client.get_if_changed(root, self._etags.get(root), DISCOVERY)

@@ -66,6 +66,10 @@ class NotFoundError(ApiError):
     """The object or the resource does not exist."""
 
 
+class NotServedError(NotFoundError):
+    """Nothing is served at this path; says nothing of an object, which may be at another one."""
+
+
 class AlreadyExistsError(ApiError):
     """An object with this name exists."""
 
@@ -157,8 +161,8 @@ _CLASSES: dict[int, type[ApiError]] = {
 _DEFAULT_RETRY_AFTER_S = 1.0
 MAX_RETRY_AFTER_S = 30.0
 """API servers ask for a second or a few; longer values must not block a worker."""
-_WORDS_FOR_PLAIN_ANSWERS = {404: "the server could not find the requested resource"}
-"""What Kubernetes' own clients report if a 404 has no Status, such as for an unknown kind."""
+_WORDS_FOR_NOT_SERVED = "the server could not find the requested resource"
+"""What Kubernetes' own clients report if a 404 has no Status."""
 _BODY_SHOWN = 200
 
 
@@ -173,8 +177,10 @@ def error_from_answer(status: int, body: bytes, retry_after: str | None = None) 
     try:
         answer = msgspec.json.decode(body, type=_Status)
     except (msgspec.MsgspecError, ValueError, RecursionError):
+        if status == 404:
+            return NotServedError(404, "", _WORDS_FOR_NOT_SERVED)
         text = body[:_BODY_SHOWN].decode(errors="replace").strip()
-        answer = _Status(message=_WORDS_FOR_PLAIN_ANSWERS.get(status, text))
+        answer = _Status(message=text)
     message = answer.message or f"the server answered {status} without a message"
     if status == 429:
         return TooManyRequestsError(status, answer.reason, message, _retry_after_s(retry_after))

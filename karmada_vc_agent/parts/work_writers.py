@@ -101,6 +101,7 @@ class WorkWriters:
             self.shared_names,
             Windows(common.openings, self.host_objects),
             self.owned,
+            common.discoveries.host.doubt,
         )
         self.finalizer = WorkFinalizer(
             clients.hub,

@@ -1,8 +1,8 @@
 """Detects changes of the kinds that the host serves.
 
 Discovery is refreshed when a CustomResourceDefinition changes, and a few times shortly after: a
-kind is served a moment after its definition is stored. Without the right to watch definitions, and
-for kinds added otherwise, Works find out on retry.
+kind is served a moment after its definition is stored. Kinds that are added otherwise are noticed
+by whoever looks next, such as the status of Clusters, and told of as well.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _BOOKMARK = b'{"type":"BOOKMARK"'
 class ServedKinds:
     """Follows the kinds that the host serves.
 
-    on_served: called with the served kinds after each refresh.
+    on_served: called with the served kinds when they changed, whoever asked for them.
     """
 
     def __init__(
@@ -38,12 +38,15 @@ class ServedKinds:
         self._discovery = discovery
         self._on_served = on_served
         self._changed = asyncio.Event()
+        self._news = asyncio.Event()
+        discovery.changed.subscribe(self._news.set)
 
     async def run(self) -> None:
         """Follow until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch(), name="watch of definitions")
             group.create_task(self._refresh(), name="look at served kinds")
+            group.create_task(self._tell(), name="tell of served kinds")
 
     async def _watch(self) -> None:
         while True:
@@ -82,8 +85,14 @@ class ServedKinds:
                 await asyncio.sleep(pause_s)
                 self._discovery.expire()
                 try:
-                    self._on_served(await self._discovery.refresh())
+                    await self._discovery.refresh()
                 except KubeError as error:
                     _log.debug(
                         "Postponing the refresh of served kinds", extra={"reason": str(error)}
                     )
+
+    async def _tell(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            self._on_served(self._discovery.served)

@@ -18,7 +18,7 @@ from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.objects import Object, copy_object
 from tests.fakes import served
 from tests.fakes.served import Served
-from tests.fakes.storage import Change, Place, StatusError, Storage
+from tests.fakes.storage import Change, NotServedError, Place, StatusError, Storage
 from tests.fakes.watches import Watch, selects, tell
 
 KUBE_SYSTEM_UID = "3f2d9c1e-8a47-4c55-9a0b-6b1f0c2d7e11"
@@ -311,6 +311,8 @@ class FakeApiServer:
             return self._answer(request)
         except StatusError as error:
             return _json(error.status, error.code)
+        except NotServedError:
+            return web.Response(text="404 page not found\n", status=404)
 
     def _answer(self, request: Request) -> web.Response:
         if request.path in self.health:
@@ -384,7 +386,7 @@ class FakeApiServer:
     def _place(self, request: Request) -> Place:
         place = self.storage.place(request.path)
         if place is None:
-            raise StatusError(404, "NotFound", "the server could not find the requested resource")
+            raise NotServedError
         return place
 
     def _discover(self, request: Request) -> web.Response | None:

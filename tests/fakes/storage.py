@@ -24,6 +24,10 @@ DEFAULT_MODELS = [
 """Karmada's server fills in grades at creation where there are none; here only two of them."""
 
 
+class NotServedError(Exception):
+    """No kind is served at a path; the answer is no Status."""
+
+
 class StatusError(Exception):
     """The server says no; the answer is a Status."""
 

@@ -4,11 +4,18 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.apply.causes import KIND, Cause
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    labels_of,
+)
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
+from tests.fakes.misled import mislead
 from tests.fakes.world import HUB_JUDGES, NOW, World
 
 KEY = ("branch-a", "web-1")
@@ -307,6 +314,19 @@ async def test_kind_that_nobody_serves_fails_and_is_retried(world: World) -> Non
         await reconcile(world)
     text = 'no matches for kind "Gadget" in version "example.com/v1"'
     assert applied(world)["message"] == f"Failed to apply all manifests (0/1): {text}"
+
+
+async def test_kind_that_is_served_elsewhere_is_looked_for_again(world: World) -> None:
+    given(world, objects.config_map())
+    await mislead(world)
+    with pytest.raises(RetryError) as raised:
+        await reconcile(world)
+    assert applied(world)["message"].endswith("the server could not find the requested resource")
+    gvk = GroupVersionKind("", "v1", "ConfigMap")
+    assert raised.value.causes == (Cause("branch-a", KIND, gvk),)
+    await reconcile(world)
+    assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
+    assert world.host.find(SETTINGS)
 
 
 async def test_host_that_is_away_fails_the_whole_work_without_a_condition(world: World) -> None:

@@ -15,6 +15,7 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN, PRESERVE_ANNOTA
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
+from tests.fakes.misled import mislead
 from tests.fakes.world import World
 
 KEY = ("branch-a", "web-1")
@@ -94,6 +95,27 @@ async def test_object_gone_already_is_fine(world: World) -> None:
     await applied_and_deleted(world, objects.config_map())
     world.host.remove(SETTINGS)
     world.look()
+    await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is None
+
+
+async def test_nothing_is_left_behind_where_a_kind_is_said_to_be_served_elsewhere(
+    world: World,
+) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    await mislead(world)
+    with pytest.raises(RetryError, match="could not find the requested resource"):
+        await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is not None
+    await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is None
+    assert world.hub.find(WORK) is None
+
+
+async def test_kind_that_is_served_nowhere_holds_no_work(world: World) -> None:
+    """Discovery goes on telling of it, as that of an aggregated API server may."""
+    await applied_and_deleted(world, objects.config_map())
+    world.host.answer(b"404 page not found", 404, path=SETTINGS, times=9)
     await world.execution.reconcile(KEY)
     assert world.hub.find(WORK) is None
 

@@ -102,6 +102,22 @@ async def test_known_kind_costs_no_request(host: FakeApiServer, client: ApiClien
     assert len(host.requests) == asked
 
 
+async def test_kind_in_doubt_is_asked_for_again_once(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    discovery = Discovery(client)
+    await discovery.refresh()
+    moved = [each for each in host.storage.served if each.kind != "Deployment"]
+    host.storage.served = [*moved, Served("apps/v1", "deploys", "Deployment")]
+    discovery.doubt(DEPLOYMENT)
+    found = await discovery.find(DEPLOYMENT)
+    assert found is not None
+    assert found.plural == "deploys"
+    asked = len(host.requests)
+    await discovery.find(DEPLOYMENT)
+    assert len(host.requests) == asked
+
+
 async def test_kind_served_no_more_is_forgotten(host: FakeApiServer, client: ApiClient) -> None:
     discovery = Discovery(client)
     await discovery.refresh()

@@ -70,11 +70,24 @@ async def test_kind_that_is_served_a_moment_later_is_told(
     told: list[ServedApis] = []
     async with following(client, told):
         told.clear()
+        host.requests.clear()
         host.seed(DEFINITION)
-        await until(lambda: told)
-        assert GADGET not in told[0].by_kind
+        await until(lambda: [request for request in host.requests if request.path == "/apis"])
         host.storage.served.append(Served("example.com/v1", "gadgets", "Gadget"))
-        await until(lambda: GADGET in told[-1].by_kind)
+        await until(lambda: told)
+        assert GADGET in told[-1].by_kind
+
+
+async def test_kind_that_somebody_else_noticed_is_told(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    told: list[ServedApis] = []
+    async with following(client, told) as discovery:
+        told.clear()
+        host.storage.served.append(Served("example.com/v1", "gadgets", "Gadget"))
+        await discovery.refresh()
+        await until(lambda: told)
+        assert GADGET in told[-1].by_kind
 
 
 async def test_many_changes_cost_few_requests(host: FakeApiServer, client: ApiClient) -> None:
