@@ -70,7 +70,8 @@ class NamespaceRights:
             self._roles[f"{binding_name(agent)}:kinds"] = NAMESPACE_ADMIN
         self._clock = clock
         self._account = ""
-        self._held: LRUCache[HostNamespace, tuple[str, bool]] = LRUCache(REMEMBERED)
+        self._held: LRUCache[HostNamespace, tuple[str, bool | None]] = LRUCache(REMEMBERED)
+        """Namespace -> its uid, and whether our bindings give the rights; None = not known yet."""
 
     async def ensure(
         self, cluster: str, virtual: VirtualNamespace, host: HostNamespace, uid: str
@@ -79,8 +80,8 @@ class NamespaceRights:
 
         uid: of the Namespace; a recreated one has none of the old bindings.
         """
-        known, was_bound = self._held.get(host, ("", False))
-        is_known = known == uid != ""
+        known, was_bound = self._held.get(host, ("", None))
+        is_known = known == uid != "" and (was_bound is not None or not self._is_listed)
         if is_known and (not was_bound or self._is_bound(host)):
             return
         if not is_known and await self._has_rights(host):
@@ -112,11 +113,18 @@ class NamespaceRights:
         self._account = self._account or await user_name(self._host)
         return self._account
 
-    async def _has_them_by_bindings(self, host: HostNamespace) -> bool:
+    @property
+    def _is_listed(self) -> bool:
+        """Whether it is known which bindings there are."""
+        store = self._store_of(BINDINGS)
+        return store is not None and store.is_synced
+
+    async def _has_them_by_bindings(self, host: HostNamespace) -> bool | None:
         """Whether our rights come from our bindings; an administrator needs none."""
         store = self._store_of(BINDINGS)
-        is_listed = store is not None and store.is_synced
-        if store is not None and is_listed and not all(store.get(host, n) for n in self._roles):
+        if store is None or not store.is_synced:
+            return None
+        if not all(store.get(host, name) for name in self._roles):
             return False
         with suppress(NotFoundError):  # before Kubernetes 1.28: subjects are not compared
             await self._name_us()

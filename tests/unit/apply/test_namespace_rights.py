@@ -98,6 +98,34 @@ async def test_who_has_rights_of_its_own_makes_no_binding(setting: Setting) -> N
     assert len(setting.host.asked("POST", REVIEWS_PATH)) == asked, "known by now"
 
 
+async def test_who_has_rights_of_its_own_makes_none_either_once_all_are_listed(
+    setting: Setting,
+) -> None:
+    may(setting.host, allowed=True)
+    await setting.ensure()
+    setting.watched()
+    await setting.ensure()
+    assert setting.bound() == {}
+    asked = len(setting.host.requests)
+    await setting.ensure()
+    assert len(setting.host.requests) == asked, "known by now"
+
+
+async def test_binding_that_went_before_all_were_listed_comes_back(setting: Setting) -> None:
+    may(setting.host, allowed=False, times=1)
+    may(setting.host, allowed=True, times=3)
+    await setting.ensure()
+    setting.rights = setting.new(follows_kinds=True)
+    may(setting.host, allowed=True, times=3)
+    await setting.ensure()
+    setting.host.remove(f"{BOUND}/{OWN}")
+    setting.watched()
+    may(setting.host, allowed=False, times=1)
+    may(setting.host, allowed=True)
+    await setting.ensure()
+    assert set(setting.bound()) == {OWN, KINDS}
+
+
 async def test_rights_are_remembered_of_a_number_of_namespaces(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
