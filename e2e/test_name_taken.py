@@ -2,6 +2,8 @@
 
 import uuid
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.lab import CLUSTERS, Group, Lab
@@ -28,10 +30,11 @@ def test_a_taken_name_fails_one_virtual_cluster_and_the_others_go_on(lab: Lab) -
     assert agent.is_running()
 
 
-def test_a_name_that_becomes_free_is_registered(lab: Lab) -> None:
+@pytest.mark.parametrize("by_name", [False, True], ids=["all Clusters", "by name"])
+def test_a_name_that_becomes_free_is_registered(lab: Lab, *, by_name: bool) -> None:
     ours, taken = lab.group("ours"), lab.group("taken")
     lab.hub.create(_foreign(taken.name))
-    agent = lab.new_agent(ours, taken).start()
+    agent = lab.new_agent(ours, taken, clustersByName=by_name).start()
     eventually(lambda: _says(agent.log(), f"the cluster name {taken.name} has been registered"))
     lab.hub.delete(f"{CLUSTERS}/{taken.name}")
     lab.wait_ready(taken.name)

@@ -14,6 +14,7 @@ OF_LINK: Mapping[str, Mapping[str, Any]] = {
         "cluster_lease_renew_interval_fraction": 0.6,
         "cluster_status_update_frequency": Duration(30.0),
         "hub_events": WARNINGS,
+        "clusters_by_name": True,
     }
 }
 """Value of `link` -> the defaults that it changes; docs/thin-links.md has the figures."""

@@ -239,14 +239,22 @@ class AgentConfig(
         Literal["normal", "thin"],
         Help(
             "The uplink to the hub. `thin`, for 64 kbit/s and round trips of seconds: other "
-            "defaults for `clusterLeaseRenewIntervalFraction`, `clusterStatusUpdateFrequency` and "
-            "`hubEvents`, few requests at a time, more patience ([thin links](thin-links.md))."
+            "defaults for `clusterLeaseRenewIntervalFraction`, `clusterStatusUpdateFrequency`, "
+            "`hubEvents` and `clustersByName`, few requests at a time, more patience "
+            "([thin links](thin-links.md))."
         ),
     ] = "normal"
     hub_events: Annotated[
         Literal["All", "Warnings"],
         Help("Which events the agent writes on the hub: all that karmada-agent does, or warnings."),
     ] = "All"
+    clusters_by_name: Annotated[
+        bool,
+        Help(
+            "Watch each Cluster by its name, not all Clusters of the hub: a watch more for each "
+            "virtual cluster, and nothing of what the rest of a federation changes."
+        ),
+    ] = False
     cluster_status_update_frequency: Annotated[
         _Positive,
         Help("How often the status of each Cluster is computed; it is written only if it changed."),

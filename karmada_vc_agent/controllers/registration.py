@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from functools import partial
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
 from karmada_vc_agent.kube.errors import AlreadyExistsError, InvalidError, KubeError, NotFoundError
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.sources import Enqueues
@@ -97,6 +97,8 @@ class RegistrationController:
         if vc is None:
             self._once.ended(name)  # who brings it back is told again
             return None
+        if not self._clusters.has_told(name):
+            raise NotReadyError(f"the hub has not told cluster({name}) yet")
         cluster = self._clusters.ours(name)
         other = self._clusters.conflicting_cluster(name)
         record = await self._note_deletion(name)

@@ -14,8 +14,8 @@ it stays. A fault of our own is logged, and the resource listed again after a pa
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -242,8 +242,7 @@ class Reflector(Generic[T]):
             self._client.instrument.listed(self.path)
             listing = self._listing = Listing(epoch)
         try:
-            while not listing.add(page := await self._read_page(listing.token)):
-                pass
+            page = await self._read_all(listing)
         except UnreachableError:
             raise  # its token is valid for minutes
         except NotFoundError:
@@ -258,6 +257,12 @@ class Reflector(Generic[T]):
             raise
         self._listing = None
         await self._accept(listing.objects, listing.unreadable, page, epoch)
+
+    async def _read_all(self, listing: Listing[T]) -> Page[T]:
+        """Read the pages that a list lacks; return the last one."""
+        while not listing.add(page := await self._read_page(listing.token)):
+            pass
+        return page
 
     async def _read_page(self, token: str) -> Page[T]:
         query = {**self._query, "limit": str(self._page_size.limit)}
@@ -326,24 +331,32 @@ class Reflector(Generic[T]):
     async def _watch(self) -> bool:
         """Watch until it ends; return whether any event arrived, bookmarks included."""
         has_told = False
+        async with aclosing(self._events(self._query, self._version or "")) as events:
+            async for event in events:
+                has_told = True
+                if is_lower(event.resource_version, self._version or ""):
+                    self._version = None  # servers do not send that; a list shows the state
+                    return False
+                self._take(event)
+                if event.resource_version:
+                    self._version = self._seen = event.resource_version
+        return has_told
+
+    async def _events(
+        self, query: Mapping[str, str], version: str
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Yield the events of one watch until it ends. Raises KubeError, also for an ERROR."""
         query = {
-            **self._query,
-            "resourceVersion": self._version or "",
+            **query,
+            "resourceVersion": version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(random.randint(*WATCH_S)),  # noqa: S311 - spread, no secret
         }
         async for line in self._client.watch(self.path, query):
             event = self._codec.event(line)
-            has_told = has_told or event.type != "ERROR"
             if event.type == "ERROR":
                 raise _watch_error(event.error)
-            if is_lower(event.resource_version, self._version or ""):
-                self._version = None  # servers do not send that; a list shows the state
-                return False
-            self._take(event)
-            if event.resource_version:
-                self._version = self._seen = event.resource_version
-        return has_told
+            yield event
 
     def _take(self, event: WatchEvent[T]) -> None:
         """Apply one event to the store; report what cannot be read."""

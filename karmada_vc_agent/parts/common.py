@@ -128,6 +128,7 @@ class Common:
             clients,
             process.host_uid,
             self.judgements if CLUSTER_STATUS in self.switches else None,
+            process.state.clusters,
         )
         self.queues = Queues(process.virtual_clusters, config.rate_limiter_base_delay)
         self.registrations = Registrations(

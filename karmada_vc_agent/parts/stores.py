@@ -1,11 +1,14 @@
 """What is listed and watched from the start on: Clusters, nodes, pods and namespaces."""
 
 import os
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
+from karmada_vc_agent.kube.named_reflector import NamedReflector
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
@@ -36,7 +39,8 @@ HOST_OBJECT_INDEXES = {CLUSTER_INDEX: labelled_cluster}
 class Stores:
     """The stores that no controller can do without, and what is read from them.
 
-    judgements: the agent's own of its Clusters, None where it makes none.
+    judgements: the agent's own of its Clusters, None where it makes none. registered: returns the
+    names of all Clusters that the agent ever registered and has not forgotten.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class Stores:
         clients: Clients,
         host_uid: str,
         judgements: Judgements | None,
+        registered: Callable[[], Iterable[str]],
     ) -> None:
         node_codec: StructCodec[Node] = StructCodec(Node)
         pod_codec: StructCodec[Pod] = StructCodec(Pod)
@@ -72,5 +77,24 @@ class Stores:
             Reflector(host, "/api/v1/namespaces", raw, self.namespaces),
             Reflector(host, "/api/v1/pods", pod_codec, self.pods),
         )
-        of_hub = Reflector(hub, CLUSTERS_PATH, clusters.codec, clusters)
+        of_hub = (
+            self._by_name(hub, virtual_clusters, registered)
+            if config.clusters_by_name
+            else Reflector(hub, CLUSTERS_PATH, clusters.codec, clusters)
+        )
         self.reflectors: tuple[Reflector[Any], ...] = (of_hub, *self.of_host)
+
+    def _by_name(
+        self,
+        hub: ApiClient,
+        virtual_clusters: VirtualClusters,
+        registered: Callable[[], Iterable[str]],
+    ) -> NamedReflector[Object]:
+        """Return what follows our own Clusters only."""
+        store = self.clusters.store
+        reflector = NamedReflector(
+            hub, CLUSTERS_PATH, store.codec, store, lambda: {*virtual_clusters, *registered()}
+        )
+        virtual_clusters.changed.subscribe(lambda *_: reflector.names_changed())
+        self.clusters.has_told = reflector.has_told
+        return reflector

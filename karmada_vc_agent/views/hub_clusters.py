@@ -8,7 +8,7 @@ Cluster names: whoever wrote that first.
 
 import hashlib
 import uuid
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import lru_cache
 
 import orjson
@@ -113,6 +113,8 @@ class HubClusters:
         self._host_uid = host_uid
         self._names = names
         self._marked: LRUCache[str, str] = LRUCache(REMEMBERED)
+        self.has_told: Callable[[str], bool] = lambda _: True
+        """Whether the hub has told if there is a Cluster of a name, once the store is synced."""
         store.add_handler(self._changed)
 
     def id_of(self, name: str) -> str:

@@ -19,7 +19,7 @@ from karmada_vc_agent.model.objects import Object, copy_object
 from tests.fakes import served
 from tests.fakes.served import Served
 from tests.fakes.storage import Change, NotServedError, Place, StatusError, Storage
-from tests.fakes.watches import Watch, selects, tell
+from tests.fakes.watches import Watch, is_asked_for, tell
 
 KUBE_SYSTEM_UID = "3f2d9c1e-8a47-4c55-9a0b-6b1f0c2d7e11"
 
@@ -410,7 +410,7 @@ class FakeApiServer:
             items, version = self._pages[token]
         else:
             found = self.storage.matching(place)
-            items = [obj for obj in found if selects(query.get("labelSelector"), obj)]
+            items = [obj for obj in found if is_asked_for(query, obj)]
             version = self.storage.version
         metadata: Object = {"resourceVersion": str(version)}
         limit = int(query.get("limit") or 0)

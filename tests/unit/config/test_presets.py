@@ -22,6 +22,7 @@ def test_thin_link_changes_defaults_and_what_is_given_wins(tmp_path: Path) -> No
     path.write_text(f"{FILE}link: thin\nclusterStatusUpdateFrequency: 5s\n")
     config = load_config(path, {"cluster_lease_duration": "1m"})
     assert config.hub_events == WARNINGS
+    assert config.clusters_by_name
     assert config.cluster_lease_renew_interval_fraction == 0.6
     assert config.cluster_status_update_frequency == 5.0
     assert config.cluster_lease_duration == 60.0

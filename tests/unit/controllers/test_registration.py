@@ -4,7 +4,7 @@ import pytest
 
 from karmada_vc_agent.controllers import registration
 from karmada_vc_agent.controllers.registration import REFUSED_RETRY
-from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, UnreachableError
 from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.lifecycle.registrations import settings_digest
@@ -170,6 +170,14 @@ async def test_id_that_another_name_has_is_not_registered_twice(world: World) ->
     world.hub.seed(objects.cluster("renamed", cluster_id(HOST_UID, "branch-a")))
     assert await register(world) == REFUSED_RETRY
     assert world.hub.find(CLUSTER) is None
+
+
+async def test_nothing_is_registered_before_the_hub_has_told_of_the_name(world: World) -> None:
+    made, _ = await controller(world)
+    world.parts.common.stores.clusters.has_told = lambda _: False
+    with pytest.raises(NotReadyError, match=r"has not told cluster\(branch-a\)"):
+        await made.reconcile("branch-a")
+    assert world.hub.requests == []
 
 
 async def test_clusters_of_others_do_not_matter(world: World) -> None:

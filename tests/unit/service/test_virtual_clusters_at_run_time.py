@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from karmada_vc_agent.model import karmada
@@ -48,8 +49,14 @@ async def settled_tasks() -> Counter[str]:
     )
 
 
-async def test_one_that_comes_is_served_and_one_that_goes_leaves_no_task_behind() -> None:
-    async with serving() as (running, registry):
+BY_NAME = pytest.mark.parametrize("by_name", [False, True], ids=["all Clusters", "by name"])
+
+
+@BY_NAME
+async def test_one_that_comes_is_served_and_one_that_goes_leaves_no_task_behind(
+    *, by_name: bool
+) -> None:
+    async with serving(clusters_by_name=by_name) as (running, registry):
         before = await settled_tasks()
         registry.put(BRANCH_C)
         await running.until(
@@ -70,8 +77,9 @@ async def test_one_that_comes_is_served_and_one_that_goes_leaves_no_task_behind(
         assert not [r for r in new if "branch-c" in r.path and r.method != "GET"]
 
 
-async def test_one_that_comes_back_is_served_again() -> None:
-    async with serving() as (running, registry):
+@BY_NAME
+async def test_one_that_comes_back_is_served_again(*, by_name: bool) -> None:
+    async with serving(clusters_by_name=by_name) as (running, registry):
         registry.put(BRANCH_C)
         await running.until(lambda: running.host.find(CONFIG_MAP_C) is not None, "not served")
         registry.replace_all([registry[TENANT], registry[NEIGHBOUR]])
@@ -79,6 +87,15 @@ async def test_one_that_comes_back_is_served_again() -> None:
         running.host.remove(CONFIG_MAP_C)
         registry.put(BRANCH_C)
         await running.until(lambda: running.host.find(CONFIG_MAP_C) is not None, "not served again")
+
+
+async def test_what_the_rest_of_a_federation_changes_is_not_sent() -> None:
+    async with serving(clusters_by_name=True) as (running, _):
+        asked = running.hub.asked("GET", CLUSTERS)
+        watched = [each.query["fieldSelector"] for each in asked if each.is_watch]
+        assert sorted(watched) == [f"metadata.name={name}" for name in (TENANT, NEIGHBOUR)]
+        others = [each for each in asked if not each.query.get("fieldSelector")]
+        assert {each.query.get("limit") for each in others} <= {"1"}
 
 
 async def test_changed_selector_moves_what_runs() -> None:

@@ -1,0 +1,216 @@
+"""NamedReflector: the store has what there is of some names, and the server tells of no other."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.named_reflector import NamedReflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object, dig
+from tests.fakes import objects
+from tests.fakes.api_server import FakeApiServer, Request
+
+PATH = "/api/v1/nodes"
+
+
+@dataclass
+class Followed:
+    """What is followed, and by whom; `names` may change."""
+
+    names: list[str]
+    store: Store[Object]
+    reflector: NamedReflector[Object]
+
+    def branch(self, name: str) -> str | None:
+        found: str | None = dig(self.store.get("", name), "metadata", "labels", "branch")
+        return found
+
+    def follow(self, *names: str) -> None:
+        self.names[:] = names
+        self.reflector.names_changed()
+
+
+@asynccontextmanager
+async def following(client: ApiClient, *names: str) -> AsyncIterator[Followed]:
+    wanted, store = list(names), Store[Object](RawCodec())
+    reflector = NamedReflector(client, PATH, RawCodec(), store, lambda: wanted)
+    task = asyncio.ensure_future(reflector.run())
+    try:
+        await reflector.wait_synced()
+        yield Followed(wanted, store, reflector)
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait, at most some minutes of virtual time, until a condition holds."""
+    for _ in range(400):
+        if condition():
+            return
+        await asyncio.sleep(1.0)
+    raise AssertionError("it did not come about")
+
+
+def node(name: str, branch: str = "1") -> Object:
+    return objects.node(name, {"branch": branch})
+
+
+def names_in(requests: list[Request]) -> list[str]:
+    return [each.query.get("fieldSelector", "").partition("=")[2] for each in requests]
+
+
+def lists(host: FakeApiServer) -> list[str]:
+    asked = [each for each in host.asked("GET", PATH) if not each.is_watch]
+    return names_in([each for each in asked if each.query.get("limit") != "1"])
+
+
+def watches(host: FakeApiServer) -> list[str]:
+    return names_in([each for each in host.asked("GET", PATH) if each.is_watch])
+
+
+async def test_only_these_names_are_listed_and_watched(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(*(node(name) for name in "abc"))
+    async with following(client, "a", "b", "later") as followed:
+        assert followed.store.is_synced
+        assert sorted(each["metadata"]["name"] for each in followed.store) == ["a", "b"]
+        assert all(followed.reflector.has_told(name) for name in ("a", "b", "later"))
+        assert not followed.reflector.has_told("c")
+        await until(lambda: sorted(watches(host)) == ["a", "b", "later"])
+        host.seed(node("c", "2"), node("a", "2"), node("later"))
+        await until(lambda: followed.branch("a") == "2" and followed.branch("later") == "1")
+        assert followed.store.get("", "c") is None
+        host.remove(f"{PATH}/b")
+        await until(lambda: followed.branch("b") is None)
+    assert sorted(lists(host)) == ["a", "b", "later"]
+
+
+async def test_name_that_comes_is_read_and_the_others_go_on(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(node("a"), node("b"))
+    async with following(client, "a") as followed:
+        await until(lambda: watches(host) == ["a"])
+        assert not followed.reflector.has_told("b")
+        followed.follow("a", "b")
+        await until(lambda: followed.branch("b") == "1")
+        assert followed.reflector.has_told("b")
+        host.seed(node("b", "2"))
+        await until(lambda: followed.branch("b") == "2")
+        assert watches(host) == ["a", "b"]
+    assert lists(host) == ["a", "b"]
+
+
+async def test_name_that_goes_is_followed_until_its_object_is_gone(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(node("a"), node("b"))
+    async with following(client, "a", "b") as followed:
+        followed.follow("a")
+        host.seed(node("b", "2"))
+        await until(lambda: followed.branch("b") == "2")
+        host.remove(f"{PATH}/b")
+        await until(lambda: followed.branch("b") is None)
+        followed.follow("a")
+        await until(lambda: not followed.reflector.has_told("b"))
+        host.seed(node("b", "3"), node("a", "3"))
+        await until(lambda: followed.branch("a") == "3")
+        assert followed.store.get("", "b") is None
+
+
+async def test_no_names_cost_no_request(host: FakeApiServer, client: ApiClient) -> None:
+    host.seed(node("a"))
+    async with following(client) as followed:
+        assert followed.store.is_synced
+        await asyncio.sleep(3600.0)
+        assert host.requests == []
+        followed.follow("a")
+        await until(lambda: followed.branch("a") == "1")
+
+
+async def test_watches_resume_after_an_outage_each_where_it_was(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(node("a"), node("b"))
+    async with following(client, "a", "b") as followed:
+        host.seed(node("b", "2"))
+        await until(lambda: followed.branch("b") == "2")
+        with host.down():
+            await asyncio.sleep(20.0)
+            host.seed(node("a", "3"))
+        await until(lambda: followed.branch("a") == "3")
+        host.end_watches()
+        host.seed(node("a", "4"))
+        await until(lambda: followed.branch("a") == "4")
+    assert sorted(lists(host)) == ["a", "b"]
+
+
+async def test_first_list_goes_on_after_an_outage_with_the_names_it_lacks(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(node("a"), node("b"))
+    host.before("GET", PATH, lambda: host.drop_next(PATH))
+    async with following(client, "a", "b") as followed:
+        assert (followed.branch("a"), followed.branch("b")) == ("1", "1")
+    first, second, again = lists(host)
+    assert {first, second} == {"a", "b"}
+    assert again in (first, second)
+
+
+async def test_forgotten_version_leads_to_new_lists(host: FakeApiServer, client: ApiClient) -> None:
+    host.seed(node("stays"), node("goes"))
+    async with following(client, "stays", "goes", "comes") as followed:
+        with host.down():
+            host.remove(f"{PATH}/goes")
+            host.seed(node("comes"))
+            host.storage.compact()
+        await until(lambda: followed.branch("comes") == "1")
+        assert followed.branch("goes") is None
+        assert followed.branch("stays") == "1"
+    assert len(lists(host)) == 6
+
+
+async def test_server_that_went_back_in_time_is_believed(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(node("changed"))
+    backup = host.storage.backup()
+    async with following(client, "changed", "lost") as followed:
+        host.seed(node("changed", "2"), node("lost"))
+        await until(lambda: followed.branch("lost") == "1")
+        host.storage.restore(backup)
+        await until(lambda: followed.branch("lost") is None)
+        assert followed.branch("changed") == "1"
+        host.seed(node("changed", "3"))
+        await until(lambda: followed.branch("changed") == "3")
+    assert client.history.went_back == 1
+
+
+async def test_list_replaces_what_was_seeded(host: FakeApiServer, client: ApiClient) -> None:
+    host.seed(node("a", "now"))
+    store = Store[Object](RawCodec())
+    store.seed([node("a", "then"), node("gone", "then")])
+    reflector = NamedReflector(client, PATH, RawCodec(), store, lambda: ["a", "gone"])
+    task = asyncio.ensure_future(reflector.run())
+    await reflector.wait_synced()
+    assert [dig(each, "metadata", "labels", "branch") for each in store] == ["now"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_refusal_is_logged_once_and_ends(
+    host: FakeApiServer, client: ApiClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.seed(node("a"))
+    host.fail(403, "Forbidden", times=4, message="no right to list nodes")
+    async with following(client, "a", "b") as followed:
+        assert followed.branch("a") == "1"
+    assert caplog.messages.count("Waiting to watch") == 1
