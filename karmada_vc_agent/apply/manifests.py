@@ -8,7 +8,7 @@ The result of the translation selects one of apply/strategies; the steps between
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from karmada_vc_agent.apply import causes
 from karmada_vc_agent.apply.causes import Cause
@@ -19,10 +19,11 @@ from karmada_vc_agent.apply.shared_names import SharedNames
 from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.apply.strategies.choice import Strategies
 from karmada_vc_agent.apply.target import Target, WorkManifest
-from karmada_vc_agent.apply.translator import ContextFor, FindResource, Translator
+from karmada_vc_agent.apply.translator import ContextFor, Translator
 from karmada_vc_agent.apply.windows import Waiting, Windows
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import (
     ApiError,
     HeldError,
@@ -49,12 +50,24 @@ _FAILURES = (
 """Errors that concern one manifest; no response at all is an outage and no failure."""
 
 
+class Kinds(Protocol):
+    """What the host serves, as far as is known."""
+
+    async def find(self, gvk: GroupVersionKind, /) -> Resource | None:
+        """Return where a kind lives; None = nowhere. Raises KubeError."""
+
+    def doubt(self, gvk: GroupVersionKind, /) -> None:
+        """Have the next `find` ask for a kind that is not where it was said to be."""
+
+    def tells(self, gvk: GroupVersionKind, /) -> bool:
+        """Whether None means that a kind is not served, not that its API group does not answer."""
+
+
 class Manifests:
     """Applies and removes single manifests.
 
     lost_node: returns the name of a node that the virtual cluster selects but an older one owns.
     windows: decides what waits. owned: told of adopted objects that something else owns.
-    on_not_served: called with a kind that the host does not serve where it said so.
     """
 
     def __init__(
@@ -62,23 +75,21 @@ class Manifests:
         host_objects: HostObjects,
         shared_objects: SharedObjects,
         namespaces: NamespaceWriter,
-        find_resource: FindResource,
+        kinds: Kinds,
         context_for: ContextFor,
         lost_node: Callable[[str], str | None],
         shared_names: SharedNames,
         windows: Windows,
         owned: NotedObjects | None = None,
-        on_not_served: Callable[[GroupVersionKind], None] = lambda _: None,
     ) -> None:
         strategies = Strategies(host_objects, shared_objects, namespaces, shared_names, lost_node)
-        self._translator = Translator(find_resource, context_for, strategies.of)
+        self._translator = Translator(kinds.find, context_for, strategies.of)
+        self._kinds = kinds
         self.context_for = context_for
         self._shared_names = shared_names
         self._depending_on_claims: set[str] = set()
         self._windows = windows
         self._owned = owned or NotedObjects()
-        self._find_resource = find_resource
-        self._on_not_served = on_not_served
 
     def depending_on_claims(self, cluster: str) -> list[str]:
         """Return the Works of a virtual cluster to sync again when its claims change."""
@@ -145,7 +156,7 @@ class Manifests:
         namespace = item.manifest["metadata"].get("namespace") or ""
         gvk = _gvk_on_host(item)
         if isinstance(error, NotServedError):
-            self._on_not_served(gvk)
+            self._kinds.doubt(gvk)
         return Failure(text, cause=causes.of_answer(item.vc.name, gvk, namespace, error))
 
     async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
@@ -184,12 +195,13 @@ class Manifests:
         """Delete what a manifest created, or release it if `preserve`.
 
         A refused manifest created nothing. Raises KubeError, and RetryError if the interpreter
-        cannot tell what to keep.
+        cannot tell what to keep, or the host what it serves.
         """
         self._depending_on_claims.discard(item.work)
         self._windows.forget(item)
         target = await self._translator.locate(item)
         if target is None:
+            self._wait_for_kind(item)
             return
         for each in target.objects:
             self._owned.settled(target.vc.name, each.host_key)
@@ -197,14 +209,26 @@ class Manifests:
             await target.strategy.remove(target, preserve=preserve)
         except NotServedError as error:
             gvk = target.resource.gvk
-            self._on_not_served(gvk)
-            if await self._find_resource(gvk) not in (None, target.resource):
-                # What it made is at another path by now.
+            self._kinds.doubt(gvk)
+            found = await self._kinds.find(gvk)
+            if found not in (None, target.resource) or not self._kinds.tells(gvk):
+                # What it made may be at another path.
                 raise RetryError(str(error), [Cause(item.vc.name, causes.KIND, gvk)]) from error
         except InterpretationError as error:
             text = self._translator.virtual_text(item, str(error))
             cause = causes.of_interpretation(item.vc.name, error)
             raise RetryError(text, [cause] if cause else ()) from error
+
+    def _wait_for_kind(self, item: WorkManifest) -> None:
+        """Raise RetryError if what a manifest made may be there, of a kind that is not told."""
+        failure = item.translation
+        cause = failure.cause if isinstance(failure, Failure) else None
+        if cause is None or cause.what != causes.KIND:
+            return
+        gvk = gvk_of(item.manifest)
+        if not self._kinds.tells(gvk):
+            text = f"the host does not tell what it serves of {gvk.api_version}"
+            raise RetryError(text, [cause])
 
 
 def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:

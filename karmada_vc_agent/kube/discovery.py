@@ -47,7 +47,7 @@ class ServedApis:
     lists: [{"groupVersion", "resources": [{"name", "kind", "namespaced", "verbs"}]}], without
     subresources. is_complete: False where a group did not answer. namespaced: (group, plural
     or plural/subresource) of everything that lies in namespaces. subresources: of each (group,
-    version, plural) that has some.
+    version, plural) that has some. unanswered: `<group>/<version>` of which not all may be told.
     """
 
     lists: list[Object]
@@ -55,6 +55,7 @@ class ServedApis:
     by_kind: dict[GroupVersionKind, Resource] = field(default_factory=dict)
     namespaced: frozenset[tuple[str, str]] = frozenset()
     subresources: dict[tuple[str, str, str], frozenset[str]] = field(default_factory=dict)
+    unanswered: frozenset[str] = frozenset()
 
 
 UNKNOWN_FOR_S = 5.0
@@ -81,6 +82,7 @@ class Discovery:
         self._etags: dict[str, str | None] = {}
         self._roots: dict[str, Any] = {}
         self._is_outdated = True
+        self._is_expired = False
         self._doubted: set[GroupVersionKind] = set()
         self._lock = asyncio.Lock()
         self.served = ServedApis([], is_complete=False)
@@ -95,6 +97,8 @@ class Discovery:
         async with self._lock:
             if self._clock() - self._refreshed_at < max_age_s:
                 return self.served
+            began_at, self._is_expired = self._clock(), False
+            doubted, self._doubted = self._doubted, set()
             try:
                 await self._refresh()
             except _SHAPE_ERRORS as error:
@@ -103,8 +107,12 @@ class Discovery:
                 self._is_outdated = True
                 text = f"cannot read what {self._client.name} serves: {error!r:.200}"
                 raise UnreadableError(text) from error
-            self._refreshed_at = self._clock()
-            self._doubted.clear()
+            else:
+                doubted.clear()
+            finally:
+                self._doubted |= doubted
+            if not self._is_expired:  # while it was read: what was read may be from before
+                self._refreshed_at = began_at
             return self.served
 
     async def _refresh(self) -> None:
@@ -124,9 +132,14 @@ class Discovery:
             await self.refresh(self._unknown_for_s)
         return self.served.by_kind.get(gvk)
 
+    def tells(self, gvk: GroupVersionKind) -> bool:
+        """Whether a kind that is not known is not served: its API group answered."""
+        return gvk.api_version not in self.served.unanswered
+
     def expire(self) -> None:
         """Refresh at the next lookup of an unknown kind: it may be served now."""
         self._refreshed_at = float("-inf")
+        self._is_expired = True
 
     def doubt(self, gvk: GroupVersionKind) -> None:
         """Refresh at the next lookup of a kind: it is not served where it was said to be."""
@@ -142,45 +155,53 @@ class Discovery:
 
     async def _read_roots(self) -> ServedApis:
         lists: list[Object] = []
-        is_complete = True
+        unanswered: set[str] = set()
         for root in self._roots.values():
             if root.get("kind") == "APIGroupDiscoveryList":
-                found, complete = _aggregated(root)
+                found, stale = _aggregated(root)
             else:
-                found, complete = await self._one_by_one(root)
+                found, stale = await self._one_by_one(root)
             lists += found
-            is_complete &= complete
+            unanswered |= stale
         namespaced = frozenset(_namespaced(lists))
         subresources = _subresources(lists)
         for served in lists:
             served["resources"] = [each for each in served["resources"] if "/" not in each["name"]]
-        return ServedApis(lists, is_complete, _index(lists), namespaced, subresources)
+        return ServedApis(
+            lists,
+            not unanswered,
+            _index(lists),
+            namespaced,
+            subresources,
+            frozenset(unanswered),
+        )
 
-    async def _one_by_one(self, root: Object) -> tuple[list[Object], bool]:
+    async def _one_by_one(self, root: Object) -> tuple[list[Object], set[str]]:
         paths = [f"/api/{version}" for version in root.get("versions") or []]
         for group in root.get("groups") or []:
             paths += [f"/apis/{version['groupVersion']}" for version in group["versions"]]
-        lists = []
-        is_complete = True
+        lists: list[Object] = []
+        unanswered: set[str] = set()
         for path in paths:
             try:
                 answer = await self._client.get(path)
             except ApiError:
-                is_complete = False
+                unanswered.add(path.removeprefix("/apis/").removeprefix("/api/"))
                 continue
             resources = answer.get("resources") or []
             lists.append({"groupVersion": answer["groupVersion"], "resources": resources})
-        return lists, is_complete
+        return lists, unanswered
 
 
-def _aggregated(root: Object) -> tuple[list[Object], bool]:
-    lists = []
-    is_complete = True
+def _aggregated(root: Object) -> tuple[list[Object], set[str]]:
+    lists: list[Object] = []
+    unanswered: set[str] = set()
     for group in root.get("items") or []:
         group_name = (group.get("metadata") or {}).get("name") or ""
         for version in group.get("versions") or []:
-            is_complete &= version.get("freshness") != "Stale"
             gvk = GroupVersionKind(group_name, version["version"], "")
+            if version.get("freshness") == "Stale":
+                unanswered.add(gvk.api_version)
             resources = [
                 {
                     "name": name,
@@ -192,7 +213,7 @@ def _aggregated(root: Object) -> tuple[list[Object], bool]:
                 for name in _names(resource)
             ]
             lists.append({"groupVersion": gvk.api_version, "resources": resources})
-    return lists, is_complete
+    return lists, unanswered
 
 
 def _names(resource: Object) -> Iterator[str]:

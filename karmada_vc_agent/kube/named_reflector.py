@@ -1,30 +1,31 @@
 """Lists and watches the objects of a resource that have certain names, each by itself.
 
 For a resource of which only a few objects are of interest, and whose others change often: nothing
-of these is sent. Each name takes a watch, and all feed one Store. The names may change at any time;
-one that is no longer wanted is followed until its object is gone, so that a deletion is a deletion.
+of these is sent. Each name has a Reflector of its own, so one that fails costs no other; all feed
+one Store. The names may change at any time; one that is no longer wanted is followed until its
+object is gone, so that a deletion is a deletion.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import aclosing
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import Codec, Page
-from karmada_vc_agent.kube.listing import Listing
+from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.versions import is_lower
+from karmada_vc_agent.kube.versions import is_at_most, is_lower
 from karmada_vc_agent.model.well_known import NAME_FIELD
 
 T = TypeVar("T")
 
 
-class NamedReflector(Reflector[T]):
+class NamedReflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path` by these names.
 
-    names: returns them. For resources without namespaces.
+    names: returns them. For resources without namespaces. The store is synced once all names that
+    are wanted at the start are; of others see `has_told`.
     """
 
     def __init__(
@@ -35,11 +36,14 @@ class NamedReflector(Reflector[T]):
         store: Store[T],
         names: Callable[[], Iterable[str]],
     ) -> None:
-        super().__init__(client, path, codec, store)
+        self.path = path
+        self.store = store
+        self._client = client
+        self._codec = codec
         self._names = names
-        self._versions: dict[str, str] = {}
-        self._pages: dict[str, Page[T]] = {}
-        self._listed: Listing[T] | None = None
+        self._parts: dict[str, Store[T]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._synced = asyncio.Event()
         self._has_changed = asyncio.Event()
 
     def names_changed(self) -> None:
@@ -48,110 +52,89 @@ class NamedReflector(Reflector[T]):
 
     def has_told(self, name: str) -> bool:
         """Whether the store has the object of a name if there is one."""
-        return self.store.is_synced and name in self._versions
+        part = self._parts.get(name)
+        return self.is_synced and part is not None and part.is_synced
 
-    def _wanted(self) -> set[str]:
-        """Return the names to follow: those wanted, and those whose object is still there."""
-        return {*self._names(), *(self.store.codec.key(obj)[1] for obj in self.store)}
+    @property
+    def is_synced(self) -> bool:
+        """Whether all names that were wanted at the start are listed."""
+        return self._synced.is_set()
 
-    async def _read_all(self, listing: Listing[T]) -> Page[T]:
-        """Read what a list lacks: after an outage it goes on with the names that are missing."""
-        if self._listed is not listing:
-            self._listed, self._pages = listing, {}
-        self._has_changed.clear()
-        wanted = self._wanted()
-        await self._read(wanted - self._pages.keys())
-        versions = {name: self._pages[name].resource_version for name in wanted}
-        for name in wanted:
-            listing.add(self._pages[name])
-        self._versions, self._pages, self._listed = versions, {}, None
-        return Page([], _lowest(versions.values()), "")
+    async def wait_synced(self) -> None:
+        """Wait for the first complete list."""
+        await self._synced.wait()
 
-    async def _read(self, names: Iterable[str]) -> None:
-        """Read what there is by each name, and keep what was read before a failure.
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        self._parts.clear()
+        self._tasks.clear()
+        self.store.on_observed = self._observed
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._has_changed.clear()
+                self._follow(group)
+                self._update_synced()
+                await self._has_changed.wait()
 
-        Raises KubeError.
-        """
+    def _follow(self, group: asyncio.TaskGroup) -> None:
+        """Begin and end reflectors as names came and went."""
+        wanted = {*self._names(), *(self._name_of(obj) for obj in self.store)}
+        for name in self._parts.keys() - wanted:
+            self._tasks.pop(name).cancel()
+            del self._parts[name]
+        for name in sorted(wanted - self._parts.keys()):
+            part = self._parts[name] = Store(self._codec)
+            part.add_handler(partial(self._take_over, name, part))
+            part.on_replaced = partial(self._replaced, name, part)
+            query = {"fieldSelector": f"{NAME_FIELD}={name}"}
+            reflector = Reflector(self._client, self.path, self._codec, part, query, is_short=True)
+            self._tasks[name] = group.create_task(
+                reflector.run(), name=f"reflector {self.path}/{name}"
+            )
 
-        async def read(name: str) -> None:
-            self._pages[name] = await self._read_one(name)
+    def _observed(self, obj: T) -> None:
+        """Follow what was just written under a name that nobody follows."""
+        if self._name_of(obj) not in self._parts:
+            self.names_changed()
 
-        reads = [asyncio.create_task(read(name)) for name in sorted(names)]
-        try:
-            await asyncio.gather(*reads)
-        finally:
-            await _end(reads)
+    def _update_synced(self) -> None:
+        """Take what the parts have for a list once all of them have listed."""
+        if self.is_synced or not all(part.is_synced for part in self._parts.values()):
+            return
+        versions = [part.listed_version for part in self._parts.values()]
+        found = [obj for part in self._parts.values() for obj in part]
+        self._synced.set()
+        self.store.replace_all(found, _lowest(versions))
 
-    async def _read_one(self, name: str) -> Page[T]:
-        """Read what there is by a name; that is no long list, and waits for none."""
-        content = await self._client.request("GET", self.path, query=_query_of(name))
-        return await self._decode(content)
+    def _is_followed(self, name: str, part: Store[T]) -> bool:
+        return self.is_synced and self._parts.get(name) is part
 
-    async def _watch(self) -> bool:
-        """Watch all names until one of the watches fails, or ends without having told anything."""
-        watches: dict[str, asyncio.Task[None]] = {}
-        try:
-            while not any(each.done() for each in watches.values()):
-                await self._follow_names(watches)
-                changed = asyncio.create_task(_wait(self._has_changed))
-                try:
-                    await asyncio.wait(
-                        (changed, *watches.values()), return_when=asyncio.FIRST_COMPLETED
-                    )
-                finally:
-                    await _end([changed])
-        finally:
-            ended = [each for each in watches.values() if each.done()]
-            await _end(watches.values())
-        for each in ended:
-            each.result()
-        return False
+    def _take_over(self, name: str, part: Store[T], old: T | None, new: T | None) -> None:
+        if not self._is_followed(name, part):
+            return
+        if new is not None:
+            self.store.apply(new)
+        elif old is not None:
+            self.store.remove(old)
 
-    async def _follow_names(self, watches: dict[str, asyncio.Task[None]]) -> None:
-        """Begin and end watches as names came and went."""
-        self._has_changed.clear()
-        wanted = self._wanted()
-        gone = (self._versions.keys() | watches.keys()) - wanted
-        await _end([watches.pop(name) for name in gone if name in watches])
-        for name in gone:
-            self._versions.pop(name, None)
-        for name in sorted(wanted - watches.keys()):
-            watches[name] = asyncio.create_task(self._follow_name(name))
+    def _replaced(self, name: str, part: Store[T], is_back: bool) -> None:  # noqa: FBT001 - as Store calls it
+        """Accept a list of one name, even if the time of the server went back."""
+        if not self._is_followed(name, part):
+            self._update_synced()
+            return
+        known, found = self.store.get("", name), part.get("", name)
+        if found is not None and is_back:
+            self.store.put_back(found)
+        if found is None and known is not None and not part.unreadable:
+            self._forget_if_older(known, part.listed_version, is_back=is_back)
 
-    def _accept_one(self, name: str, page: Page[T]) -> None:
-        for found in page.unreadable:
-            self.store.doubt(found)
-        for obj in page.items:
-            self.store.apply(obj)
-        self._reached(name, page.resource_version)
-        if page.unreadable:
-            self._name_unreadable()
+    def _forget_if_older(self, obj: T, version: str, *, is_back: bool) -> None:
+        """Forget what was written before a list without it: no watch reports its deletion."""
+        if is_back or is_at_most(self._codec.resource_version(obj), version):
+            self.store.remove(obj)
 
-    async def _follow_name(self, name: str) -> None:
-        """Read a name if it is new, and watch it until a watch tells nothing. Raises KubeError."""
-        if name not in self._versions:
-            self._accept_one(name, await self._read_one(name))
-        has_told = True
-        while has_told:
-            has_told = False
-            async with aclosing(self._events(_query_of(name), self._versions[name])) as events:
-                async for event in events:
-                    has_told = True
-                    if is_lower(event.resource_version, self._versions[name]):
-                        self._version = None  # servers do not send that; a list shows the state
-                        return
-                    self._take(event)
-                    if event.resource_version:
-                        self._reached(name, event.resource_version)
-
-    def _reached(self, name: str, version: str) -> None:
-        self._versions[name] = version
-        if self._version is not None and is_lower(self._version, version):
-            self._version = self._seen = version
-
-
-def _query_of(name: str) -> Mapping[str, str]:
-    return {"fieldSelector": f"{NAME_FIELD}={name}"}
+    def _name_of(self, obj: T) -> str:
+        return self._codec.key(obj)[1]
 
 
 def _lowest(versions: Iterable[str]) -> str:
@@ -161,15 +144,3 @@ def _lowest(versions: Iterable[str]) -> str:
         if not lowest or is_lower(version, lowest):
             lowest = version
     return lowest
-
-
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()
-
-
-async def _end(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel tasks, and wait until they ended."""
-    ending = list(tasks)
-    for task in ending:
-        task.cancel()
-    await asyncio.gather(*ending, return_exceptions=True)

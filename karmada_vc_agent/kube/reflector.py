@@ -14,9 +14,9 @@ it stays. A fault of our own is logged, and the resource listed again after a pa
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import urlencode
 
 import orjson
@@ -59,7 +59,8 @@ class Reflector(Generic[T]):
     is_aggregated: whether that is of a server behind the API server; may raise KubeError.
     forbidden_s: the longest pause while the server forbids it. rests: whether no watch is open
     while there is nothing; then it is listed again as often as a watch would be opened, or by
-    `look`. For objects that nobody else makes.
+    `look`. For objects that nobody else makes. is_short: whether lists are short, and need not wait
+    for long ones.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Reflector(Generic[T]):
         forbidden_s: float = BACKOFF_S[1],
         *,
         rests: bool = False,
+        is_short: bool = False,
     ) -> None:
         self.path = path
         self.store = store
@@ -84,6 +86,7 @@ class Reflector(Generic[T]):
         self._is_aggregated = is_aggregated
         self._forbidden_s = forbidden_s
         self._rests = rests
+        self._is_short = is_short
         self._is_looked_for = asyncio.Event()
         self._version: str | None = None
         self._seen = ""
@@ -242,7 +245,8 @@ class Reflector(Generic[T]):
             self._client.instrument.listed(self.path)
             listing = self._listing = Listing(epoch)
         try:
-            page = await self._read_all(listing)
+            while not listing.add(page := await self._read_page(listing.token)):
+                pass
         except UnreachableError:
             raise  # its token is valid for minutes
         except NotFoundError:
@@ -258,24 +262,23 @@ class Reflector(Generic[T]):
         self._listing = None
         await self._accept(listing.objects, listing.unreadable, page, epoch)
 
-    async def _read_all(self, listing: Listing[T]) -> Page[T]:
-        """Read the pages that a list lacks; return the last one."""
-        while not listing.add(page := await self._read_page(listing.token)):
-            pass
-        return page
-
     async def _read_page(self, token: str) -> Page[T]:
         query = {**self._query, "limit": str(self._page_size.limit)}
         if token:
             query["continue"] = token
         try:
-            content = await self._client.read_page(self.path, query)
+            content = await self._read_content(query)
         except CutOffError:
             self._page_size.was_cut_off()
             raise
         page = await self._decode(content)
         self._page_size.received(len(page.items) + len(page.unreadable), len(content))
         return page
+
+    async def _read_content(self, query: Mapping[str, str]) -> bytes:
+        if self._is_short:
+            return await self._client.request("GET", self.path, query=query)
+        return await self._client.read_page(self.path, query)
 
     async def _decode(self, content: bytes) -> Page[T]:
         try:
@@ -331,32 +334,24 @@ class Reflector(Generic[T]):
     async def _watch(self) -> bool:
         """Watch until it ends; return whether any event arrived, bookmarks included."""
         has_told = False
-        async with aclosing(self._events(self._query, self._version or "")) as events:
-            async for event in events:
-                has_told = True
-                if is_lower(event.resource_version, self._version or ""):
-                    self._version = None  # servers do not send that; a list shows the state
-                    return False
-                self._take(event)
-                if event.resource_version:
-                    self._version = self._seen = event.resource_version
-        return has_told
-
-    async def _events(
-        self, query: Mapping[str, str], version: str
-    ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Yield the events of one watch until it ends. Raises KubeError, also for an ERROR."""
         query = {
-            **query,
-            "resourceVersion": version,
+            **self._query,
+            "resourceVersion": self._version or "",
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(random.randint(*WATCH_S)),  # noqa: S311 - spread, no secret
         }
         async for line in self._client.watch(self.path, query):
             event = self._codec.event(line)
+            has_told = has_told or event.type != "ERROR"
             if event.type == "ERROR":
                 raise _watch_error(event.error)
-            yield event
+            if is_lower(event.resource_version, self._version or ""):
+                self._version = None  # servers do not send that; a list shows the state
+                return False
+            self._take(event)
+            if event.resource_version:
+                self._version = self._seen = event.resource_version
+        return has_told
 
     def _take(self, event: WatchEvent[T]) -> None:
         """Apply one event to the store; report what cannot be read."""
@@ -388,7 +383,24 @@ class Reflector(Generic[T]):
         self._client.instrument.unreadable(self._source, self.path, found)
 
 
-async def wait_all_synced(reflectors: Sequence[Reflector[Any]], timeout_s: float) -> None:
+class Lists(Protocol):
+    """What lists and watches a path, whole or in part."""
+
+    path: str
+    store: Store[Any]
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the first list is complete."""
+
+    async def wait_synced(self) -> None:
+        """Wait for the first complete list."""
+
+
+async def wait_all_synced(reflectors: Sequence[Lists], timeout_s: float) -> None:
     """Wait for all first lists; each `timeout_s` log which are missing, and continue."""
     while True:
         with suppress(TimeoutError):
@@ -400,7 +412,7 @@ async def wait_all_synced(reflectors: Sequence[Reflector[Any]], timeout_s: float
         _log.warning("Waiting for the first lists", extra={"paths": missing})
 
 
-def unlisted(reflectors: Iterable[Reflector[Any]]) -> list[str]:
+def unlisted(reflectors: Iterable[Lists]) -> list[str]:
     """Return the paths whose first list has not come yet."""
     return [reflector.path for reflector in reflectors if not reflector.is_synced]
 

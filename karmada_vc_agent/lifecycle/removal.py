@@ -12,7 +12,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.views.claims import Claims
@@ -102,7 +102,7 @@ class Removal:
             found = await self._hub.get(f"{CLUSTERS_PATH}/{name}")
         except (NotFoundError, ForbiddenError):
             return None
-        return found if dig(found, "spec", "id") == self._has.clusters.id_of(name) else None
+        return found if self._has.clusters.is_ours(found) else None
 
     async def _end_cluster(self, cluster: Object, *, keeps: bool) -> str:
         name = cluster["metadata"]["name"]

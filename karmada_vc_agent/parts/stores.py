@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any
 from urllib.parse import urlsplit
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.named_reflector import NamedReflector
-from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.reflector import Lists, Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
@@ -72,7 +71,7 @@ class Stores:
         self.claims = Claims(self.namespaces, config.agent_name)
         self.left_pods = LeftPods(self.pods, self.nodes, self.claims, virtual_clusters)
         hub, host = clients.hub, clients.host
-        self.of_host: tuple[Reflector[Any], ...] = (
+        self.of_host: tuple[Lists, ...] = (
             Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
             Reflector(host, "/api/v1/namespaces", raw, self.namespaces),
             Reflector(host, "/api/v1/pods", pod_codec, self.pods),
@@ -82,7 +81,7 @@ class Stores:
             if config.clusters_by_name
             else Reflector(hub, CLUSTERS_PATH, clusters.codec, clusters)
         )
-        self.reflectors: tuple[Reflector[Any], ...] = (of_hub, *self.of_host)
+        self.reflectors: tuple[Lists, ...] = (of_hub, *self.of_host)
 
     def _by_name(
         self,

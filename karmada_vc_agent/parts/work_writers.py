@@ -95,13 +95,12 @@ class WorkWriters:
             self.host_objects,
             self.shared_objects,
             self.namespace_writer,
-            common.discoveries.find,
+            common.discoveries,
             readers.contexts.context_for,
             common.stores.membership.lost_node,
             self.shared_names,
             Windows(common.openings, self.host_objects),
             self.owned,
-            common.discoveries.host.doubt,
         )
         self.finalizer = WorkFinalizer(
             clients.hub,

@@ -123,8 +123,14 @@ class HubClusters:
 
     def ours(self, name: str) -> Object | None:
         """Return the Cluster of a virtual cluster, or None where it is absent or another's."""
-        cluster = self._of_this_host(name)
-        return None if cluster is None or self._other_agent(cluster) else cluster
+        cluster = self.store.get("", name)
+        return cluster if name in self._names and self.is_ours(cluster) else None
+
+    def is_ours(self, cluster: Object | None) -> bool:
+        """Whether a Cluster is of this host, and of no other agent of it."""
+        if cluster is None or dig(cluster, "spec", "id") != self.id_of(cluster["metadata"]["name"]):
+            return False
+        return self._other_agent(cluster) is None
 
     def other_agent(self, name: str) -> str | None:
         """Return the other agent of this host that serves a virtual cluster, if one does."""

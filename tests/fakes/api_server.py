@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -54,11 +54,14 @@ class Fault:
     path: str = ""
     times: int = 1_000_000
     only_lists: bool = False
+    query: Mapping[str, str] = field(default_factory=dict)
 
     def concerns(self, request: Request) -> bool:
         if self.only_lists and request.is_watch:
             return False
         if self.times <= 0 or (self.method and self.method != request.method):
+            return False
+        if not self.query.items() <= request.query.items():
             return False
         return not self.path or self.path == request.path
 
@@ -196,14 +199,15 @@ class FakeApiServer:
         times: int = 1,
         message: str = "as the test wants",
         headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
     ) -> None:
-        """Answer the next requests with a Status."""
+        """Answer the next requests with a Status. query: that they have among others."""
 
         def act(_: web.BaseRequest) -> web.Response:
             status = StatusError(code, reason, message).status
             return _json(status, code, dict(headers or {}))
 
-        self._faults.append(Fault(act, method, path, times))
+        self._faults.append(Fault(act, method, path, times, query=query or {}))
 
     def spoil_list(self, path: str, spoil: Callable[[Object], bytes]) -> None:
         """Answer the next list of a collection with what `spoil` makes of the true one."""

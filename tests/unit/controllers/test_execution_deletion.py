@@ -25,6 +25,8 @@ NAMESPACE = "/api/v1/namespaces/edge-v-branch-a"
 SETTINGS = f"{NAMESPACE}/configmaps/settings"
 DEPLOYMENT = "/apis/apps/v1/namespaces/edge-v-branch-a/deployments/web"
 
+JOB = "/apis/batch/v1/namespaces/edge-v-branch-a/jobs/once"
+
 
 async def applied(world: World, *manifests: Object, preserve: bool = False) -> None:
     """Apply a Work."""
@@ -109,6 +111,21 @@ async def test_nothing_is_left_behind_where_a_kind_is_said_to_be_served_elsewher
     assert world.hub.find(WORK) is not None
     await world.execution.reconcile(KEY)
     assert world.host.find(SETTINGS) is None
+    assert world.hub.find(WORK) is None
+
+
+async def test_nothing_is_left_behind_where_an_api_group_does_not_answer(world: World) -> None:
+    world.host.aggregated_discovery = False
+    await applied_and_deleted(world, objects.job())
+    world.host.stale_groups = frozenset({"batch/v1"})
+    await world.host_discovery.refresh()
+    with pytest.raises(RetryError, match="does not tell what it serves of batch/v1"):
+        await world.execution.reconcile(KEY)
+    assert world.host.find(JOB)
+    world.host.stale_groups = frozenset()
+    await world.host_discovery.refresh()
+    await world.execution.reconcile(KEY)
+    assert world.host.find(JOB) is None
     assert world.hub.find(WORK) is None
 
 

@@ -95,6 +95,22 @@ class _NoHolders:
         return []
 
 
+class _Kinds:
+    """Every kind lives at one place."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+
+    async def find(self, _: GroupVersionKind, /) -> Resource | None:
+        return self._resource
+
+    def doubt(self, _: GroupVersionKind, /) -> None:
+        pass
+
+    def tells(self, _: GroupVersionKind, /) -> bool:
+        return True
+
+
 class _Namespaces(NamespaceWriter):
     """Has every namespace claimed."""
 
@@ -194,16 +210,13 @@ async def test_an_answer_of_the_host_comes_without_host_names(
     resource = Resource(gvk, "things", namespaced="namespace" in host["metadata"])
     host_names = _host_names(host, context)
 
-    async def find_resource(_: GroupVersionKind) -> Resource:
-        return resource
-
     for separator in SEPARATORS:
         text = separator.join(["a", *sorted(host_names), "b"])
         manifests = Manifests(
             _Refusing(text),
             _RefusingShared(text),
             _Namespaces(),
-            find_resource,
+            _Kinds(resource),
             lambda *_: context,
             lambda _: None,
             SharedNames(_NoHolders(), lambda _: None),

@@ -1,5 +1,7 @@
 """Discovery: both forms of documents, ETags, kinds that come later, groups that are away."""
 
+import asyncio
+
 import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
@@ -118,6 +120,34 @@ async def test_kind_in_doubt_is_asked_for_again_once(
     assert len(host.requests) == asked
 
 
+async def test_doubt_that_comes_while_kinds_are_read_is_not_lost(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    discovery = Discovery(client)
+    await discovery.refresh()
+    released = host.hold("GET", "/apis")
+    reading = asyncio.ensure_future(discovery.refresh())
+    await asyncio.sleep(1.0)  # /api is read by now
+    others = [each for each in host.storage.served if each.kind != "Namespace"]
+    host.storage.served = [*others, Served("v1", "places", "Namespace", namespaced=False)]
+    discovery.doubt(NAMESPACE)
+    released.set()
+    await reading
+    found = await discovery.find(NAMESPACE)
+    assert found is not None
+    assert found.plural == "places"
+
+
+async def test_doubt_outlives_a_refresh_that_fails(host: FakeApiServer, client: ApiClient) -> None:
+    discovery = Discovery(client)
+    await discovery.refresh()
+    discovery.doubt(DEPLOYMENT)
+    with host.down(), pytest.raises(UnreachableError):
+        await discovery.find(DEPLOYMENT)
+    host.storage.served = [each for each in host.storage.served if each.kind != "Deployment"]
+    assert await discovery.find(DEPLOYMENT) is None
+
+
 async def test_kind_served_no_more_is_forgotten(host: FakeApiServer, client: ApiClient) -> None:
     discovery = Discovery(client)
     await discovery.refresh()
@@ -132,8 +162,11 @@ async def test_group_that_does_not_answer_makes_the_list_incomplete(
 ) -> None:
     host.aggregated_discovery = aggregated
     host.stale_groups = frozenset({"apps/v1"})
-    served = await Discovery(client).refresh()
+    discovery = Discovery(client)
+    served = await discovery.refresh()
     assert not served.is_complete
+    assert not discovery.tells(DEPLOYMENT)
+    assert discovery.tells(NAMESPACE)
     assert NAMESPACE in served.by_kind
 
 

@@ -11,7 +11,8 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.named_reflector import NamedReflector
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.kube.watch_turns import WatchTurns
+from karmada_vc_agent.model.objects import Object, copy_object, dig
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer, Request
 
@@ -206,11 +207,86 @@ async def test_list_replaces_what_was_seeded(host: FakeApiServer, client: ApiCli
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_refusal_is_logged_once_and_ends(
+async def test_refusal_is_logged_once_for_each_and_ends(
     host: FakeApiServer, client: ApiClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     host.seed(node("a"))
     host.fail(403, "Forbidden", times=4, message="no right to list nodes")
     async with following(client, "a", "b") as followed:
         assert followed.branch("a") == "1"
-    assert caplog.messages.count("Waiting to watch") == 1
+    assert caplog.messages.count("Waiting to watch") == 2
+
+
+async def test_names_take_turns_where_there_are_few_files(host: FakeApiServer) -> None:
+    names = ["a", "b", "c", "d"]
+    host.seed(*(node(name) for name in names))
+    client = host.client("host", turns=WatchTurns(2))
+    try:
+        async with following(client, *names) as followed:
+            await asyncio.sleep(20.0)
+            host.seed(node("d", "2"))
+            await until(lambda: followed.branch("d") == "2")
+    finally:
+        await client.close()
+
+
+async def test_watches_that_end_now_and_then_are_opened_again_at_once(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(node("a"))
+    async with following(client, "a") as followed:
+        for branch in map(str, range(2, 14)):
+            await asyncio.sleep(60.0)
+            host.bookmark()
+            await asyncio.sleep(1.0)
+            host.end_watches()
+            host.seed(node("a", branch))
+            await asyncio.sleep(2.0)
+            assert followed.branch("a") == branch
+
+
+async def test_object_that_was_written_while_nobody_followed_it_goes_when_it_is_gone(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    async with following(client, "a", "b") as followed:
+        followed.follow("a")
+        await until(lambda: not followed.reflector.has_told("b"))
+        written = copy_object(host.seed(node("b")))
+        host.remove(f"{PATH}/b")
+        followed.store.observe(written)
+        await until(lambda: followed.branch("b") is None)
+        followed.follow("a", "b")
+        host.seed(node("b", "2"))
+        await until(lambda: followed.branch("b") == "2")
+
+
+async def test_time_that_went_back_is_noticed_after_a_start_without_names(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    async with following(client) as followed:
+        host.seed(node("a"))
+        followed.follow("a")
+        await until(lambda: followed.branch("a") == "1")
+        backup = host.storage.backup()
+        for number in range(20):
+            host.seed(node("a", f"x{number}"))
+        await until(lambda: followed.branch("a") == "x19")
+        with host.down():
+            await asyncio.sleep(5.0)
+            host.storage.restore(backup)
+        host.seed(node("a", "restored"))
+        await until(lambda: followed.branch("a") == "restored")
+
+
+async def test_name_that_cannot_be_read_costs_no_other(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(node("a"), node("b"))
+    async with following(client, "a") as followed:
+        host.fail(500, times=1_000, query={"fieldSelector": "metadata.name=b"})
+        followed.follow("a", "b")
+        await asyncio.sleep(60.0)
+        assert watches(host) == ["a"]
+        host.seed(node("a", "2"))
+        await until(lambda: followed.branch("a") == "2")
+        assert not followed.reflector.has_told("b")

@@ -3,12 +3,14 @@
 import pytest
 
 from karmada_vc_agent.lifecycle.agent_state import ClusterRecord
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION
 from karmada_vc_agent.objects.object_names import PATH
 from karmada_vc_agent.objects.reading import read_at_start
 from karmada_vc_agent.objects.setup import setup
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, cluster_id
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
 from tests.fakes import objects
+from tests.fakes.world import HOST_UID
 from tests.unit.objects.conftest import BRANCH_A, Served, virtual_cluster
 
 CLUSTER = f"{CLUSTERS_PATH}/branch-a"
@@ -179,6 +181,19 @@ async def test_foreign_cluster_of_its_name_stays(served: Served) -> None:
     served.world.host.mark_deleted(OBJECT)
     assert await step(served) == ""
     assert served.world.hub.find(CLUSTER)
+
+
+async def test_cluster_of_another_agent_that_was_not_told_yet_stays(served: Served) -> None:
+    await served.apply(virtual_cluster())
+    other = objects.cluster("branch-a", cluster_id(HOST_UID, "branch-a"))
+    other["metadata"]["annotations"] = {AGENT_ANNOTATION: "home/other"}
+    served.world.hub.seed(other)
+    served.world.host.seed(objects.namespace("agents"))
+    await served.state.load()
+    served.world.host.mark_deleted(OBJECT)
+    assert served.world.clusters.store.get("", "branch-a") is None
+    assert await step(served) == ""
+    assert not served.world.hub.live(CLUSTER)["metadata"].get("deletionTimestamp")
 
 
 async def test_object_whose_finalizer_was_taken_off_is_forgotten(served: Served) -> None:
