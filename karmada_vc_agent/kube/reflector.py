@@ -14,9 +14,8 @@ it stays. A fault of our own is logged, and the resource listed again after a pa
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
 import orjson
@@ -381,40 +380,6 @@ class Reflector(Generic[T]):
                 _log.warning("Cannot read an object", extra={**extra, "reason": reason})
         self._named = found
         self._client.instrument.unreadable(self._source, self.path, found)
-
-
-class Lists(Protocol):
-    """What lists and watches a path, whole or in part."""
-
-    path: str
-    store: Store[Any]
-
-    async def run(self) -> None:
-        """List and watch until cancelled."""
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether the first list is complete."""
-
-    async def wait_synced(self) -> None:
-        """Wait for the first complete list."""
-
-
-async def wait_all_synced(reflectors: Sequence[Lists], timeout_s: float) -> None:
-    """Wait for all first lists; each `timeout_s` log which are missing, and continue."""
-    while True:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                for reflector in reflectors:
-                    await reflector.wait_synced()
-                return
-        missing = ",".join(unlisted(reflectors))
-        _log.warning("Waiting for the first lists", extra={"paths": missing})
-
-
-def unlisted(reflectors: Iterable[Lists]) -> list[str]:
-    """Return the paths whose first list has not come yet."""
-    return [reflector.path for reflector in reflectors if not reflector.is_synced]
 
 
 def _is_forbidden(error: KubeError) -> bool:

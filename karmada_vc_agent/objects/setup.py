@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from karmada_vc_agent.kube.controller import ControllerSpec
-from karmada_vc_agent.kube.reflector import wait_all_synced
+from karmada_vc_agent.kube.first_lists import wait_all_synced
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster

@@ -7,8 +7,9 @@ from urllib.parse import urlsplit
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
+from karmada_vc_agent.kube.first_lists import Lists
 from karmada_vc_agent.kube.named_reflector import NamedReflector
-from karmada_vc_agent.kube.reflector import Lists, Reflector
+from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object

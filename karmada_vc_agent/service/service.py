@@ -8,7 +8,7 @@ from typing import Any
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.kube.reflector import unlisted, wait_all_synced
+from karmada_vc_agent.kube.first_lists import unlisted, wait_all_synced
 from karmada_vc_agent.lifecycle.offline_serving import OfflineServing
 from karmada_vc_agent.lifecycle.progress import vital_checks
 from karmada_vc_agent.lifecycle.resync import resync

@@ -226,9 +226,11 @@ async def gateway_lab(
         tasks = [asyncio.create_task(each.run()) for each in state.reflectors]
         for each in state.reflectors:
             await each.wait_synced()
-        yield found
-        await listener.stop(1.0, gateway.end_long)
-        requests.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            yield found
+        finally:
+            await listener.stop(1.0, gateway.end_long)
+            requests.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)

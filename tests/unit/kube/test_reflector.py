@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from karmada_vc_agent.kube import first_lists
 from karmada_vc_agent.kube import listing as module
-from karmada_vc_agent.kube import reflector as reflector_module
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.reflector import Reflector
@@ -306,16 +306,16 @@ async def test_missing_first_lists_are_named_and_waited_for(
     late = Reflector(client, "/api/v1/pods", RawCodec(), Store(RawCodec()))
     released = host.hold("GET", "/api/v1/pods")
     tasks = [asyncio.ensure_future(reflector.run()) for reflector in (there, late)]
-    waiting = asyncio.ensure_future(reflector_module.wait_all_synced([there, late], 20.0))
+    waiting = asyncio.ensure_future(first_lists.wait_all_synced([there, late], 20.0))
     await asyncio.sleep(15.0)
-    assert reflector_module.unlisted([there, late]) == ["/api/v1/pods"]
+    assert first_lists.unlisted([there, late]) == ["/api/v1/pods"]
     assert "Waiting for the first lists" not in caplog.messages
     await asyncio.sleep(10.0)
     assert caplog.messages.count("Waiting for the first lists") == 1
     assert not waiting.done()
     released.set()
     await waiting
-    assert reflector_module.unlisted([there, late]) == []
+    assert first_lists.unlisted([there, late]) == []
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

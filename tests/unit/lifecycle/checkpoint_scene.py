@@ -1,11 +1,13 @@
 """A hub that is known, a host that keeps it, and the writer between them."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from karmada_vc_agent.checkpoint.saved import Expected, Saved, read
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.lifecycle.checkpoint_entries import Knowledge
@@ -27,6 +29,20 @@ STATE = {
 }
 SECRETS = "/api/v1/namespaces/agents/secrets"
 TEMPLATE = "{namespace}-v-{cluster}"
+
+
+class LosingClient(ApiClient):
+    """Patches, but says `error` in place of the answer where there is one."""
+
+    error: KubeError | None = None
+
+    async def merge_patch(
+        self, path: str, patch: Any, as_user: str = "", query: Mapping[str, str] | None = None
+    ) -> Object:
+        answer = await super().merge_patch(path, patch, as_user, query)
+        if self.error is not None:
+            raise self.error
+        return answer
 
 
 class Scene:

@@ -1,9 +1,7 @@
 """CheckpointWriter: what goes wrong at one Secret, or one virtual cluster, costs no other one."""
 
 import uuid
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -12,9 +10,8 @@ from karmada_vc_agent.checkpoint.refused import Reason
 from karmada_vc_agent.checkpoint.saved import usable_times
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, InvalidError
-from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
-from tests.unit.lifecycle.checkpoint_scene import SECRETS, Scene
+from tests.unit.lifecycle.checkpoint_scene import SECRETS, LosingClient, Scene
 
 NAMES = ("branch-a", "branch-b")
 
@@ -101,31 +98,17 @@ async def test_what_found_no_room_is_written_once_there_is_room(
     assert not scene.writer.too_large
 
 
-class LateClient(ApiClient):
-    """Writes, and is told that etcd answered too late."""
-
-    is_late = False
-
-    async def merge_patch(
-        self, path: str, patch: Any, as_user: str = "", query: Mapping[str, str] | None = None
-    ) -> Object:
-        answer = await super().merge_patch(path, patch, as_user, query)
-        if self.is_late:
-            raise ApiError(500, "", "etcdserver: request timed out")
-        return answer
-
-
 async def test_a_write_that_failed_within_the_host_is_not_believed(host: FakeApiServer) -> None:
     """etcd took it, and its answer came too late: the host has two Works, and says 500."""
-    client = LateClient("host", host.client().credentials)
+    client = LosingClient("host", host.client().credentials)
     scene = Scene(host, client)
     scene.work("one")
     await scene.write()
     scene.work("two")
-    client.is_late = True
+    client.error = ApiError(500, "", "etcdserver: request timed out")
     with pytest.raises(ApiError):
         await scene.write()
-    client.is_late = False
+    client.error = None
     assert scene.names() == ["one", "two"]
     scene.work("two", deletionTimestamp="2026-05-01T10:00:00Z")
     await scene.writer.strike("branch-a", "two")

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import uuid
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -13,10 +11,9 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import CutOffError, UnreachableError
 from karmada_vc_agent.lifecycle import checkpoint_writer
-from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
-from tests.unit.lifecycle.checkpoint_scene import SECRETS, Scene
+from tests.unit.lifecycle.checkpoint_scene import SECRETS, LosingClient, Scene
 
 DELETED = {"deletionTimestamp": "2026-05-01T10:00:00Z"}
 
@@ -185,21 +182,6 @@ async def test_who_may_not_write_may_remove(scene: Scene) -> None:
     assert "as the test wants" in str(scene.writer.problem_of("branch-a"))
 
 
-class LosingClient(ApiClient):
-    """Loses the answers of so many patches."""
-
-    loses = 0
-
-    async def merge_patch(
-        self, path: str, patch: Any, as_user: str = "", query: Mapping[str, str] | None = None
-    ) -> Object:
-        answer = await super().merge_patch(path, patch, as_user, query)
-        if self.loses:
-            self.loses -= 1
-            raise CutOffError("lost")
-        return answer
-
-
 async def test_a_write_without_an_answer_is_not_believed(host: FakeApiServer) -> None:
     """The host has two Works; the agent knows only of the write before, which had one."""
     client = LosingClient("host", host.client().credentials)
@@ -207,9 +189,10 @@ async def test_a_write_without_an_answer_is_not_believed(host: FakeApiServer) ->
     scene.work("one")
     await scene.write()
     scene.work("two")
-    client.loses = 1
+    client.error = CutOffError("lost")
     with pytest.raises(CutOffError):
         await scene.write()
+    client.error = None
     assert scene.names() == ["one", "two"]
     scene.work("two", **DELETED)
     await scene.writer.strike("branch-a", "two")
