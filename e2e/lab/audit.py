@@ -58,7 +58,8 @@ class AuditLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._offset = path.stat().st_size if path.exists() else 0
+        # From the end of the last whole line: the server may be writing one.
+        self._offset = path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
         self._rest = b""
         self._writes: list[Written] = []
 
