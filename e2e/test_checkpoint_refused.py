@@ -1,5 +1,6 @@
 """The checkpoint cannot be kept, or was not: the agent works on and serves nothing old of it."""
 
+import base64
 import time
 from collections.abc import Iterator
 
@@ -143,6 +144,36 @@ def test_what_an_earlier_version_did_not_keep_up_to_date_is_not_served(
     assert agent.log().count("Not using the checkpoint") == 1
 
 
+def test_a_damaged_checkpoint_is_named_and_its_agent_does_not_lead(
+    lab: Lab, hub_wire: Proxy
+) -> None:
+    """One that is whole has the agent ready throughout the cut."""
+    endpoints, group = Endpoints.new(), lab.group("a")
+    agent = _agent(lab, hub_wire, group, *endpoints.flags(), **KEPT).start()
+    lab.wait_ready(group.name)
+    template = objects.config_map(lab.namespace(), "kept", key="1")
+    lab.create_work(group, "kept", template)
+    eventually(is_saved, lab, agent, group, template)
+    hub_wire.cut()
+    eventually(_is_ready, endpoints, "[+]hub ok: the API server of the hub does not answer")
+    agent.kill()
+    lab.host.delete(lab.host_path(template, group))
+    secret = _damage(lab, agent, f"cluster.{group.name}")
+
+    agent.start(keeps_rights=True)
+    eventually(_says, agent, "Waiting for the hub: nothing can be served without it")
+    status, text = endpoints.ask("/readyz")
+    assert (status, f"cluster.{group.name} of Secret {secret}: " in text) == (500, True), text
+    assert f"of Secret {secret}: its checksum differs from its content" in agent.log()
+    time.sleep(2 * CHECK_PATIENCE_S)  # it would lead by now if it could serve
+    assert agent.log().count("Leading") == 1, "that was the first process"
+    hub_wire.restore()
+    eventually(_has, lab, group, template)
+    eventually(is_saved, lab, agent, group, template)
+    _assert_is_kept_without_the_hub(lab, agent, hub_wire, group, template)
+    eventually(_is_ready, endpoints, f"[+]checkpoint ok: {group.name} is served as the hub said at")
+
+
 class Refusal:
     """A policy of somebody else that lets nobody change the Secrets of a checkpoint."""
 
@@ -215,6 +246,22 @@ def _is_of_checkpoint(rule: Object) -> bool:
     names = rule.get("resourceNames") or ()
     is_named = any("-checkpoint-" in name for name in names)
     return rule["resources"] == ["secrets"] and (is_named or rule["verbs"] == ["create"])
+
+
+def _damage(lab: Lab, agent: Agent, key: str) -> str:
+    """Change one byte of an entry; return the name of its Secret."""
+    (secret,) = [each for each in secrets_of(lab.host, agent) if key in (each.get("data") or {})]
+    content = bytearray(base64.b64decode(secret["data"][key]))
+    content[-1] ^= 1
+    name = str(secret["metadata"]["name"])
+    path = f"{collection('v1', 'Secret', agent.namespace)}/{name}"
+    lab.host.patch(path, {"data": {key: base64.b64encode(content).decode()}})
+    return name
+
+
+def _is_ready(endpoints: Endpoints, text: str) -> None:
+    status, told = endpoints.ask("/readyz?verbose")
+    assert (status, text in told) == (200, True), told
 
 
 def _is_kept(lab: Lab, group: Group, status: str, reason: str) -> None:

@@ -114,9 +114,13 @@ class Agent:
         self.metrics_readers = BearerReview(self._ask_host_about, METRICS_PATH)
 
     def readiness(self) -> dict[str, str | None]:
-        """Return what keeps this agent from its work, by part; a standby is ready to take over."""
+        """Return what keeps this agent from its work, by part; a standby is ready to take over.
+
+        A hub that is away does not, where there is a checkpoint: whoever drains a node in a cut
+        needs the replicas to be ready.
+        """
         checks = {server: self._check_server(server, client) for server, client in self._lanes()}
-        checks["phase"] = f"{self._phase}: {self._waits_for}" if self._phase == STARTING else None
+        checks["phase"] = self._check_phase()
         unlisted = self._service.unlisted() if self._service is not None else []
         checks["lists"] = (
             f"waiting for the first list of {', '.join(unlisted)}" if unlisted else None
@@ -132,6 +136,13 @@ class Agent:
         checks["checkpoint"] = self._service.checkpoint_remark() if self._service else None
         return checks
 
+    def _check_phase(self) -> str | None:
+        """Return what a start waits for, and why no checkpoint does instead."""
+        if self._phase != STARTING:
+            return None
+        lack = self._hub_start.lack if self._waits_for == NEITHER else ""
+        return f"{self._phase}: {self._waits_for}" + (f": {lack}" if lack else "")
+
     def _check_rights(self) -> str | None:
         """Return which right is missing; one that waits for `join` fails nobody else."""
         lacks = self._service.missing_rights() if self._service is not None else None
@@ -146,12 +157,18 @@ class Agent:
     def _check_server(self, server: str, client: ApiClient) -> str | None:
         """Return what is wrong with hub or host, by one of its clients."""
         if not self._reachability[server].is_reachable:
-            return f"the API server of the {server} does not answer"
+            text = f"the API server of the {server} does not answer"
+            return Remark(text) if server == HUB and self._has_checkpoint() else text
         if server == HUB and (refusal := self._check_hub_accepts()) is not None:
-            return refusal
+            is_served = self._service is not None and self._service.serves_from_checkpoint()
+            return Remark(refusal) if is_served else refusal
         if client.history.is_in_doubt:
             return Remark(f"the API server of the {server} went back in time; resyncing everything")
         return None
+
+    def _has_checkpoint(self) -> bool:
+        """Whether this process serves, or stands by, with a checkpoint in place of the hub."""
+        return self._phase != STARTING and self._config.checkpoint.enabled
 
     def _check_hub_accepts(self) -> str | None:
         """Return why a hub that answers accepts nothing, as with a certificate that expired."""

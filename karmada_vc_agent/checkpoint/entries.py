@@ -76,12 +76,17 @@ def header_of(content: bytes) -> Header:
     return found
 
 
+def verified(content: bytes) -> Header:
+    """Return the header of an entry whose checksum is right. Raises RefusedError."""
+    header = header_of(content)
+    if header.sum != _sum(header, _body(content)):
+        raise RefusedError(Reason.CHECKSUM, "its checksum differs from its content")
+    return header
+
+
 def decode(content: bytes) -> Entry:
     """Return an entry whose checksum is right. Raises RefusedError."""
-    header = header_of(content)
-    body = content.partition(b"\n")[2]
-    if header.sum != _sum(header, body):
-        raise RefusedError(Reason.CHECKSUM, "its checksum differs from its content")
+    header, body = verified(content), _body(content)
     try:
         objects = orjson.loads(_decompressed(body))
     except (zlib.error, ValueError, RecursionError) as error:
@@ -94,15 +99,19 @@ def decode(content: bytes) -> Entry:
 def identity(content: bytes) -> str:
     """Return what tells an entry from another one, whenever it was saved; never "".
 
-    What cannot be read is not what anybody wants to have.
+    What is damaged, wherever, differs from all that is to be saved, so that it is written again.
     """
     try:
-        header = header_of(content)
+        header = verified(content)
     except RefusedError:
         return "?"
     if header.kind == CONTACT:
         return header.sum
-    return _sum(msgspec.structs.replace(header, saved=""), content.partition(b"\n")[2])
+    return _sum(msgspec.structs.replace(header, saved=""), _body(content))
+
+
+def _body(content: bytes) -> bytes:
+    return content.partition(b"\n")[2]
 
 
 def _decompressed(body: bytes) -> bytes:

@@ -17,6 +17,10 @@ class Reason(StrEnum):
     OUTDATED = "Outdated"
 
 
+DAMAGED = frozenset({Reason.UNREADABLE, Reason.CHECKSUM})
+"""The reasons where an entry is not as the agent wrote it; its Secret is named."""
+
+
 class RefusedError(Exception):
     """An entry of the checkpoint must not be used; `str()` says why."""
 

@@ -2,9 +2,10 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 
 from karmada_vc_agent.checkpoint.entries import (
     CLUSTER,
@@ -15,8 +16,9 @@ from karmada_vc_agent.checkpoint.entries import (
     Header,
     decode,
     header_of,
+    verified,
 )
-from karmada_vc_agent.checkpoint.refused import Reason, RefusedError
+from karmada_vc_agent.checkpoint.refused import DAMAGED, Reason, RefusedError
 from karmada_vc_agent.checkpoint.shards import (
     CONTACT_KEY,
     RULES_KEY,
@@ -53,12 +55,15 @@ class Expected:
 class Saved:
     """The entries by key, and which of them were refused: Cluster, or what it is -> why.
 
-    What was refused is as if it had not been saved. contact: when the hub last said the same of all
-    but those that are not_heard.
+    What was refused is as if it had not been saved: a Cluster that is in `unusable`, and single
+    entries, as some of the Works of one. secrets: key -> name of its Secret. contact: when the hub
+    last said the same of all but those that are not_heard.
     """
 
     entries: dict[str, bytes] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict)
     refusals: dict[str, RefusedError] = field(default_factory=dict)
+    unusable: set[str] = field(default_factory=set)
     contact: Header | None = None
     not_heard: frozenset[str] = frozenset()
 
@@ -66,7 +71,7 @@ class Saved:
     def clusters(self) -> list[str]:
         """Return the Clusters that may be served."""
         names = (cluster_of_key(key) for key in self.entries if key.startswith("cluster."))
-        return sorted(name for name in names if name not in self.refusals)
+        return sorted(name for name in names if name not in self.unusable)
 
     @property
     def hub(self) -> str:
@@ -75,17 +80,17 @@ class Saved:
 
     def head(self, name: str) -> Header | None:
         """Return what is said of a Cluster besides itself."""
-        entry = self._read(name, head_key(name)) if name not in self.refusals else None
+        entry = self._read(name, head_key(name)) if name not in self.unusable else None
         return entry.header if entry is not None else None
 
     def cluster(self, name: str) -> Object | None:
         """Return a Cluster."""
-        found = self._read(name, head_key(name)) if name not in self.refusals else None
+        found = self._read(name, head_key(name)) if name not in self.unusable else None
         return found.objects[0] if found is not None and found.objects else None
 
     def works(self, name: str) -> list[Object]:
         """Return the Works of a Cluster; parts that cannot be used are missing."""
-        head = self._read(name, head_key(name)) if name not in self.refusals else None
+        head = self._read(name, head_key(name)) if name not in self.unusable else None
         if head is None:
             return []
         found: list[Object] = []
@@ -115,6 +120,7 @@ class Saved:
     def refuse(self, name: str, reason: RefusedError) -> None:
         """Have a Cluster not be served from here."""
         self.refusals[name] = reason
+        self.unusable.add(name)
 
     def _time_of(self, head: Header) -> datetime | None:
         times = [head.saved]
@@ -122,6 +128,13 @@ class Saved:
         if self.contact is not None and is_heard and self.contact.hub == head.hub:
             times.append(self.contact.saved)
         return max((at for text in times if (at := time_of(text)) is not None), default=None)
+
+    def refuse_entry(self, key: str, error: RefusedError) -> None:
+        """Drop a damaged entry, and note why; some Works cost the others nothing."""
+        self.entries.pop(key, None)
+        where = f"{key} of Secret {self.secrets[key]}" if key in self.secrets else key
+        refusal = RefusedError(error.reason, f"{where}: {error}")
+        self.refusals.setdefault(cluster_of_key(key) or key, refusal)
 
     def _read(self, name: str, key: str, head: Header | None = None) -> Entry | None:
         """Return an entry; where it cannot be used its Cluster says why."""
@@ -131,27 +144,48 @@ class Saved:
         except KeyError:
             return None
         except RefusedError as error:
-            self.refusals.setdefault(name, RefusedError(error.reason, f"{key}: {error}"))
+            self.refuse_entry(key, error)
             return None
         return entry
 
 
-def read(secrets: Iterable[Mapping[str, str]], expected: Expected) -> Saved:
-    """Return what may be used. secrets: the `data` of each."""
+def read(
+    secrets: Iterable[Mapping[str, str]], expected: Expected, names: Sequence[str] = ()
+) -> Saved:
+    """Return what may be used: all of it has the right checksum.
+
+    secrets: the `data` of each. names: theirs, in the same order.
+    """
     saved = Saved()
-    for data in secrets:
-        for key, text in data.items():
-            try:
-                saved.entries[key] = base64.b64decode(text, validate=True)
-            except (binascii.Error, ValueError):
-                name = cluster_of_key(key) or key
-                problem = RefusedError(Reason.UNREADABLE, f"{key}: it is not base64")
-                saved.refusals.setdefault(name, problem)
+    for data, name in zip_longest(secrets, names):
+        for key, text in (data or {}).items():
+            if name:
+                saved.secrets[key] = name
+            _take(saved, key, text)
     _judge(saved, CONTACT_KEY, CONTACT, lambda header: _take_contact(saved, header))
     _judge(saved, RULES_KEY, RULES, lambda header: _check_hub(header, expected))
-    for key in [key for key in saved.entries if key.startswith("cluster.")]:
+    for key in [key for key in saved.entries if key.startswith(f"{CLUSTER}.")]:
         _judge(saved, key, CLUSTER, lambda header: _check_head(saved, header, expected))
+    for name in saved.clusters:
+        _judge_works(saved, name)
     return saved
+
+
+def _take(saved: Saved, key: str, text: str) -> None:
+    try:
+        saved.entries[key] = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        saved.refuse_entry(key, RefusedError(Reason.UNREADABLE, "it is not base64"))
+
+
+def _judge_works(saved: Saved, name: str) -> None:
+    """Drop damaged parts of the Works of a Cluster; refuse a Cluster that has no others."""
+    parts = verified(saved.entries[head_key(name)]).parts
+    keys = [works_key(name, parts, part) for part in range(parts)]
+    for key in keys:
+        _judge(saved, key, WORKS, lambda _: None)
+    if name in saved.refusals and not any(key in saved.entries for key in keys):
+        saved.refuse(name, saved.refusals[name])
 
 
 def _take_contact(saved: Saved, header: Header) -> None:
@@ -167,11 +201,14 @@ def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -
     if content is None:
         return
     try:
-        header = header_of(content)
+        header = verified(content)
         _check_kind(header, kind)
         check(header)
     except RefusedError as error:
-        saved.refusals[cluster_of_key(key) or key] = error
+        if error.reason in DAMAGED:
+            saved.refuse_entry(key, error)
+        else:
+            saved.refuse(cluster_of_key(key) or key, error)
 
 
 def _check_kind(header: Header, kind: str) -> None:

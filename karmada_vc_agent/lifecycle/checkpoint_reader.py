@@ -15,8 +15,11 @@ from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.lifecycle.checkpoint_outdated import EVERYTHING, Outdated
 from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
 from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
+from karmada_vc_agent.model.texts import listed
 
 _log = logging.getLogger(__name__)
+
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ async def read_checkpoint(
     except ForbiddenError:  # the writer says so
         secrets.doubt_all()
         return Checkpoint(secrets, Saved(), outdated)
-    saved = read(found, _expected(config, state, hub))
+    saved = read(found, _expected(config, state, hub), secrets.names)
     for name, refusal in saved.refusals.items():
         log_refusal(name, refusal)
     return Checkpoint(secrets, saved, outdated)
@@ -79,12 +82,13 @@ async def why_unusable(host: ApiClient, config: AgentConfig, hub: HubIdentity) -
     state = AgentState(host, config.agent_namespace, config.agent_name)
     with suppress(NotFoundError):
         await state.look()
-    found = await CheckpointSecrets(host, config.agent_namespace, config.agent_name).peek()
-    saved = read(found, _expected(config, state, hub))
+    secrets = CheckpointSecrets(host, config.agent_namespace, config.agent_name)
+    saved = read(await secrets.peek(), _expected(config, state, hub), secrets.names)
     if saved.clusters:
         return ""
-    refusals = (f"{name}: {refusal}" for name, refusal in sorted(saved.refusals.items()))
-    return next(refusals, "there is no checkpoint")
+    reasons = [f"{name}: {refusal}" for name, refusal in sorted(saved.refusals.items())]
+    reasons += [f"Secret {name} cannot be read: {why}" for name, why in secrets.unread.items()]
+    return listed(reasons, _SHOWN) or "there is no checkpoint"
 
 
 def _expected(config: AgentConfig, state: AgentState, hub: HubIdentity) -> Expected:

@@ -42,14 +42,16 @@ class CheckpointSecrets:
 
     def __init__(self, host: ApiClient, namespace: str, agent: str) -> None:
         self._host = host
-        self._namespace = namespace
+        self.namespace = namespace
         self._agent = agent
-        self._names = secret_names(agent)
+        self.names = secret_names(agent)
         self._collection = f"/api/v1/namespaces/{namespace}/secrets"
         self._versions: dict[int, str] = {}
         self._entries: dict[int, dict[str, tuple[str, int]]] = {}
         self._doubtful: set[int] = set()
         self._unread = Failures()
+        self.unread: dict[str, str] = {}
+        """Name of a Secret that could not be read -> why."""
         self.surprises = 0
         """How often a Secret was not as it was left; what is known to be in it may be lost."""
 
@@ -58,7 +60,7 @@ class CheckpointSecrets:
 
         Raises UnreachableError, ForbiddenError.
         """
-        return await asyncio.gather(*(self._load(number) for number in range(len(self._names))))
+        return await asyncio.gather(*(self._load(number) for number in range(len(self.names))))
 
     async def _load(self, number: int) -> dict[str, str]:
         async def read() -> dict[str, str] | KubeError:
@@ -71,7 +73,8 @@ class CheckpointSecrets:
             found = await retry_on(KubeError, ATTEMPTS, read, READ_PAUSE_S)
         except KubeError as error:
             self._doubtful.add(number)
-            extra = {"secret": self._names[number], "reason": str(error)}
+            self.unread[self.names[number]] = str(error)
+            extra = {"secret": self.names[number], "reason": str(error)}
             _log.warning("Cannot read a part of the checkpoint; delete the Secret", extra=extra)
             return {}
         if isinstance(found, KubeError):
@@ -83,14 +86,15 @@ class CheckpointSecrets:
 
         Raises UnreachableError, ForbiddenError.
         """
-        return await asyncio.gather(*(self._peek(number) for number in range(len(self._names))))
+        return await asyncio.gather(*(self._peek(number) for number in range(len(self.names))))
 
     async def _peek(self, number: int) -> dict[str, str]:
         try:
             return await self._read(number)
         except (UnreachableError, ForbiddenError):
             raise
-        except KubeError:
+        except KubeError as error:
+            self.unread[self.names[number]] = str(error)
             return {}
 
     @property
@@ -108,7 +112,7 @@ class CheckpointSecrets:
 
     def doubt_all(self) -> None:
         """Have all Secrets read again: the host went back in time, or nobody could read them."""
-        self._doubtful.update(range(len(self._names)))
+        self._doubtful.update(range(len(self.names)))
 
     async def settle(self) -> None:
         """Read again what may be otherwise than it was left, as far as it can be read.
@@ -116,19 +120,19 @@ class CheckpointSecrets:
         Raises UnreachableError, ForbiddenError: it is the same for all of them.
         """
         for number in tuple(self._doubtful):
-            if not self._unread.is_due(self._names[number]):
+            if not self._unread.is_due(self.names[number]):
                 continue
             try:
                 await self._settle(number)
             except (UnreachableError, ForbiddenError):
                 raise
             except KubeError as error:  # whoever writes to it is told
-                self._unread.failed(self._names[number], error)
+                self._unread.failed(self.names[number], error)
 
     async def _settle(self, number: int) -> None:
         before = self._versions.get(number), self._entries.get(number)
         await self._read(number)
-        self._unread.passed(self._names[number])
+        self._unread.passed(self.names[number])
         self.surprises += before != (self._versions.get(number), self._entries.get(number))
         self._doubtful.discard(number)
 
@@ -193,15 +197,15 @@ class CheckpointSecrets:
         return found
 
     def _path(self, number: int) -> str:
-        return f"{self._collection}/{self._names[number]}"
+        return f"{self._collection}/{self.names[number]}"
 
     def _secret(self, number: int, data: Mapping[str, str]) -> Object:
         return {
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {
-                "name": self._names[number],
-                "namespace": self._namespace,
+                "name": self.names[number],
+                "namespace": self.namespace,
                 "labels": {AGENT_LABEL: self._agent},
             },
             "data": dict(data),

@@ -37,6 +37,8 @@ class HubStart:
         self.identity = HubIdentity()
         self.presence = HubPresence(hub, self.identity)
         self.checkpoint: Checkpoint | None = None
+        self.lack = ""
+        """Why nothing can be served from the checkpoint, as far as that was looked for."""
         self.on_known: Callable[[str], None] = lambda _: None
 
     async def check(self, host_uid: str) -> None:
@@ -62,8 +64,11 @@ class HubStart:
         if not self._config.checkpoint.enabled:
             return
         once = LogOnce(_log)
-        while not checking.done() and (reason := await self._lack(host, election)):
-            once.warning("Waiting for the hub: nothing can be served without it", reason=reason)
+        while not checking.done():
+            self.lack = await self._lack(host, election)
+            if not self.lack:
+                return
+            once.warning("Waiting for the hub: nothing can be served without it", reason=self.lack)
             await asyncio.wait((checking,), timeout=PEEK_S)
 
     async def _lack(self, host: ApiClient, election: LeaderElection) -> str:

@@ -14,7 +14,6 @@ from datetime import datetime
 from karmada_vc_agent.checkpoint.entries import Header
 from karmada_vc_agent.checkpoint.refused import Reason, RefusedError
 from karmada_vc_agent.checkpoint.saved import Saved, another_hub, is_another_hub
-from karmada_vc_agent.checkpoint.shards import RULES_KEY
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.lifecycle.checkpoint_reader import log_refusal
 from karmada_vc_agent.model.objects import Object, uid_of
@@ -59,6 +58,7 @@ class OfflineServing:
         self._clock = clock
         self._began_at = clock()
         self._since: dict[str, float] = {}
+        self._logged = dict(saved.refusals)
         heads = {name: saved.head(name) for name in saved.clusters}
         self._heads: dict[str, Header] = {name: h for name, h in heads.items() if h is not None}
         self._times: dict[str, datetime] = {}
@@ -91,10 +91,18 @@ class OfflineServing:
                 self._drop_others()
             for name in self._saved.clusters:
                 self._fill_works(name)
+            self._log_refusals()
             await asyncio.sleep(LOOK_S)
             if was_fencing and not self.is_fencing:
                 _log.info("The hub told its Clusters; serving what it says")
                 self.on_known()
+
+    def _log_refusals(self) -> None:
+        """Log what was refused since the checkpoint was read."""
+        for name, refusal in self._saved.refusals.items():
+            if name not in self._logged:
+                log_refusal(name, refusal)
+        self._logged |= self._saved.refusals
 
     def hub_known(self, hub: str) -> None:
         """Drop what was taken from the checkpoint if it is of another hub than the one there is."""
@@ -106,6 +114,7 @@ class OfflineServing:
             if self._clusters.unseed("", name):
                 extra = {"virtual_cluster": name, "reason": str(refusal)}
                 _log.warning("Serving no longer from the checkpoint", extra=extra)
+                self._logged[name] = refusal
 
     def _is_overdue(self, what: str) -> bool:
         if self._is_away and not self._answers():
@@ -135,10 +144,7 @@ class OfflineServing:
         self._clusters.seed([cluster for cluster in found if cluster is not None])
 
     def _fill_rules(self) -> None:
-        was_told = RULES_KEY in self._saved.refusals
         rules = self._saved.rules()
-        if not was_told and RULES_KEY in self._saved.refusals:
-            log_refusal(RULES_KEY, self._saved.refusals[RULES_KEY])
         for store, kind in zip(self._rules, _KINDS, strict=False):
             if not store.is_synced:
                 store.seed([rule for rule in rules if rule.get("kind") == kind])

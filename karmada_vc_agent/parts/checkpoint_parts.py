@@ -69,6 +69,10 @@ class CheckpointParts:
         """Return what is served from the checkpoint, and what of it is not used, None = nothing."""
         return Remark("; ".join(self._remarks())) or None
 
+    def is_served_from(self) -> bool:
+        """Whether any virtual cluster is served as the hub said before this process began."""
+        return any(self.offline.as_of(name) is not None for name in self._names)
+
     def problem_of(self, name: str) -> tuple[str, str] | None:
         """Return why a virtual cluster is not in the checkpoint: reason and text, None = it is."""
         if name in self.writer.too_large:

@@ -64,6 +64,10 @@ class Service:
         """Whether the hub has not told its Clusters yet, and they are those of the checkpoint."""
         return self._parts.checkpoint is not None and self._parts.checkpoint.offline.is_fencing
 
+    def serves_from_checkpoint(self) -> bool:
+        """Whether any virtual cluster is served as the hub said before this process began."""
+        return self._parts.checkpoint is not None and self._parts.checkpoint.is_served_from()
+
     def hub_known(self, hub: str) -> None:
         """Take which hub it is that answers. hub: uid of its kube-system, "" = it does not tell."""
         if self._parts.checkpoint is not None:

@@ -6,8 +6,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from karmada_vc_agent.agent import SERVING, STANDING_BY, Agent
-from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.agent import NEITHER, SERVING, STANDING_BY, STARTING, Agent
+from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -45,6 +45,7 @@ def scene() -> Scene:
     clients, service = MagicMock(spec=Clients), MagicMock(spec=Service)
     service.missing_rights.return_value = service.not_accepted.return_value = None
     service.checkpoint_remark.return_value = None
+    service.serves_from_checkpoint.return_value = False
     clients.hub.history.is_in_doubt = clients.host.history.is_in_doubt = False
     service.unlisted.return_value = service.stepped_back.return_value = []
     service.not_served.return_value = []
@@ -63,10 +64,38 @@ def test_agent_that_serves_is_ready(scene: Scene) -> None:
     assert (scene.wrong(), scene.remarks()) == ({}, {})
 
 
-@pytest.mark.parametrize("server", ["hub", "host"])
-def test_server_that_does_not_answer_is_named(scene: Scene, server: str) -> None:
-    scene.servers[server].is_reachable = False
-    assert scene.wrong() == {server: f"the API server of the {server} does not answer"}
+def test_host_that_does_not_answer_is_named(scene: Scene) -> None:
+    scene.servers["host"].is_reachable = False
+    assert scene.wrong() == {"host": "the API server of the host does not answer"}
+
+
+@pytest.mark.parametrize("phase", [SERVING, STANDING_BY])
+def test_agent_with_a_checkpoint_is_ready_without_the_hub(scene: Scene, phase: str) -> None:
+    scene.agent._phase = phase
+    scene.servers["hub"].is_reachable = False
+    assert scene.wrong() == {}
+    assert scene.remarks() == {"hub": "the API server of the hub does not answer"}
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_agent_with_neither_hub_nor_checkpoint_is_not_ready(scene: Scene, *, enabled: bool) -> None:
+    config = AgentConfig(checkpoint=CheckpointSettings(enabled=enabled))
+    agent = scene.agent
+    agent._config, agent._phase = config, STARTING if enabled else SERVING
+    scene.servers["hub"].is_reachable = False
+    assert scene.wrong()["hub"] == "the API server of the hub does not answer"
+
+
+def test_start_says_why_no_checkpoint_is_served(scene: Scene) -> None:
+    scene.agent._phase, scene.agent._waits_for = STARTING, NEITHER
+    scene.agent._hub_start = MagicMock(lack="a: its checksum differs")
+    assert scene.wrong() == {"phase": f"{STARTING}: {NEITHER}: a: its checksum differs"}
+
+
+def test_hub_that_refuses_an_agent_with_a_checkpoint_is_a_remark(scene: Scene) -> None:
+    scene.service.not_accepted.return_value = "it refuses Leases"
+    scene.service.serves_from_checkpoint.return_value = True
+    assert (scene.wrong(), scene.remarks()) == ({}, {"hub": "it refuses Leases"})
 
 
 def test_hub_that_answers_and_accepts_nothing_is_named(scene: Scene) -> None:

@@ -1,12 +1,13 @@
 """What may be used of a checkpoint, and why the rest is refused."""
 
+import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from karmada_vc_agent.checkpoint.entries import CLUSTER, CONTACT, RULES, WORKS
-from karmada_vc_agent.checkpoint.refused import Reason, RefusedError
+from karmada_vc_agent.checkpoint.entries import CLUSTER, CONTACT, RULES, WORKS, identity
+from karmada_vc_agent.checkpoint.refused import DAMAGED, Reason, RefusedError
 from karmada_vc_agent.checkpoint.saved import SKEW_S, Expected, Saved, read, usable_times
 from karmada_vc_agent.checkpoint.shards import CONTACT_KEY, RULES_KEY, head_key, works_key
 from tests.unit.checkpoint.scene import cluster, entry, expected, secret, work
@@ -109,6 +110,20 @@ def test_works_of_another_cluster_are_refused(part: bytes) -> None:
     saved = read([secret(**{works_key("a", 1, 0): part})], expected())
     assert saved.works("a") == []
     assert saved.refusals["a"].reason is Reason.CLUSTER
+
+
+@pytest.mark.parametrize("key", [head_key("a"), works_key("a", 1, 0)])
+def test_one_flipped_byte_refuses_the_cluster_and_names_its_secret(key: str) -> None:
+    whole = base64.b64decode(secret()[key])
+    for position in range(len(whole)):
+        torn = bytearray(whole)
+        torn[position] ^= 1
+        assert identity(bytes(torn)) != identity(whole), "or it would not be written again"
+        saved = read([{}, secret(**{key: bytes(torn)})], expected(), ("s-0", "s-1"))
+        refusal = saved.refusals["a"]
+        assert refusal.reason in {*DAMAGED, Reason.FORMAT}, position
+        assert refusal.reason is Reason.FORMAT or f"{key} of Secret s-1: " in str(refusal)
+        assert saved.clusters == []
 
 
 def test_rules_of_another_hub_are_refused() -> None:

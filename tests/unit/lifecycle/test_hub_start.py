@@ -1,17 +1,19 @@
 """HubStart: who has neither the hub nor a checkpoint does not lead."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 
 import pytest
 
+from karmada_vc_agent.checkpoint.shards import head_key, place_of
 from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.lifecycle.checkpoint_outdated import EVERYTHING
 from karmada_vc_agent.lifecycle.hub_start import PEEK_S, HubStart
 from tests.fakes.api_server import FakeApiServer
-from tests.unit.lifecycle.checkpoint_scene import TEMPLATE, Scene
+from tests.unit.lifecycle.checkpoint_scene import SECRETS, TEMPLATE, Scene
 
 LINE = "example.io/line"
 WAITING = "Waiting for the hub: nothing can be served without it"
@@ -57,6 +59,15 @@ def wait(scene: Scene, checking: asyncio.Task[None], *, enabled: bool = True) ->
     )
 
 
+def damage(scene: Scene, key: str) -> None:
+    """Flip one byte of the time in an entry."""
+    (secret,) = [each for each in scene.host.listed(SECRETS) if key in (each.get("data") or {})]
+    content = base64.b64decode(secret["data"][key])
+    torn = content.replace(b'"saved":"2', b'"saved":"3')
+    assert torn != content
+    scene.host.seed({**secret, "data": {**secret["data"], key: base64.b64encode(torn).decode()}})
+
+
 async def is_over(waiting: asyncio.Task[None]) -> bool:
     await asyncio.wait((waiting,), timeout=3 * PEEK_S)
     return waiting.done()
@@ -85,6 +96,30 @@ async def test_a_checkpoint_that_must_not_be_served_is_none(
     assert told.__dict__["reason"].startswith("branch-a: "), "once, and why"
     await scene.outdated.clear(EVERYTHING)
     assert await is_over(waiting)
+
+
+async def test_a_damaged_checkpoint_is_none_and_its_secret_is_named(
+    scene: Scene, checking: asyncio.Task[None], caplog: pytest.LogCaptureFixture
+) -> None:
+    await lead(scene)
+    await scene.write()
+    damage(scene, head_key("branch-a"))
+    caplog.clear()
+    waiting = wait(scene, checking)
+    assert not await is_over(waiting)
+    (told,) = [record for record in caplog.records if record.message == WAITING]
+    secret = f"agent-checkpoint-{place_of('branch-a', 0)}"
+    assert f"cluster.branch-a of Secret {secret}: its checksum" in told.__dict__["reason"]
+
+
+async def test_a_damaged_checkpoint_is_written_again(scene: Scene) -> None:
+    await scene.write()
+    damage(scene, head_key("branch-a"))
+    scene.new_process()
+    assert scene.saved().clusters == []
+    await scene.secrets.load()
+    await scene.write()
+    assert scene.saved().clusters == ["branch-a"]
 
 
 async def test_a_checkpoint_that_an_earlier_version_did_not_keep_is_none(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.checkpoint import entries
 from karmada_vc_agent.checkpoint.entries import RULES
 from karmada_vc_agent.checkpoint.refused import Reason
 from karmada_vc_agent.checkpoint.saved import Saved, read
@@ -16,7 +17,7 @@ from karmada_vc_agent.lifecycle import offline_serving
 from karmada_vc_agent.lifecycle.offline_serving import OfflineServing
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.views.works import Works
-from tests.unit.checkpoint.scene import cluster, entry, expected, secret, work
+from tests.unit.checkpoint.scene import cluster, expected, header, secret, work
 
 LONG_S = offline_serving.LISTS_S + 5.0
 
@@ -82,7 +83,7 @@ async def test_all_is_there_at_once_while_the_hub_is_away(tasks: list[asyncio.Ta
 async def test_rules_that_cannot_be_used_are_told_of_once(
     tasks: list[asyncio.Task[None]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    torn = entry(RULES, cluster="", uid="")[:-3] + b"xyz"
+    torn = entries.encode(header(RULES, cluster="", uid=""), [b"torn"])
     hub = Hub(read([secret(**{RULES_KEY: torn})], expected()))
     tasks.append(asyncio.ensure_future(hub.offline.run()))
     await asyncio.sleep(1.0)
