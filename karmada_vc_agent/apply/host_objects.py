@@ -25,8 +25,6 @@ from karmada_vc_agent.kube.errors import (
     ApiError,
     ConflictError,
     HeldError,
-    NotFoundError,
-    NotServedError,
 )
 from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import APPLIED_ANNOTATION, CLUSTER_LABEL, is_ours
@@ -210,19 +208,20 @@ class HostObjects:
     async def remove(self, resource: Resource, desired: Object, as_user: str = "") -> None:
         """Delete the live object in the background, if it is ours.
 
+        Its marks say so and not its uid: what was recreated since it was read is ours as well.
         Raises KubeError, of which NotServedError says nothing of the object.
         """
         key = key_of(desired)
+        path = resource.path(key.namespace, key.name)
+
+        async def delete(live: Object | None) -> None:
+            if live is not None and may_delete(desired, live):
+                await self._host.delete_same(path, live, as_user)
+
         live = await self.live(resource, key.namespace, key.name)
         self._forget(desired)
-        if live is None or not may_delete(desired, live):
-            return
-        try:
-            await self._host.delete_same(resource.path(key.namespace, key.name), live, as_user)
-        except NotServedError:
-            raise
-        except (NotFoundError, ConflictError):
-            return  # gone, or another object under that name
+        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        await retry_on_conflict(live, delete, fresh)
 
     async def release(
         self, resource: Resource, desired: Object, as_user: str = ""

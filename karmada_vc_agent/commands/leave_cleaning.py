@@ -6,13 +6,14 @@ carries the claim of this agent too.
 
 from collections.abc import Callable, Container
 from contextlib import suppress
+from functools import partial
 
 from karmada_vc_agent.apply.namespace_rights import binding_name
 from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError
-from karmada_vc_agent.kube.retries import retry_on
+from karmada_vc_agent.kube.retries import retry_on, retry_on_conflict
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     CLUSTER_LABEL,
@@ -32,6 +33,7 @@ from karmada_vc_agent.planning.share_plan import owners_of
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.views.claims import claim_of, unclaim
 from karmada_vc_agent.views.labelled_objects import labelled_objects, objects_in
+from karmada_vc_agent.views.live_objects import LiveObjects
 
 NAMESPACES_PATH = "/api/v1/namespaces"
 _ATTEMPTS = 5
@@ -54,6 +56,7 @@ class HostCleaner:
         claims_user: str = "",
     ) -> None:
         self._host = host
+        self._objects = LiveObjects(host, lambda _: None)
         self._agent = agent
         self.cluster = cluster
         self._say = say
@@ -138,12 +141,17 @@ class HostCleaner:
                 await shared.leave(resource, name, self.cluster, "", preserve=preserve)
                 self._say(f"host: {resource.gvk.kind} {name} is shared: released")
 
-    async def delete(self, resource: Resource, live: Object) -> None:
-        """Delete one object, unless it was replaced meanwhile."""
-        try:
-            await self._host.delete_same(_path(resource, live), live)
-        except (NotFoundError, ConflictError):
-            return  # gone, or another object under that name
+    async def delete(self, resource: Resource, found: Object) -> None:
+        """Delete one object, also if it was recreated meanwhile from the same Work."""
+        path = _path(resource, found)
+
+        async def delete(live: Object | None) -> None:
+            if live is not None and _origin(live) == _origin(found):
+                await self._host.delete_same(path, live)
+
+        metadata = found["metadata"]
+        place = resource, metadata.get("namespace") or "", metadata["name"]
+        await retry_on_conflict(found, delete, partial(self._objects.fresh, *place))
 
     async def release(self, resource: Resource, found: Object) -> None:
         """Remove our and Karmada's labels and annotations from an object, and keep it."""
@@ -190,6 +198,11 @@ def describe(found: Found) -> str:
     metadata = live["metadata"]
     name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
     return f"{resource.gvk.kind} {name} (Work {work_of(live)})"
+
+
+def _origin(live: Object) -> tuple[str | None, str]:
+    """Return virtual cluster and Work of an object."""
+    return labels_of(live).get(CLUSTER_LABEL), work_of(live)
 
 
 def _is_at_home(live: Object, claimed: Container[str]) -> bool:

@@ -333,13 +333,44 @@ async def test_own_object_is_deleted_by_its_uid(setting: Setting) -> None:
     assert setting.host.find(PATH) is None
 
 
-async def test_object_made_anew_by_somebody_else_is_not_deleted(setting: Setting) -> None:
+async def test_recreated_object_with_our_marks_is_deleted(setting: Setting) -> None:
     await setting.apply()
     setting.look()
     setting.host.remove(PATH)
-    setting.host.seed(desired("theirs"))
+    setting.host.seed(desired("recreated"))
+    await setting.host_objects.remove(MAPS, desired())
+    assert setting.host.find(PATH) is None
+    assert setting.sent() == ["DELETE", "GET", "DELETE"]
+
+
+async def test_object_recreated_by_another_writer_is_not_deleted(setting: Setting) -> None:
+    await setting.apply()
+    setting.look()
+    setting.host.remove(PATH)
+    theirs = objects.config_map(ns="hns", value="theirs")
+    theirs["metadata"]["labels"] = {}
+    setting.host.seed(theirs)
     await setting.host_objects.remove(MAPS, desired())
     assert setting.host.live(PATH)["data"] == {"value": "theirs"}
+
+
+async def test_object_deleted_by_another_writer_is_deleted(setting: Setting) -> None:
+    await setting.apply()
+    setting.look()
+    setting.host.remove(PATH)
+    await setting.host_objects.remove(MAPS, desired())
+    assert setting.sent() == ["DELETE", "GET"]
+
+
+async def test_removal_that_always_meets_another_object_is_left_to_the_queue(
+    setting: Setting,
+) -> None:
+    await setting.apply()
+    setting.host.fail(409, "Conflict", method="DELETE", times=WRITE_ATTEMPTS)
+    with pytest.raises(ConflictError):
+        await setting.host_objects.remove(MAPS, desired())
+    await setting.host_objects.remove(MAPS, desired())
+    assert setting.host.find(PATH) is None
 
 
 async def test_object_that_is_gone_need_not_be_deleted(setting: Setting) -> None:

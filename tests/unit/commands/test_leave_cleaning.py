@@ -10,6 +10,7 @@ from karmada_vc_agent.kube.errors import ApiError
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
     BY_GATEWAY_ANNOTATION,
+    CLUSTER_LABEL,
     CREATED_BY_AGENT_ANNOTATION,
     OWNERS_ANNOTATION,
     SHARED_LABEL,
@@ -55,6 +56,32 @@ async def test_shared_objects_stay_with_their_other_owners(
         "host: PriorityClass common is shared: released",
         "host: PriorityClass own is shared: released",
     ]
+
+
+@pytest.mark.parametrize(("work", "is_deleted"), [("web", True), ("other", False)])
+async def test_recreated_object_is_deleted_only_if_it_is_of_the_same_work(
+    host: FakeApiServer, client: ApiClient, work: str, *, is_deleted: bool
+) -> None:
+    host.seed(claimed(**MADE))
+    path = f"/api/v1/namespaces/{EDGE}/configmaps/settings"
+
+    def recreate() -> None:
+        host.remove(path)
+        host.seed(_of_work(work))
+
+    cleaner = cleaner_of(client)
+    host.seed(_of_work("web"))
+    ((resource, live),) = await cleaner.orphans(())
+    host.before("DELETE", path, recreate)
+    await cleaner.delete(resource, live)
+    assert (host.find(path) is None) is is_deleted
+
+
+def _of_work(work: str) -> Object:
+    obj = objects.config_map(ns=EDGE)
+    obj["metadata"]["labels"][CLUSTER_LABEL] = "branch-a"
+    obj["metadata"]["annotations"][WORK_ANNOTATION] = f"karmada-es-branch-a/{work}"
+    return obj
 
 
 def claimed(**annotations: str) -> Object:
