@@ -16,6 +16,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection
 from e2e.lab.checkpoint import KEPT, manifest_saved
 from e2e.lab.lab import CLUSTERS, QUICK_LEASE, Group, Lab
+from e2e.lab.leave import leave
 from e2e.lab.proxy import Proxy
 from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import condition
@@ -130,6 +131,45 @@ def test_what_the_hub_changed_meanwhile_counts_once_it_is_back(lab: Lab, hub_wir
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     eventually(_is_not_kept, lab, agent, group, maps["deleted"])
     agent.terminate()
+
+
+def test_what_an_old_checkpoint_brings_back_is_reported_and_pruned(
+    lab: Lab, hub_wire: Proxy
+) -> None:
+    """The Work is deleted by force while no agent runs, so the checkpoint has it still."""
+    group, agent = _served(lab, hub_wire)
+    namespace = lab.namespace()
+    old, stays = (objects.config_map(namespace, name, key="1") for name in ("old", "stays"))
+    work, _ = (lab.create_work(group, each["metadata"]["name"], each) for each in (old, stays))
+    _wait_kept(lab, agent, group, old, stays)
+    hub_wire.cut()
+    agent.kill()
+    lab.hub.patch(work, {"metadata": {"finalizers": None}})
+    lab.hub.delete(work)
+    wait_gone(lab.hub, work)
+    lab.host.delete(lab.host_path(old, group))
+    agent.start()
+    eventually(_has_data, lab, group, old, "1")  # as the hub said last
+    hub_wire.restore()
+    eventually(_is_orphaned, lab, group, "True", f"{group.host_namespace(namespace)}/old")
+
+    agent.kill()
+    agent.start()
+    eventually(_says, agent, "Found host objects whose Work is gone")
+    assert lab.host.get(lab.host_path(old, group)), "the agent removes none"
+    pruned = leave(lab, "--prune", group.name, "--yes")
+    assert pruned.returncode == 0, pruned.stderr
+    wait_gone(lab.host, lab.host_path(old, group))
+    assert lab.on_host(stays, group)
+    agent.kill()
+    agent.start()
+    eventually(_is_orphaned, lab, group, "False", "")
+    agent.terminate()
+
+
+def _is_orphaned(lab: Lab, group: Group, status: str, name: str) -> None:
+    found = condition(lab.cluster(group.name), "ObjectsOrphaned")
+    assert (found["status"], name in found["message"]) == (status, True), found
 
 
 def test_nothing_suspended_is_touched(lab: Lab, hub_wire: Proxy) -> None:

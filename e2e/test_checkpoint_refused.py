@@ -166,7 +166,7 @@ def test_a_damaged_checkpoint_is_named_and_its_agent_does_not_lead(
     assert (status, f"cluster.{group.name} of Secret {secret}: " in text) == (500, True), text
     assert f"of Secret {secret}: its checksum differs from its content" in agent.log()
     time.sleep(2 * CHECK_PATIENCE_S)  # it would lead by now if it could serve
-    assert agent.log().count("Leading") == 1, "that was the first process"
+    assert agent.log().count("Leading lease=") == 1, "that was the first process"
     hub_wire.restore()
     eventually(_has, lab, group, template)
     eventually(is_saved, lab, agent, group, template)

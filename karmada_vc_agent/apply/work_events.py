@@ -85,6 +85,11 @@ class WorkEvents:
         kind = NORMAL if found["status"] == "True" else WARNING
         self._recorder.record(STATUS, cluster, kind, found["reason"], found["message"])
 
+    def orphaned(self, cluster: Object, found: Condition) -> None:
+        """Report on a Cluster that its condition ObjectsOrphaned becomes this one."""
+        kind = WARNING if found["status"] == "True" else NORMAL
+        self._recorder.record(STATUS, cluster, kind, found["type"], found["message"])
+
     def namespace_held(self, cluster: Object, namespace: str, reason: str | None) -> None:
         """Report on a Cluster that an administrator holds a namespace; None = no more."""
         if reason is None:

@@ -38,7 +38,7 @@ class Row:
 
     ready: None before its host was looked at. works: by state. hub_contact: when the hub last
     accepted what the agent reports, in seconds since 1970; None = never. is_hub_reached: whether it
-    does now.
+    does now. orphaned: host objects whose Work the hub does not list.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Row:
     works: dict[str, int]
     hub_contact: float | None
     is_hub_reached: bool
+    orphaned: int = 0
 
 
 @click.command("status", epilog=_EPILOG, short_help="Show the virtual clusters of an agent.")
@@ -63,7 +64,8 @@ def status(name: str, metrics_url: str, form: str) -> None:
     """Show which virtual clusters an agent serves, and how old the hub's picture of them is.
 
     HUB is `now` while the hub accepts what the agent reports. Otherwise it says since when it does
-    not: the hub's picture is of that time, and so is what the agent knows of the Works.
+    not: the hub's picture is of that time, and so is what the agent knows of the Works. ORPHANED
+    counts host objects without a Work; karmada-vc-agent leave --prune lists them.
     """
     with one_line_errors():
         rows = _rows(metrics_url)
@@ -107,6 +109,7 @@ def _row(name: str, values: dict[tuple[str, str], float], *, is_reached: bool) -
         },
         hub_contact=values.get(("virtual_cluster_last_contact_timestamp_seconds", _HUB)),
         is_hub_reached=is_reached and bool(values.get(("virtual_cluster_reports_accepted", ""), 1)),
+        orphaned=int(values.get(("orphaned_objects", ""), 0)),
     )
 
 
@@ -129,12 +132,13 @@ def _plain(row: Row) -> dict[str, Any]:
         "ready": found["ready"],
         "nodes": {"total": found["nodes"], "ready": found["ready_nodes"]},
         "works": found["works"],
+        "orphanedObjects": found["orphaned"],
         "hub": {"reached": found["is_hub_reached"], "lastContact": contact},
     }
 
 
 def _table(rows: list[Row], now: datetime) -> str:
-    head = ("NAME", "READY", "NODES", "WORKS", "FAILED", "WAITING", "HUB")
+    head = ("NAME", "READY", "NODES", "WORKS", "FAILED", "WAITING", "ORPHANED", "HUB")
     lines = [head, *(_cells(row, now) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "\n".join(
@@ -153,6 +157,7 @@ def _cells(row: Row, now: datetime) -> tuple[str, ...]:
         str(sum(works.values())),
         str(works.get("failed", 0)),
         str(works.get("waiting", 0)),
+        str(row.orphaned),
         hub_text(row.hub_contact, now, is_reached=row.is_hub_reached),
     )
 

@@ -307,6 +307,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
             Enqueues(parts.works.owned.changed.subscribe, itself),
             Enqueues(common.openings.changed.subscribe, itself),
             Enqueues(common.held.changed.subscribe, first_of),
+            Enqueues(parts.orphaned.changed.subscribe, itself),
         ),
         resync_keys=same,
     )
@@ -346,6 +347,7 @@ def _host_view(parts: Parts) -> HostView:
             parts.adoption,
             parts.kept,
             parts.changes,
+            parts.orphans,
             NamedNodes(stores.nodes).condition,
             trust,
             presence,

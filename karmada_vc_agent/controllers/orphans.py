@@ -1,17 +1,19 @@
 """Counts host objects that no Work stands behind any more; removes none of them.
 
-They are for a person to judge: `karmada-vc-agent leave --prune` lists and removes them. Only an
+They are for a person to judge: `karmada-vc-agent leave --prune` lists and removes them. What a
+start from an old checkpoint made, or a restored host brings back, is among them. Only an
 empty role that the agent made for a moment, and could not remove then, goes (apply/bound_roles.py).
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
 from karmada_vc_agent.apply.bound_roles import BOUND, remove_stand_in
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, STAND_IN_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, namespaced_name
 from karmada_vc_agent.parts.parts import Parts
@@ -26,6 +28,10 @@ ALL = "all virtual clusters"
 """The only key."""
 EVERY = Requeue(600.0)
 """One look costs a list of metadata for each kind of the host, so it is taken seldom."""
+WHILE_ANY = Requeue(120.0)
+"""Somebody may be removing them: the condition is not to outlast that for long."""
+SETTLES_S = 5.0
+"""Works disappear together, as with the first list after a start from the checkpoint."""
 INITIAL_DELAY_S = 30.0
 """The first one waits until what a restart has to apply is applied."""
 NAMED = 3
@@ -36,7 +42,7 @@ STAND_IN_LASTS = timedelta(seconds=60.0)
 class OrphansController:
     """Looks at all virtual clusters together.
 
-    on_counted: told of each virtual cluster and how many of its objects are orphaned.
+    on_found: called with each virtual cluster and the names of its objects that are orphaned.
     """
 
     def __init__(
@@ -46,7 +52,7 @@ class OrphansController:
         claims: Claims,
         works: Works,
         clusters: Collection[str],
-        on_counted: Callable[[str, int], None],
+        on_found: Callable[[str, list[str]], None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._host = host
@@ -54,7 +60,7 @@ class OrphansController:
         self._claims = claims
         self._works = works
         self._clusters = clusters
-        self._on_counted = on_counted
+        self._on_found = on_found
         self._now = now
         self._told: dict[str, int] = {}
 
@@ -77,10 +83,10 @@ class OrphansController:
         for cluster, names in found.items():
             if cluster not in self._clusters or self._works.store(cluster) is not known[cluster]:
                 continue  # it left meanwhile, or its Works are listed again
-            self._on_counted(cluster, len(names))
+            self._on_found(cluster, names)
             self._report(cluster, names)
         self._told = {name: count for name, count in self._told.items() if name in self._clusters}
-        return EVERY
+        return WHILE_ANY if any(self._told.values()) else EVERY
 
     async def _has_removed(self, resource: Resource, live: Object) -> bool:
         """Remove a stand-in that nobody can be using any more; return whether it was one."""
@@ -119,6 +125,12 @@ class OrphansController:
         )
 
 
+def keys_of_work(_cluster: str, old: Object | None, new: Object | None) -> Iterable[str]:
+    """Return the key where a Work disappears whose deletion was not seen: it leaves its objects."""
+    was_deleted = old is None or old["metadata"].get("deletionTimestamp")
+    return () if new is not None or was_deleted else (ALL,)
+
+
 def setup(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; it has one key."""
     common = parts.common
@@ -128,7 +140,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         common.stores.claims,
         parts.works.watches.works,
         common.virtual_clusters,
-        on_counted=parts.collector.orphans_found,
+        parts.orphans_found,
     )
     return ControllerSpec(
         "orphans",
@@ -137,4 +149,8 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         by_cluster=False,
         initial_keys=lambda: (ALL,),
         initial_delay_s=INITIAL_DELAY_S,
+        sources=(
+            Enqueues(common.signals.work.subscribe, keys_of_work, SETTLES_S),
+            Enqueues(common.clients.host.history.on_settled, lambda: (ALL,), SETTLES_S),
+        ),
     )

@@ -15,12 +15,14 @@ from karmada_vc_agent.parts.work_parts import WorkParts
 from karmada_vc_agent.status.adoption_complete import ADOPTION_COMPLETE, adoption_complete
 from karmada_vc_agent.status.conditions import Condition, find_condition
 from karmada_vc_agent.status.namespaces_held import NAMESPACES_HELD, namespaces_held
+from karmada_vc_agent.status.objects_orphaned import OBJECTS_ORPHANED, objects_orphaned
 from karmada_vc_agent.status.placement_enforced import with_kept
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.status.takes_changes import TAKES_CHANGES, takes_changes
 from karmada_vc_agent.telemetry.collector import MetricsCollector, Sources
 from karmada_vc_agent.views.escaped_pods import EscapedPods
 from karmada_vc_agent.views.missing_rights import MissingRights
+from karmada_vc_agent.views.orphaned_objects import OrphanedObjects
 from karmada_vc_agent.views.placement_state import PlacementState
 from karmada_vc_agent.views.reachable_nodes import ReachableNodes
 
@@ -31,7 +33,8 @@ class Parts:
     common: settings, clients, stores, signals. works: what reads and applies Works. leases: which
     Leases are renewed. placement, escaped: what was found of policies and of pods. gateway: how
     the hub reaches virtual clusters. reachable: what is judged of nodes. missing_rights: which
-    rights are missing, and for whom. checkpoint: what is kept of the hub.
+    rights are missing, and for whom. checkpoint: what is kept of the hub. orphaned: host objects
+    without a Work.
     controllers: all that run; nobody reads them but metrics.
     """
 
@@ -52,6 +55,8 @@ class Parts:
             common.config.agent_namespace,
             is_spared=partial(is_of_checkpoint, common.config.agent_name),
         )
+        self.orphaned = OrphanedObjects()
+        works.registered.gone.subscribe(self.orphaned.forget)
         self.controllers: list[Controller[Any]] = []
         self.collector = self._collector()
 
@@ -85,6 +90,19 @@ class Parts:
         if held or find_condition(told, NAMESPACES_HELD):
             found.append(namespaces_held(held))
         return found
+
+    def orphans(self, vc: VirtualCluster, live: Object) -> list[Condition]:
+        """Return ObjectsOrphaned while host objects have no Work, or had none."""
+        count, first = self.orphaned.of(vc.name)
+        was_reported = find_condition(live.get("conditions"), OBJECTS_ORPHANED) is not None
+        return [objects_orphaned(count, first)] if count or was_reported else []
+
+    def orphans_found(self, name: str, names: list[str]) -> None:
+        """Report the host objects of a virtual cluster that have no Work."""
+        self.collector.orphans_found(name, len(names))
+        cluster = self.common.stores.clusters.ours(name)
+        if self.orphaned.note(name, names) and cluster is not None:
+            self.works.events.orphaned(cluster, objects_orphaned(*self.orphaned.of(name)))
 
     def _reachable(self) -> ReachableNodes:
         common, events = self.common, self.works.events

@@ -29,15 +29,17 @@ virtual_cluster_works{{member_cluster="branch-a",state="failed"}} 1
 virtual_cluster_works{{member_cluster="branch-a",state="waiting"}} 2
 virtual_cluster_reports_accepted{{member_cluster="branch-a"}} 1
 {CONTACT}{{member_cluster="branch-a",server="hub"}} {AT.timestamp()}
+orphaned_objects{{member_cluster="branch-a"}} 4
 virtual_cluster_nodes{{member_cluster="branch-b"}} 0
 """
 
 
 def test_table_says_how_old_the_picture_is() -> None:
     away = written(rows_of(METRICS.replace("REACHED", "0")), "table", NOW).splitlines()
-    assert away[0].split() == ["NAME", "READY", "NODES", "WORKS", "FAILED", "WAITING", "HUB"]
+    head = "NAME READY NODES WORKS FAILED WAITING ORPHANED HUB"
+    assert away[0].split() == head.split()
     assert away[1].startswith("branch-a   True ")
-    assert away[1].split()[2:6] == ["2/3", "8", "1", "2"]
+    assert away[1].split()[2:7] == ["2/3", "8", "1", "2", "4"]
     assert away[1].endswith("as of 14:03 UTC, hub not reached since")
     assert away[2].endswith("never reached")
     here = written(rows_of(METRICS.replace("REACHED", "1")), "table", NOW).splitlines()

@@ -1,10 +1,12 @@
 """OrphansController: counted, told once, never removed."""
 
+import asyncio
 from datetime import datetime, timedelta
 
 import pytest
 
-from karmada_vc_agent.controllers.orphans import EVERY, OrphansController
+from karmada_vc_agent.controllers import orphans
+from karmada_vc_agent.controllers.orphans import WHILE_ANY, OrphansController
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
@@ -30,7 +32,7 @@ def controller(
         world.claims,
         world.works,
         world.virtual_clusters,
-        counts.__setitem__,
+        lambda name, names: counts.__setitem__(name, len(names)),
         lambda: datetime.fromisoformat(CREATED_AT) + age,
     )
     return made, counts
@@ -55,10 +57,39 @@ async def test_objects_without_a_work_are_counted_and_told_once(
     world.look()
     made, counts = controller(world)
     for _ in range(2):
-        assert await made.reconcile("") == EVERY
+        assert await made.reconcile("") == WHILE_ANY
     assert counts == {"branch-a": 1, "branch-b": 0}
     told = [record for record in caplog.records if "whose Work is gone" in record.message]
     assert [record.__dict__["first"] for record in told] == [f"ConfigMap {NAMESPACE}/lost"]
+    assert world.host.writes() == []
+
+
+async def test_works_of_the_checkpoint_that_the_hub_does_not_list_are_reported(
+    world: World,
+) -> None:
+    """What an old checkpoint brought back stays; the Cluster says so, and how it is removed."""
+    world.host.seed(objects.claimed("branch-a"), config_map("lost", "gone"))
+    for name in world.virtual_clusters:
+        world.register(name)
+    world.look()
+    store = world.works.store("branch-a")
+    assert store is not None
+    store.is_synced = False
+    store.seed([objects.work(objects.config_map("lost"), name="gone")])
+    spec = world.spec(orphans.setup)
+    for source in spec.sources:
+        source.connect(spec.queue)
+    await asyncio.sleep(orphans.SETTLES_S)
+    store.replace_all([], "100")
+    await asyncio.sleep(orphans.SETTLES_S)
+    assert await spec.queue.take() == orphans.ALL
+    world.look()
+    await spec.reconcile(orphans.ALL)
+    cluster = {"conditions": []}
+    (found,) = world.parts.orphans(world.virtual_clusters["branch-a"], cluster)
+    assert (found["type"], found["status"]) == ("ObjectsOrphaned", "True")
+    assert f"ConfigMap {NAMESPACE}/lost" in found["message"]
+    assert "leave --prune" in found["message"]
     assert world.host.writes() == []
 
 

@@ -21,6 +21,7 @@ from karmada_vc_agent.controllers import (
     namespaces,
     node_labels,
     node_taints,
+    orphans,
     policy_status,
     quotas,
     registration,
@@ -71,6 +72,12 @@ def exporting(service: str, name: str) -> Object:
 
 def found_by_a_group(world: World) -> None:
     world.parts.common.origins.note("nodeGroups", A, Origin("NodeGroup a"))
+
+
+def host_restored(world: World) -> None:
+    history = world.parts.common.clients.host.history
+    history.notice("a test")
+    history._list_again()
 
 
 @pytest.fixture
@@ -241,6 +248,9 @@ CASES = [
         lambda world: world.parts.common.held.changed.emit(A, "edge", None),
         {A},
     ),
+    Case(cluster_status.setup, 10, lambda world: world.parts.orphans_found(A, ["x"]), {A}),
+    Case(orphans.setup, 0, seen(lambda world: world.hub.remove(WORK)), {ALL}),
+    Case(orphans.setup, 1, host_restored, {ALL}),
     Case(service_names.setup, 0, CLAIM, {SERVICE_NAMES}),
     Case(quotas.setup, 0, seeded(own(objects.deployment())), {A}),
     Case(quotas.setup, 1, CLAIM, {A}),
