@@ -10,11 +10,12 @@ from e2e.lab.works import condition
 SERVING = "Serving"
 
 
-def test_groups_of_names_are_trusted_and_those_of_labels_are_not(lab: Lab) -> None:
+def test_names_of_edges_are_unknown_and_labels_of_edges_are_not_trusted(lab: Lab) -> None:
     named, labelled = lab.group("named"), lab.group("labelled")
     lab.serve({"name": named.name, "nodeNames": named.nodes}, labelled)
-    found = _condition(lab, named, "GroupTrusted")
-    assert (found["status"], found["reason"]) == ("True", "NodeNames")
+    result = _condition(lab, named, "GroupTrusted")
+    assert (result["status"], result["reason"]) == ("Unknown", "KubeEdge")
+    assert "cloudHub.authorization" in result["message"]
     found = _condition(lab, labelled, "GroupTrusted")
     assert found["status"] == "False"
     assert f"the group is selected by label {lab.label}" in found["message"]

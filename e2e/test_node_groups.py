@@ -68,7 +68,7 @@ def test_group_comes_changes_and_goes(lab: Lab, node_groups: NodeGroups) -> None
     lab.wait_fully_applied(template)
     lab.on_host(template, group)
     trusted = condition(lab.cluster(group.name), "GroupTrusted")
-    assert trusted["reason"] == "NodeNames"
+    assert (trusted["status"], trusted["reason"]) == ("Unknown", "KubeEdge")
     assert f"NodeGroup {name}" in trusted["message"]
     present = condition(lab.cluster(group.name), "GroupPresent")
     assert (present["status"], present["reason"]) == ("True", "Found")

@@ -8,6 +8,9 @@ GROUP_TRUSTED = "GroupTrusted"
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
 """Admission plugin NodeRestriction forbids kubelets to set labels with this prefix."""
 _ADVICE = "select nodes by nodeNames"
+CLOUDHUB_SETTING = "cloudHub.authorization"
+"""CloudCore's setting without which CloudHub serves an edge by the name in a header (kubeedge 9)."""
+_CLOUDHUB_ADVICE = f"enable {CLOUDHUB_SETTING} of CloudCore"
 
 
 def group_trusted(
@@ -30,11 +33,12 @@ def group_trusted(
         return _trusted("True", "NoNodes", f"the group has no nodes{whose}")
     keys = sorted({requirement.key for requirement in vc.node_selector.requirements()})
     if not keys:
-        return _trusted("True", "NodeNames", _by_names(whose, restricted=bool(node_restriction)))
+        return _by_names(whose, has_kubeedge=has_kubeedge, is_restricted=node_restriction is True)
     labels = f"the group is selected by {_quoted(keys)}{whose}"
     made = "; each value that a node sets makes a virtual cluster" if by_label else ""
     if has_kubeedge:
-        text = f"{labels}, and KubeEdge nodes can label themselves{made}; {_ADVICE}"
+        advice = f"{_ADVICE} and {_CLOUDHUB_ADVICE}"
+        text = f"{labels}, and KubeEdge nodes can label themselves{made}; {advice}"
         return _trusted("False", "KubeEdge", text)
     if open_keys := [key for key in keys if not _is_restricted(key)]:
         text = f"{labels}, and nodes can set {_quoted(open_keys)} on themselves{made}; {_ADVICE}"
@@ -60,13 +64,18 @@ def _selects_nothing(vc: VirtualCluster) -> bool:
     )
 
 
-def _by_names(whose: str, *, restricted: bool) -> str:
+def _by_names(whose: str, *, has_kubeedge: bool, is_restricted: bool) -> Condition:
+    """Return the condition for names, which are as good as what binds a connection to its node."""
     text = f"the group is a list of node names{whose}"
-    if restricted:
-        return text
-    return (
-        f"{text}; pods are placed by label {MEMBERSHIP_LABEL}, which the agent restores if changed"
-    )
+    if has_kubeedge:
+        problem = "by default KubeEdge accepts any edge under any node name"
+        unknown = f"the agent cannot determine whether {CLOUDHUB_SETTING} of CloudCore is enabled"
+        advice = f"{_CLOUDHUB_ADVICE} (enable: true, debug: false)"
+        return _trusted("Unknown", "KubeEdge", f"{text}, and {problem}; {unknown}; {advice}")
+    if not is_restricted:
+        label = f"pods are placed by label {MEMBERSHIP_LABEL}, which the agent restores if changed"
+        text = f"{text}; {label}"
+    return _trusted("True", "NodeNames", text)
 
 
 def _is_restricted(key: str) -> bool:

@@ -27,14 +27,23 @@ EXPRESSED = {
 
 
 @pytest.mark.parametrize("node_restriction", [True, False, None])
-@pytest.mark.parametrize("has_kubeedge", [True, False])
-def test_names_can_be_trusted_everywhere(
-    has_kubeedge: bool,
+def test_names_can_be_trusted_without_kubeedge(node_restriction: bool | None) -> None:
+    vc = objects.virtual_cluster("branch-a", **NAMES)
+    result = group_trusted(vc, has_kubeedge=False, node_restriction=node_restriction)
+    assert (result["status"], result["reason"]) == ("True", "NodeNames")
+
+
+@pytest.mark.parametrize("node_restriction", [True, False, None])
+def test_names_are_unknown_with_kubeedge_whose_cloudhub_may_not_compare_them(
     node_restriction: bool | None,
 ) -> None:
     vc = objects.virtual_cluster("branch-a", **NAMES)
-    found = group_trusted(vc, has_kubeedge=has_kubeedge, node_restriction=node_restriction)
-    assert (found["status"], found["reason"]) == ("True", "NodeNames")
+    result = group_trusted(vc, has_kubeedge=True, node_restriction=node_restriction)
+    assert (result["status"], result["reason"]) == ("Unknown", "KubeEdge")
+    assert (
+        "enable cloudHub.authorization of CloudCore (enable: true, debug: false)"
+        in (result["message"])
+    )
 
 
 @pytest.mark.parametrize(
