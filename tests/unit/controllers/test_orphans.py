@@ -85,7 +85,7 @@ async def test_works_of_the_checkpoint_that_the_hub_does_not_list_are_reported(
     assert await spec.queue.take() == orphans.ALL
     world.look()
     await spec.reconcile(orphans.ALL)
-    cluster = {"conditions": []}
+    cluster: Object = {"conditions": []}
     (found,) = world.parts.orphans(world.virtual_clusters["branch-a"], cluster)
     assert (found["type"], found["status"]) == ("ObjectsOrphaned", "True")
     assert f"ConfigMap {NAMESPACE}/lost" in found["message"]
