@@ -24,7 +24,11 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
+from karmada_vc_agent.kube.leader_election import (
+    ElectionTimes,
+    LeaderElection,
+    LeadLostError,
+)
 from karmada_vc_agent.kube.reachability import Reachability
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.kube.supervisor import Supervisor
@@ -33,6 +37,7 @@ from karmada_vc_agent.lifecycle.api_servers import KUBE_SYSTEM_PATH
 from karmada_vc_agent.lifecycle.checkpoint_removal import remove_once_there
 from karmada_vc_agent.lifecycle.ending import until
 from karmada_vc_agent.lifecycle.hub_certificate import HubCertificate
+from karmada_vc_agent.lifecycle.hub_relief import hub_relief
 from karmada_vc_agent.lifecycle.hub_start import HubStart
 from karmada_vc_agent.lifecycle.joined import JoinedClusters, has_rights
 from karmada_vc_agent.lifecycle.lead import Lead
@@ -106,6 +111,7 @@ class Agent:
         self._waits_for = "waits for the API servers"
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._phase = STARTING
+        self._has_handed_over = False
         self._service: Service | None = None
         self.metrics = metrics or Metrics()
         self._reachability: dict[str, Reachability] = {}
@@ -169,6 +175,13 @@ class Agent:
     def _has_checkpoint(self) -> bool:
         """Whether this process serves, or stands by, with a checkpoint in place of the hub."""
         return self._phase != STARTING and self._config.checkpoint.enabled
+
+    def _is_hub_away(self) -> bool:
+        """Whether the hub does not answer, or accepts nothing that is reported."""
+        refusal = self._check_hub_accepts()
+        return not self._reachability[HUB].is_reachable or bool(
+            refusal and not isinstance(refusal, Remark)
+        )
 
     def _check_hub_accepts(self) -> str | None:
         """Return why a hub that answers accepts nothing, as with a certificate that expired."""
@@ -245,6 +258,8 @@ class Agent:
         try:
             work = self._lead_and_serve(clients, stop)
             await until(stop, work, lambda: self._phase == SERVING, END_S)
+            if self._has_handed_over:
+                raise LeadLostError("handed over to a standby that reaches the hub")
         finally:
             for task in followers:
                 task.cancel()
@@ -307,16 +322,16 @@ class Agent:
                 await start.wait_for_either(checking, clients.host, election)
             prepare = state.ensure_namespace
             await retry_until_done("prepare the agent's namespace on the host", prepare)
-            lead = None
+            leading: list[asyncio.Task[None]] = []
             if election is not None:
-                lead = await self._take_lead(election, group)
+                leading = await self._take_lead(election, group, stop)
             else:
                 await start.look()
             await self._read_state(clients, state)
             if not checking.done() and start.is_needed:
                 self._waits_for = NEITHER
                 await asyncio.wait((checking,))
-            looking = [self._supervisor.start(group, "rights", self._joined.run)]
+            looking = [*leading, self._supervisor.start(group, "rights", self._joined.run)]
             if not config.checkpoint.enabled:
                 remove = partial(
                     remove_once_there, clients.host, config.agent_namespace, config.agent_name
@@ -332,8 +347,13 @@ class Agent:
             for task in looking:
                 task.cancel()
             checking.cancel()
-            if lead is not None:
-                lead.cancel()
+
+    async def _hand_over(self, election: LeaderElection, stop: asyncio.Event) -> None:
+        """End in good order once a standby has what this leader lacks."""
+        await election.wait_handed_over()
+        _log.warning("Handing over the lead: the hub is away from here, a standby reaches it")
+        self._has_handed_over = True
+        stop.set()
 
     async def _check_host(self, clients: Clients) -> str:
         """Return the uid of the host."""
@@ -344,9 +364,9 @@ class Agent:
         return str(kube_system["metadata"]["uid"])
 
     async def _take_lead(
-        self, election: LeaderElection, group: asyncio.TaskGroup
-    ) -> asyncio.Task[None]:
-        """Stand by until this process leads; return what keeps the lead."""
+        self, election: LeaderElection, group: asyncio.TaskGroup, stop: asyncio.Event
+    ) -> list[asyncio.Task[None]]:
+        """Stand by until this process leads; return what keeps the lead, and hands it over."""
         self._election = election
         self._phase = STANDING_BY
         asking = self._supervisor.start(group, "ask the hub", self._hub_start.presence.keep_asking)
@@ -355,7 +375,10 @@ class Agent:
         asking.cancel()
         self._phase = STARTING
         self._waits_for = "reads the agent's state on the host"
-        return group.create_task(election.lead(), name="lead")
+        return [
+            group.create_task(election.lead(), name="lead"),
+            group.create_task(self._hand_over(election, stop), name="hand over"),
+        ]
 
     async def _read_state(self, clients: Clients, state: AgentState) -> None:
         """Read what the leader before left on the host, VirtualCluster objects and NodeGroups.
@@ -434,4 +457,5 @@ class Agent:
             self._identity,
             times,
             line=CHECKPOINT_ANNOTATION if config.checkpoint.enabled else "",
+            hand_over=hub_relief(self._is_hub_away, self._hub_start.presence),
         )

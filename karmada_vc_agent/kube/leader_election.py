@@ -24,6 +24,7 @@ from karmada_vc_agent.kube.errors import (
     NotFoundError,
     UnreachableError,
 )
+from karmada_vc_agent.kube.hand_over import HandOver
 from karmada_vc_agent.kube.renew_time import renew_time
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 
@@ -64,6 +65,7 @@ class LeaderElection:
     """Holds one Lease: `{namespace}/{name}`, as `identity`.
 
     line: the annotation of a line of leaders that this process may be of, "" = of none.
+    hand_over: when and how the lead is handed over, None = never.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class LeaderElection:
         clock: Callable[[], float] = since_boot,
         *,
         line: str = "",
+        hand_over: HandOver | None = None,
     ) -> None:
         self._client = client
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -90,6 +93,7 @@ class LeaderElection:
         self._written: tuple[str, str, int] = ("", "", 0)
         self._listeners: list[Callable[[], None]] = []
         self._line = line
+        self._hand_over = hand_over
         self._in_line = False
 
     @property
@@ -167,6 +171,13 @@ class LeaderElection:
                 self._renewed_at = self._failed_at = None
                 raise LeadLostError(f"{holder} now holds lease {self._namespace}/{self._name}")
 
+    async def wait_handed_over(self) -> None:
+        """Return once the lead is to be released for a process that has what this one lacks."""
+        if self._hand_over is None:
+            await asyncio.Future()
+        else:
+            await self._hand_over.agreed.wait()
+
     async def release(self) -> None:
         """Release the Lease, so that a standby or a restart need not wait."""
         if self._renewed_at is None:
@@ -199,8 +210,10 @@ class LeaderElection:
             return await self._create(started)
         holder = str(dig(lease, "spec", "holderIdentity") or "")
         self._check_time(lease)
-        if holder not in ("", self._identity) and not self._has_run_out(lease):
-            return holder
+        heir = self._hand_over.heir(lease) if self._hand_over is not None else ""
+        if (holder or heir) not in ("", self._identity) and not self._has_run_out(lease):
+            await self._offer(lease)
+            return holder or heir
         spec = self._spec(lease)
         if holder == self._identity:
             spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
@@ -212,6 +225,12 @@ class LeaderElection:
         self._written = (*_mark(answer), self._client.history.epoch)
         self._renewed_at = started
         return self._identity
+
+    async def _offer(self, lease: Object) -> None:
+        """Offer to take the lead over, or take the offer back. Raises KubeError."""
+        patch = self._hand_over.offer(lease, self._identity) if self._hand_over else None
+        if patch is not None:
+            await self._ask(self._client.merge_patch(f"{self._path}/{self._name}", patch))
 
     def _check_time(self, lease: Object) -> None:
         """Detect a server that has our Lease in an earlier state: only we renew it.
@@ -235,12 +254,15 @@ class LeaderElection:
         return self._identity
 
     def _marked(self, lease: Object) -> Object:
-        """Return a Lease that says which lead was the last one of the line."""
-        if not self._in_line:
+        """Return a Lease that says which lead was the last one of the line, and what it lacks."""
+        marks = dict(annotations_of(lease))
+        if self._hand_over is not None:
+            marks = self._hand_over.renewed(lease, self._identity)
+        if self._in_line:
+            marks[self._line] = str(lease["spec"]["leaseTransitions"])
+        if not marks and not annotations_of(lease):
             return lease
-        number = str(lease["spec"]["leaseTransitions"])
-        annotations = {**annotations_of(lease), self._line: number}
-        return {**lease, "metadata": {**lease["metadata"], "annotations": annotations}}
+        return {**lease, "metadata": {**lease["metadata"], "annotations": marks}}
 
     def _spec(self, lease: Object) -> Object:
         """Return the spec to write; the time of a Lease never goes back."""

@@ -28,6 +28,7 @@ class HubPresence:
         self._identity = identity
         self._clock = clock
         self._asked_at: float | None = None
+        self._answers_since: float | None = None
         self.is_checked = False
         self.refuses: str | None = None
 
@@ -46,15 +47,18 @@ class HubPresence:
             try:
                 await self._ask()
                 self.refuses = None
+                if self._answers_since is None:
+                    self._answers_since = self._clock()
             except UnreachableError:
-                pass  # told by Reachability
+                self._answers_since = None  # told by Reachability
             except KubeError as error:
+                self._answers_since = None
                 self.refuses = f"the hub refuses the agent: {error}"
             await asyncio.sleep(ASK_S)
 
     async def is_there(self) -> bool:
         """Whether it answers now; it is known at once where an answer is overdue."""
-        if self._asked_at is not None and self._clock() - self._asked_at > PATIENCE_S:
+        if self._is_overdue():
             return False
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -64,6 +68,15 @@ class HubPresence:
         except KubeError:
             return True
         return True
+
+    def answers_for_s(self) -> float:
+        """Return for how long each answer while standing by was a good one."""
+        if self._answers_since is None or self._is_overdue():
+            return 0.0
+        return self._clock() - self._answers_since
+
+    def _is_overdue(self) -> bool:
+        return self._asked_at is not None and self._clock() - self._asked_at > PATIENCE_S
 
     async def _ask(self) -> None:
         self._asked_at = self._clock()
