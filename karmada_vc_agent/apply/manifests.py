@@ -56,6 +56,9 @@ class Kinds(Protocol):
     async def find(self, gvk: GroupVersionKind, /) -> Resource | None:
         """Return where a kind lives; None = nowhere. Raises KubeError."""
 
+    async def find_on_host(self, gvk: GroupVersionKind, /) -> Resource | None:
+        """Return where the host serves a kind, at whatever version; None = nowhere."""
+
     def doubt(self, gvk: GroupVersionKind, /) -> None:
         """Have the next `find` ask for a kind that is not where it was said to be."""
 
@@ -199,36 +202,37 @@ class Manifests:
         """
         self._depending_on_claims.discard(item.work)
         self._windows.forget(item)
-        target = await self._translator.locate(item)
+        target = await self._translator.locate(item, self._kinds.find_on_host)
         if target is None:
-            self._wait_for_kind(item)
+            failure = item.translation
+            cause = failure.cause if isinstance(failure, Failure) else None
+            if cause is not None and cause.what == causes.KIND:
+                self._wait_for_kind(item, gvk_of(item.manifest))
             return
+        gvk = target.resource.gvk
+        resource = await self._kinds.find_on_host(gvk)
+        if resource is None:
+            self._wait_for_kind(item, gvk)
+            return
+        target = replace(target, resource=resource)
         for each in target.objects:
             self._owned.settled(target.vc.name, each.host_key)
         try:
             await target.strategy.remove(target, preserve=preserve)
         except NotServedError as error:
-            gvk = target.resource.gvk
-            self._kinds.doubt(gvk)
-            found = await self._kinds.find(gvk)
-            if found not in (None, target.resource) or not self._kinds.tells(gvk):
-                # What it made may be at another path.
-                raise RetryError(str(error), [Cause(item.vc.name, causes.KIND, gvk)]) from error
+            # What it made may be at another path.
+            self._kinds.doubt(resource.gvk)
+            raise RetryError(str(error), [Cause(item.vc.name, causes.KIND, gvk)]) from error
         except InterpretationError as error:
             text = self._translator.virtual_text(item, str(error))
             cause = causes.of_interpretation(item.vc.name, error)
             raise RetryError(text, [cause] if cause else ()) from error
 
-    def _wait_for_kind(self, item: WorkManifest) -> None:
+    def _wait_for_kind(self, item: WorkManifest, gvk: GroupVersionKind) -> None:
         """Raise RetryError if what a manifest made may be there, of a kind that is not told."""
-        failure = item.translation
-        cause = failure.cause if isinstance(failure, Failure) else None
-        if cause is None or cause.what != causes.KIND:
-            return
-        gvk = gvk_of(item.manifest)
         if not self._kinds.tells(gvk):
             text = f"the host does not tell what it serves of {gvk.api_version}"
-            raise RetryError(text, [cause])
+            raise RetryError(text, [Cause(item.vc.name, causes.KIND, gvk)])
 
 
 def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:

@@ -55,8 +55,11 @@ class Translator:
             return result
         return await self._target(item, context, resource, result)
 
-    async def locate(self, item: WorkManifest) -> Target | None:
-        """Return what a manifest created on the host, even if it is refused now."""
+    async def locate(self, item: WorkManifest, find: FindResource | None = None) -> Target | None:
+        """Return what a manifest created on the host, even if it is refused now.
+
+        find: for a kind that is not served at its version.
+        """
         translation = await self.translate(item)
         if isinstance(translation, Target):
             return translation
@@ -64,7 +67,7 @@ class Translator:
         bare = _bare(item.manifest)
         if isinstance(translation, Skipped) or malformed_frame(bare):
             return None
-        resource = await self._find_resource(gvk_of(bare))
+        resource = await (find or self._find_resource)(gvk_of(bare))
         if resource is None:
             return None
         context = replace(self.context_for(item.vc, item.work), names_only=True)

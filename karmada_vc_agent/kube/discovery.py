@@ -132,9 +132,21 @@ class Discovery:
             await self.refresh(self._unknown_for_s)
         return self.served.by_kind.get(gvk)
 
+    async def find_any(self, gvk: GroupVersionKind) -> Resource | None:
+        """Return the resource of a kind at its version, else at another one that is served.
+
+        An object has one identity at all of them. The server lists the preferred version first.
+        """
+        found = await self.find(gvk)
+        if found is not None:
+            return found
+        same = (r for r in self.served.by_kind.values() if r.gvk.group_kind == gvk.group_kind)
+        return next(same, None)
+
     def tells(self, gvk: GroupVersionKind) -> bool:
-        """Whether a kind that is not known is not served: its API group answered."""
-        return gvk.api_version not in self.served.unanswered
+        """Whether a kind that is not in the lists is not served: its API group answered."""
+        unanswered = (parse_api_version(each, "") for each in self.served.unanswered)
+        return all(each.group != gvk.group for each in unanswered)
 
     def expire(self) -> None:
         """Refresh at the next lookup of an unknown kind: it may be served now."""

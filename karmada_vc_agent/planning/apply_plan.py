@@ -72,6 +72,9 @@ def merge_released(desired: Object, live: Object) -> Object | Foreign:
     """
     if not ownership.may_replace(desired, live):
         return Foreign(ownership.foreign_owner(desired, live) or "")
+    if desired.get("apiVersion") != live.get("apiVersion"):
+        # Its version is not served any more, so what it says may mean nothing at this one.
+        return metadata.without_claims(live)
     return metadata.merge_metadata(metadata.without_claims(desired), live)
 
 

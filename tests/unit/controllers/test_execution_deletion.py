@@ -16,6 +16,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.misled import mislead
+from tests.fakes.served import Served
 from tests.fakes.world import World
 
 KEY = ("branch-a", "web-1")
@@ -129,12 +130,82 @@ async def test_nothing_is_left_behind_where_an_api_group_does_not_answer(world: 
     assert world.hub.find(WORK) is None
 
 
-async def test_kind_that_is_served_nowhere_holds_no_work(world: World) -> None:
-    """Discovery goes on telling of it, as that of an aggregated API server may."""
+async def test_object_at_a_path_that_is_not_served_for_now_holds_its_work(world: World) -> None:
+    """Discovery has the kind: a page of 404, as of a load balancer, says nothing of the object."""
     await applied_and_deleted(world, objects.config_map())
-    world.host.answer(b"404 page not found", 404, path=SETTINGS, times=9)
+    world.host.answer(b"404 page not found", 404, path=SETTINGS, times=4)
+    for _ in range(2):
+        with pytest.raises(RetryError, match="could not find the requested resource"):
+            await world.execution.reconcile(KEY)
+        assert world.hub.find(WORK) is not None
     await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is None
     assert world.hub.find(WORK) is None
+
+
+WIDGETS = "/apis/example.com/v2/namespaces/edge-v-branch-a/widgets"
+
+
+@pytest.mark.parametrize("says", ["nothing", "v1 on the hub"])
+async def test_object_is_removed_at_a_version_that_is_served(world: World, says: str) -> None:
+    await applied_and_deleted(world, widget())
+    await serve_widgets_at_v2(world)
+    if says != "nothing":
+        world.hub.storage.served.append(Served("example.com/v1", "widgets", "Widget"))
+    await world.execution.reconcile(KEY)
+    assert world.host.find(f"{WIDGETS}/dial") is None
+    assert world.hub.find(WORK) is None
+
+
+async def test_object_is_released_at_a_version_that_is_served(world: World) -> None:
+    await applied_and_deleted(world, widget(), preserve=True)
+    await serve_widgets_at_v2(world, size=2)
+    await world.execution.reconcile(KEY)
+    live = world.host.live(f"{WIDGETS}/dial")
+    assert live["apiVersion"] == "example.com/v2"
+    assert live["spec"] == {"size": 2}, "what v1 says may mean nothing here"
+    assert not labels_of(live)
+    assert not annotations_of(live)
+    assert world.hub.find(WORK) is None
+
+
+async def test_object_waits_where_another_version_of_its_kind_does_not_answer(
+    world: World,
+) -> None:
+    await applied_and_deleted(world, widget())
+    await serve_widgets_at_v2(world)
+    world.host.stale_groups = frozenset({"example.com/v2"})
+    world.host.aggregated_discovery = False
+    await world.host_discovery.refresh()
+    with pytest.raises(RetryError, match=r"does not tell what it serves of example.com/v1"):
+        await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is not None
+
+
+def widget() -> Object:
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {
+            "name": "dial",
+            "namespace": "edge",
+            "labels": {karmada.MANAGED_LABEL: "true"},
+        },
+        "spec": {"size": 1},
+    }
+
+
+async def serve_widgets_at_v2(world: World, **spec: int) -> None:
+    """Have the host serve v2 instead of v1; the server converts what it stores."""
+    storage = world.host.storage
+    storage.served = [each for each in storage.served if each.kind != "Widget"]
+    storage.served.append(Served("example.com/v2", "widgets", "Widget"))
+    for key, obj in list(storage.objects.items()):
+        if obj["kind"] == "Widget":
+            del storage.objects[key]
+            converted = {**obj, "apiVersion": "example.com/v2", "spec": spec or obj["spec"]}
+            storage.objects["example.com/v2", *key[1:]] = converted
+    await world.host_discovery.refresh()
 
 
 async def test_object_without_the_managed_label_stays(world: World) -> None:

@@ -104,6 +104,8 @@ class _Kinds:
     async def find(self, _: GroupVersionKind, /) -> Resource | None:
         return self._resource
 
+    find_on_host = find
+
     def doubt(self, _: GroupVersionKind, /) -> None:
         pass
 

@@ -9,7 +9,7 @@ from karmada_vc_agent.kube.discovery import UNKNOWN_FOR_S, Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, KubeError, UnreachableError
 from karmada_vc_agent.model.objects import GroupVersionKind
 from tests.fakes.api_server import FakeApiServer
-from tests.fakes.served import Served
+from tests.fakes.served import VERBS, Served
 from tests.fakes.virtual_time import Clock
 
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
@@ -166,6 +166,7 @@ async def test_group_that_does_not_answer_makes_the_list_incomplete(
     served = await discovery.refresh()
     assert not served.is_complete
     assert not discovery.tells(DEPLOYMENT)
+    assert not discovery.tells(DEPLOYMENT._replace(version="v2"))
     assert discovery.tells(NAMESPACE)
     assert NAMESPACE in served.by_kind
 
@@ -238,3 +239,17 @@ async def test_answer_of_any_shape_changes_nothing_and_is_not_kept(
         await discovery.refresh()
     assert discovery.served is before
     assert "Gadget" in {kind.kind for kind in (await discovery.refresh()).by_kind}
+
+
+async def test_kind_is_located_at_another_version_that_is_served(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    discovery = Discovery(client)
+    gadget = GroupVersionKind("example.com", "v1", "Gadget")
+    assert await discovery.find_any(gadget) is None
+    host.storage.served.append(Served("example.com/v2", "gadgets", "Gadget"))
+    await discovery.refresh()
+    assert await discovery.find(gadget) is None
+    assert await discovery.find_any(gadget) == Resource(
+        gadget._replace(version="v2"), "gadgets", namespaced=True, verbs=frozenset(VERBS)
+    )
