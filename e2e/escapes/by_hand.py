@@ -94,6 +94,10 @@ def _outcome(scene: Scene, tenant: Api, manifests: Iterator[Object]) -> str:
         plain = tenant.create(_plain(manifest, f"plain.{scene.lab.id}.example.com"))
         change = _change_to(manifest)
         outcomes.append(answer(refused_by_policy, tenant.patch, path_of(plain), change))
+        if annotations := manifest["metadata"]["annotations"]:
+            through = f"{path_of(plain)}/status"
+            only = {"metadata": {"annotations": annotations}}
+            outcomes.append(answer(refused_by_policy, tenant.patch, through, only))
         tenant.delete(path_of(plain))
     return all_alike(outcomes)
 

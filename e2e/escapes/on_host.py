@@ -164,9 +164,10 @@ def _proxy(scene: Scene) -> str:
             answer(
                 refused_by_policy,
                 scene.tenant.patch,
-                path_of(made),
+                path_of(made) + part,
                 {"metadata": {"annotations": {key: value}}},
             )
+            for part in ("", "/status")
             for key, value in (
                 ("nginx.ingress.kubernetes.io/server-snippet", "x;"),
                 ("haproxy-ingress.github.io/config-backend", "x"),
@@ -192,7 +193,17 @@ def _chooses_node_of_volume(scene: Scene) -> str:
             "resources": {"requests": {"storage": "1Gi"}},
         },
     }
-    return answer(refused_by_policy, scene.tenant.create, claim)
+    outcomes = [answer(refused_by_policy, scene.tenant.create, claim)]
+    change = {"metadata": {"annotations": claim["metadata"].pop("annotations")}}
+    path = path_of(scene.tenant.create(claim))
+    try:
+        outcomes += [
+            answer(refused_by_policy, scene.tenant.patch, path + part, change)
+            for part in ("", "/status")
+        ]
+    finally:
+        scene.tenant.delete(path)
+    return all_alike(outcomes)
 
 
 def _node_labels_itself(scene: Scene) -> str:

@@ -101,7 +101,7 @@ def _group_labels(owner: PolicyOwner) -> Object:
     old, new = "variables.old_labels", "variables.new_labels"
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": on("", "nodes", "UPDATE", also=("status",)),
+        "matchConstraints": on("", "nodes", "UPDATE"),
         "matchConditions": [
             {
                 "name": "a-node",

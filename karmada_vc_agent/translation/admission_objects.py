@@ -190,10 +190,19 @@ def policy_object(owner: PolicyOwner, kind: str, version: str, name: str, spec: 
     }
 
 
-def on(group: str, plural: str, *operations: str, also: tuple[str, ...] = ()) -> Object:
-    """Return matchConstraints for a resource and some of its subresources."""
-    resources = (plural, *(f"{plural}/{subresource}" for subresource in also))
-    return {"resourceRules": [rule(group, resources, operations)]}
+def on(group: str, plural: str, *operations: str) -> Object:
+    """Return matchConstraints for a resource and the subresources that write it."""
+    return {"resourceRules": writes(group, (plural,), *operations)}
+
+
+def writes(group: str, plurals: tuple[str, ...], *operations: str) -> list[Object]:
+    """Return entries of resourceRules: resources, and updates by any of their subresources.
+
+    An API server lets labels and annotations change by `status` as well, whatever else it keeps.
+    """
+    parts = tuple(f"{plural}/*" for plural in plurals)
+    through = [rule(group, parts, ("UPDATE",))] if "UPDATE" in operations else []
+    return [rule(group, plurals, operations), *through]
 
 
 def rule(

@@ -188,7 +188,6 @@ def _claims(owner: PolicyOwner) -> Object:
     """Let the agent alone set, change or remove a claim of its own, and delete what is claimed.
 
     Its own namespace is never claimed, so that it can see by a dry run that this is in effect.
-    The subresources are in it as well: metadata can be changed through `status` and `finalize`.
     No selector picks the namespaces: for an update a server asks it of the new labels only, and
     whoever takes the labels off would not be seen.
 
@@ -228,9 +227,7 @@ def _claims(owner: PolicyOwner) -> Object:
     )
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": on(
-            "", "namespaces", "CREATE", "UPDATE", "DELETE", also=("status", "finalize")
-        ),
+        "matchConstraints": on("", "namespaces", "CREATE", "UPDATE", "DELETE"),
         "matchConditions": [
             {
                 "name": _NOT_THE_AGENT,

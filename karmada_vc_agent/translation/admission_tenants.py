@@ -11,6 +11,7 @@ from karmada_vc_agent.translation.admission_objects import (
     metadata_maps,
     on,
     rule,
+    writes,
 )
 from karmada_vc_agent.translation.admission_strict import (
     strict_validations,
@@ -39,11 +40,11 @@ def own_objects(owner: PolicyOwner) -> Object:
         " : oldObject != null ? oldObject.metadata.name"
         " : has(object.metadata.name) ? object.metadata.name : object.metadata.generateName)"
     )
-    writes = ("CREATE", "UPDATE", "DELETE")
+    operations = ("CREATE", "UPDATE", "DELETE")
     rules = [
-        rule("", ("resourcequotas", "resourcequotas/status", "limitranges"), writes),
-        rule("networking.k8s.io", ("networkpolicies",), writes),
-        rule(RBAC_GROUP, ("roles", "rolebindings"), writes),
+        *writes("", ("resourcequotas", "limitranges"), *operations),
+        *writes("networking.k8s.io", ("networkpolicies",), *operations),
+        *writes(RBAC_GROUP, ("roles", "rolebindings"), *operations),
     ]
     return {
         "failurePolicy": "Fail",
@@ -117,8 +118,8 @@ def shared_proxies(owner: PolicyOwner) -> Object:
         "failurePolicy": "Fail",
         "matchConstraints": {
             "resourceRules": [
-                rule("", ("services",), ("CREATE", "UPDATE")),
-                rule("networking.k8s.io", ("ingresses",), ("CREATE", "UPDATE")),
+                *writes("", ("services",), "CREATE", "UPDATE"),
+                *writes("networking.k8s.io", ("ingresses",), "CREATE", "UPDATE"),
             ]
         },
         "matchConditions": [{"name": "somebody-else", "expression": _somebody_else(owner)}],

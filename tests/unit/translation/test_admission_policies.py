@@ -94,11 +94,16 @@ def test_mutating_policies_are_written_in_the_version_that_is_served(version: st
     assert found == {f"admissionregistration.k8s.io/{version}"}
 
 
-def test_subresources_of_a_namespace_are_no_way_around_its_claim() -> None:
-    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.claims_policy]
-    [rule] = spec["matchConstraints"]["resourceRules"]
-    assert rule["resources"] == ["namespaces", "namespaces/status", "namespaces/finalize"]
-    assert rule["operations"] == ["CREATE", "UPDATE", "DELETE"]
+def test_updates_by_subresources_are_matched_wherever_updates_are() -> None:
+    for (kind, name), spec in named(everything()).items():
+        if kind.endswith("Binding"):
+            continue
+        rules = spec["matchConstraints"]["resourceRules"]
+        by_part = {each for rule in rules for each in rule["resources"] if "/" in each}
+        for rule in rules:
+            if "UPDATE" in rule["operations"]:
+                whole = [each for each in rule["resources"] if "/" not in each]
+                assert {f"{each}/*" for each in whole} <= by_part, name
 
 
 def test_metadata_of_a_claimed_namespace_is_for_who_may_update_all_namespaces() -> None:
