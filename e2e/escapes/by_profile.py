@@ -7,6 +7,7 @@ from e2e.escapes.attempt import Attempt, Scene, all_alike, by_work
 from e2e.escapes.by_work import NAMESPACES, RBAC
 from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
+from e2e.lab.lab import Lab
 from e2e.lab.wait import eventually
 from e2e.lab.works import execution_namespace
 
@@ -81,7 +82,9 @@ def _secret_of_another(scene: Scene) -> str:
         "volumeBindingMode": "WaitForFirstConsumer",
         "parameters": {f"{key}-name": "key", f"{key}-namespace": foreign},
     }
-    by_work(scene, manifest)
+    outcome = by_work(scene, manifest)
+    if outcome != "applied":
+        return outcome
     try:
         named = eventually(scene.lab.host.get, path_of(manifest))["parameters"][f"{key}-namespace"]
     finally:
@@ -207,9 +210,57 @@ def scene_definition(tenancy: str) -> Object:
     return objects.custom_definition(_HELM, kind)
 
 
+def widgets(lab: Lab) -> Object:
+    """Return the definition whose name both branches are given in Strict."""
+    return objects.custom_definition(f"{lab.id}.example.com")
+
+
+_SYSTEM_GROUPS = (
+    "virtualcluster.kubeedge.io",
+    "apps.kubeedge.io",
+    "cluster.karmada.io",
+    "apps.k8s.io",
+    "kubernetes.io",
+)
+
+
+def _kinds_of_systems(scene: Scene) -> str:
+    definitions = [objects.custom_definition(group) for group in _SYSTEM_GROUPS]
+    outcome = by_work(scene, *definitions)
+    assert not any(scene.lab.host.find(path_of(each)) for each in definitions)
+    return outcome
+
+
+def _kind_of_a_group_of_the_host(scene: Scene) -> str:
+    """Define one more kind of a group that the host served before."""
+    group = f"host.{scene.lab.id}.example.com"
+    served = objects.custom_definition(group, "Gadget")
+    scene.lab.host.create(served)
+    try:
+        eventually(scene.lab.host.get, f"/apis/{group}")
+        return by_work(scene, objects.custom_definition(group))
+    finally:
+        scene.lab.host.delete(path_of(served))
+
+
+def _shared_names(scene: Scene) -> str:
+    name = f"{scene.lab.id}-taken"
+    manifests = (
+        objects.custom_definition(f"taken.{scene.lab.id}.example.com"),
+        _object("scheduling.k8s.io/v1", "PriorityClass", name) | {"value": 1},
+        _object(STORAGE, "StorageClass", name) | {"provisioner": "x/none"},
+        _object(NETWORKING, "IngressClass", name) | {"spec": {"controller": "x/none"}},
+    )
+    try:
+        return by_work(scene, *manifests)
+    finally:
+        for manifest in manifests:
+            scene.lab.host.delete(path_of(manifest))
+
+
 def _schema_under_others(scene: Scene) -> str:
     """Change a definition that only this branch brings, while the other has objects of it."""
-    definition = objects.custom_definition(f"{scene.lab.id}.example.com")
+    definition = widgets(scene.lab)
     work = scene.lab.create_work(scene.mine, "definition", definition)
     scene.lab.wait_applied(work)
     widget = _object(f"{scene.lab.id}.example.com/v1", "Widget", "w", scene.namespace)
@@ -312,6 +363,7 @@ def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Obje
 
 _VOLUME = "refused, `VolumeForbidden`"
 _KIND = "refused, `KindForbidden`"
+_NAME = "refused, `NameReserved`"
 _ADDRESS = "refused, `AddressForbidden`"
 _TOLD = "applied, reported as `{}`"
 
@@ -331,6 +383,7 @@ ATTEMPTS = (
         "Work: a StorageClass with a Secret of another branch",
         "a namespace of its own is named",
         _secret_of_another,
+        strict=_NAME,
     ),
     Attempt("Work: a class that is the default of the host", _KIND, _default_class),
     Attempt(
@@ -364,6 +417,23 @@ ATTEMPTS = (
         _TOLD.format("ControllerRights"),
         _controller_kind,
         strict=_KIND,
+    ),
+    Attempt(
+        "Work: defines kinds of Kubernetes, Karmada, KubeEdge or the agent",
+        _KIND,
+        _kinds_of_systems,
+    ),
+    Attempt(
+        "Work: defines one more kind of a group that the host serves",
+        "refused, `SharedObjectConflict`",
+        _kind_of_a_group_of_the_host,
+        strict=_NAME,
+    ),
+    Attempt(
+        "Work: takes names that all branches share: a definition, a priority, classes",
+        "applied",
+        _shared_names,
+        strict=_NAME,
     ),
     Attempt(
         "Work: a schema that empties the objects of another branch",

@@ -2,7 +2,7 @@
 
 from e2e.escapes.attempt import POD_CIDR, Scene, answer
 from e2e.escapes.by_hand import ALLOWED
-from e2e.escapes.by_profile import scene_definition
+from e2e.escapes.by_profile import scene_definition, widgets
 from e2e.lab import accounts
 from e2e.lab.api import collection
 from e2e.lab.lab import Lab
@@ -18,9 +18,10 @@ def set_up(lab: Lab, tenancy: str) -> Scene:
     names = definition["spec"]["names"]
     group = definition["spec"]["group"]
     eventually(lab.host.get, collection(f"{group}/v1", names["kind"], "default"))
+    shared = f"apiextensions.k8s.io/CustomResourceDefinition/{widgets(lab)['metadata']['name']}"
     lab.serve(
-        mine.settings(podSecurity="baseline", quota={"pods": 100}),
-        theirs.settings(allow=list(ALLOWED)),
+        mine.settings(podSecurity="baseline", quota={"pods": 100}, allow=[shared]),
+        theirs.settings(allow=[*ALLOWED, shared]),
         tenancy=tenancy,
         podCIDRs=[POD_CIDR],
     )

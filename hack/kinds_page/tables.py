@@ -210,6 +210,11 @@ def _of_controller(_kind: GroupKind, _row: None) -> Iterable[str]:
     yield check_sentence(guards.OF_CONTROLLER_KINDS)
 
 
+def _of_shared_kinds(_kind: GroupKind, policy: Policy) -> Iterable[str]:
+    if policy is Policy.SHARE:
+        yield check_sentence(guards.OF_SHARED_KINDS)
+
+
 def _shared_name(_kind: GroupKind, row: tuple[Space, str]) -> Iterable[str]:
     space, path = row
     guard, notice = host_wide_names.GUARDS.get(space), shared_name(SharedName(space, "")).code
@@ -297,6 +302,7 @@ TABLES: tuple[Table, ...] = (
     Table(Aspect.REFUSED, edge_application.NOT_INSIDE, _says("Inside an EdgeApplication")),
     Table(Aspect.REFUSED, guards.BY_KIND, _checks),
     Table(Aspect.REFUSED, controller_kinds.CONTROLLER_KINDS, _of_controller),
+    Table(Aspect.REFUSED, kind_policy.CLUSTER_SCOPED, _of_shared_kinds),
     Table(Aspect.REFUSED, host_wide_names.HOLDERS, _shared_name),
     Table(Aspect.PODS, pod_templates.BY_KIND, _pod_templates),
     Table(Aspect.PODS, own_steps.OWN_STEPS, _steps("inside", "place")),

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container
 from contextlib import suppress
 from functools import partial
+from urllib.parse import quote
 
 from karmada_vc_agent.apply.host_objects import Applied, Check
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
@@ -16,7 +17,7 @@ from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.retries import retry_on_conflict
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of
 from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
@@ -95,6 +96,7 @@ class SharedObjects:
                     assert live is not None  # noqa: S101 - only a live object can be kept
                     return Applied(live, was_written=False)
                 case Create(obj):
+                    await self._refuse_groups_of_host(resource, obj)
                     answer = await self._host.create(resource.path(), obj, as_user)
                 case Replace(obj):
                     await self._refuse_under_others(obj, live)
@@ -165,6 +167,20 @@ class SharedObjects:
             users -= {user for user in users if goes(user)}
             if not users:
                 del self._users[key]
+
+    async def _refuse_groups_of_host(self, resource: Resource, wanted: Object) -> None:
+        """Refuse a new definition in a group that the host itself serves."""
+        if gvk_of(wanted).group_kind not in DEFINE_KINDS:
+            return
+        group = str(dig(wanted, "spec", "group"))
+        try:
+            await self._host.get(f"/apis/{quote(group, safe='')}")
+        except NotFoundError:
+            return
+        listed = await self._host.get(resource.path(), {"labelSelector": SHARED_LABEL})
+        if not any(dig(each, "spec", "group") == group for each in listed.get("items") or ()):
+            detail = f'spec.group is "{group}", whose kinds are for the host to define'
+            raise RefusedError(Code.SHARED_OBJECT_CONFLICT, "spec.group", detail, group)
 
     async def _refuse_under_others(self, wanted: Object, live: Object | None) -> None:
         """Refuse to change a definition while others than its owners have objects of it.

@@ -28,6 +28,7 @@ class Guard(StrEnum):
     WILDCARD_HOSTS = "WildcardHosts"
     SHARED_HOSTS = "SharedHosts"
     PROXY_SNIPPETS = "ProxySnippets"
+    SHARED_KINDS = "SharedKinds"
 
 
 IN_BOTH = frozenset(
@@ -43,15 +44,20 @@ IN_BOTH = frozenset(
 
 
 def refuses(tenancy: str, allow: Collection[str], guard: Guard, kind: str = "") -> bool:
-    """Whether a guard refuses; kind: `group/Kind`, which `allow` may list instead of the guard."""
-    if guard in allow or (kind and kind in allow):
+    """Whether a guard refuses.
+
+    kind: `group/Kind` or `group/Kind/name`; `allow` may list either instead of the guard.
+    """
+    if guard in allow or kind.rpartition("/")[0] in allow or (kind and kind in allow):
         return False
     return tenancy == STRICT or guard in IN_BOTH
 
 
 def allowance_problem(entry: str) -> str | None:
     """Return what is wrong with an entry of `allow`, or None."""
-    group, slash, kind = entry.partition("/")
-    if entry in tuple(Guard) or (group and slash and kind and "/" not in kind):
+    group, slash, rest = entry.partition("/")
+    kind, _, name = rest.partition("/")
+    is_named = not rest.endswith("/") and "/" not in name
+    if entry in tuple(Guard) or (group and slash and kind and is_named):
         return None
-    return f'is "{entry}", must be one of {", ".join(Guard)}, or a group/Kind'
+    return f'is "{entry}", must be one of {", ".join(Guard)}, a group/Kind, or a group/Kind/name'

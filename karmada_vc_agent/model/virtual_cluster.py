@@ -171,7 +171,8 @@ class VirtualClusterSettings(
     allow: Annotated[
         tuple[str, ...],
         Help(
-            "Guards that do not apply to it, or kinds as `group/Kind` ([isolation](isolation.md))."
+            "Guards that do not apply to it, or objects as `group/Kind` or `group/Kind/name` "
+            "([isolation](isolation.md))."
         ),
     ] = ()
     paused: Annotated[

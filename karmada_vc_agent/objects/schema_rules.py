@@ -176,8 +176,8 @@ EXTRA: Mapping[str, Object] = {
     ),
     "VirtualCluster.allow[]": _rules(
         _rule(
-            f"self in {_listed(tuple(Guard))} || self.matches('^[^/]+/[^/]+$')",
-            f"must be one of {', '.join(Guard)}, or a group/Kind",
+            f"self in {_listed(tuple(Guard))} || self.matches('^[^/]+/[^/]+(/[^/]+)?$')",
+            f"must be one of {', '.join(Guard)}, a group/Kind, or a group/Kind/name",
         )
     ),
     "ApplyAs.namespace": _DNS_NAME,

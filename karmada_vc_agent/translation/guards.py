@@ -41,7 +41,7 @@ class Finding(NamedTuple):
 
 
 class Refuses(Protocol):
-    """Whether the profile refuses what a guard covers, for objects of a kind (`group/Kind`)."""
+    """Whether the profile refuses what a guard covers, for an object (`group/Kind/name`)."""
 
     def __call__(self, guard: Guard, kind: str = "") -> bool: ...
 
@@ -71,11 +71,14 @@ class Check:
 
 
 def pass_guards(
-    obj: Object, gvk: GroupVersionKind, refuses: Refuses, facts: Facts
+    obj: Object, gvk: GroupVersionKind, refuses: Refuses, facts: Facts, *, is_shared: bool = False
 ) -> Iterator[Notice]:
-    """Refuse the first finding that a guard covers; yield a notice for each finding that passes."""
-    kind, told = f"{gvk.group}/{gvk.kind}", set()
-    for check in _checks(gvk.group_kind):
+    """Refuse the first finding that a guard covers; yield a notice for each finding that passes.
+
+    is_shared: all virtual clusters have one object of that name.
+    """
+    kind, told = f"{gvk.group}/{gvk.kind}/{dig(obj, 'metadata', 'name')}", set()
+    for check in (*_checks(gvk.group_kind), *((OF_SHARED_KINDS,) if is_shared else ())):
         for code, path, problem, guard in check.find(obj, facts):
             if guard is None:
                 raise RefusedError(code, path, problem)
@@ -293,6 +296,16 @@ def _controller_kind(obj: Object, _facts: Facts) -> Iterator[Finding]:
     yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.CONTROLLER_KINDS)
 
 
+def _shared_name(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find each object: all virtual clusters share its name."""
+    gvk = gvk_of(obj)
+    problem = (
+        f'all virtual clusters share the names of kind {gvk.kind}; "allow: [{gvk.group}/{gvk.kind}/'
+        f'{dig(obj, "metadata", "name")}]" gives it this one'
+    )
+    yield Finding(Code.NAME_RESERVED, "metadata.name", problem, Guard.SHARED_KINDS)
+
+
 _VOLUME = Check(
     _volume,
     {Guard.UNCLAIMED_VOLUMES: None, Guard.HOST_PATH: None, Guard.NETWORK_VOLUMES: None},
@@ -336,6 +349,8 @@ OF_CONTROLLER_KINDS = Check(
     _controller_kind, {Guard.CONTROLLER_KINDS: NoticeCode.CONTROLLER_RIGHTS}
 )
 """For objects of the kinds in controller_kinds.py."""
+OF_SHARED_KINDS = Check(_shared_name, {Guard.SHARED_KINDS: None})
+"""For objects of the kinds that all virtual clusters share."""
 
 
 def nothing_of_host(_address: Any) -> bool:

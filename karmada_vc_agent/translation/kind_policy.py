@@ -107,6 +107,9 @@ CONTROL_PLANES_OWN: Mapping[GroupKind, Policy] = {
 DEFINE_KINDS = frozenset({kinds.CUSTOM_RESOURCE_DEFINITION})
 """Shared kinds that change, and are deleted, only while others have no objects of their kinds."""
 
+HOSTS_GROUPS = ("k8s.io", "kubernetes.io", "karmada.io", "kubeedge.io")
+"""API groups, with those below them, whose kinds are the host's: nobody else defines any."""
+
 _PRIORITY_MAX = 1_000_000
 """Of a PriorityClass: preemption is per node, but the queue of pending pods is the host's."""
 
@@ -289,7 +292,10 @@ def _cluster_role(manifest: Object) -> Iterator[tuple[str, str]]:
 
 
 def _custom_resource_definition(manifest: Object) -> Iterator[tuple[str, str]]:
-    """Find a conversion by webhook."""
+    """Find a group of Kubernetes, Karmada, KubeEdge or the agent, and a conversion by webhook."""
+    group = f".{dig(manifest, 'spec', 'group')}"
+    if group.endswith(tuple(f".{each}" for each in HOSTS_GROUPS)):
+        yield "spec.group", f'kinds of group "{group[1:]}" are for the host to define'
     if dig(manifest, "spec", "conversion", "strategy") == "Webhook":
         yield "spec.conversion", "spec.conversion by webhook would apply to all virtual clusters"
 

@@ -181,7 +181,9 @@ def _pass_guards(draft: Draft) -> None:
     context = draft.context
     if not context.names_only:
         facts = Facts(context.is_of_host)
-        draft.notices += pass_guards(draft.obj, draft.gvk, context.refuses, facts)
+        is_shared = draft.policy is Policy.SHARE
+        found = pass_guards(draft.obj, draft.gvk, context.refuses, facts, is_shared=is_shared)
+        draft.notices += found
 
 
 def _map_name(draft: Draft) -> None:

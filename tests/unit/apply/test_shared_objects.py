@@ -92,6 +92,22 @@ async def test_difference_is_refused_without_naming_others(world: World) -> None
     assert "branch-a" not in caught.value.refusal.detail
 
 
+async def test_kinds_of_a_group_that_the_host_serves_are_the_hosts(world: World) -> None:
+    world.host.answer(b"{}", path="/apis/example.com")
+    with pytest.raises(RefusedError) as caught:
+        await join(world, "branch-a")
+    assert caught.value.refusal.path == "spec.group"
+    assert world.host.find(WIDGETS) is None
+
+
+async def test_group_of_a_shared_definition_takes_more(world: World) -> None:
+    await join(world, "branch-a")
+    world.host.answer(b"{}", path="/apis/example.com")
+    gadgets = put(crd(), "gadgets.example.com", "metadata", "name")
+    await join(world, "branch-b", put(gadgets, "gadgets", "spec", "names", "plural"))
+    assert world.host.find(f"{PATH}/gadgets.example.com")
+
+
 async def test_definition_with_objects_stays_and_belongs_to_nobody(world: World) -> None:
     await join(world, "branch-a")
     world.host.seed(

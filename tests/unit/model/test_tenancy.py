@@ -29,14 +29,23 @@ def test_allow_opens_one_guard_in_either_profile(tenancy: str, guard: Guard) -> 
 def test_allow_may_name_one_kind() -> None:
     allow = ("argoproj.io/Application",)
     assert not refuses(STRICT, allow, Guard.CONTROLLER_KINDS, "argoproj.io/Application")
+    assert not refuses(STRICT, allow, Guard.CONTROLLER_KINDS, "argoproj.io/Application/shop")
     assert refuses(STRICT, allow, Guard.CONTROLLER_KINDS, "argoproj.io/AppProject")
 
 
-@pytest.mark.parametrize("entry", ["", "/Kind", "group/", "a/b/c", "hostPath"])
+def test_allow_may_name_one_object() -> None:
+    allow = ("scheduling.k8s.io/PriorityClass/high",)
+    assert not refuses(STRICT, allow, Guard.SHARED_KINDS, "scheduling.k8s.io/PriorityClass/high")
+    assert refuses(STRICT, allow, Guard.SHARED_KINDS, "scheduling.k8s.io/PriorityClass/low")
+
+
+@pytest.mark.parametrize("entry", ["", "/Kind", "group/", "a/b/", "a//c", "a/b/c/d", "hostPath"])
 def test_what_names_nothing_is_a_problem(entry: str) -> None:
     assert allowance_problem(entry)
 
 
-@pytest.mark.parametrize("entry", ["HostPath", "helm.cattle.io/HelmChart"])
+@pytest.mark.parametrize(
+    "entry", ["HostPath", "helm.cattle.io/HelmChart", "helm.cattle.io/HelmChart/a"]
+)
 def test_a_guard_or_a_kind_is_no_problem(entry: str) -> None:
     assert allowance_problem(entry) is None

@@ -100,6 +100,12 @@ GUARDED = [
             SNAPSHOTS, "VolumeSnapshotClass", "snapshot.storage.kubernetes.io/is-default-class"
         ),
     ),
+    (
+        Guard.SHARED_KINDS,
+        default_class(
+            STORAGE, "StorageClass", "storageclass.kubernetes.io/is-default-class", "false"
+        ),
+    ),
     (Guard.EXTERNAL_ADDRESSES, service(externalIPs=["192.0.2.1"])),
     (Guard.LOAD_BALANCER_ADDRESSES, service(loadBalancerIP="192.0.2.1")),
     (Guard.LOAD_BALANCER_ADDRESSES, service({"metallb.io/loadBalancerIPs": "192.0.2.1"})),
@@ -145,7 +151,6 @@ ALWAYS = [
 ]
 HARMLESS = [
     volume(persistentVolumeReclaimPolicy="Retain"),
-    default_class(STORAGE, "StorageClass", "storageclass.kubernetes.io/is-default-class", "false"),
     service(type="LoadBalancer", ports=[{"port": 80}]),
     ingress(**{f"{NGINX}/server-alias": "b.example"}),
     gateway(hostname="a.example"),

@@ -5,7 +5,7 @@ import pytest
 from karmada_vc_agent.model.objects import Object, parse_api_version
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.kind_policy import Policy
-from karmada_vc_agent.translation.refusal import Code
+from karmada_vc_agent.translation.refusal import Code, RefusedError
 from tests.unit.translation import given
 
 REFUSED_NAMESPACED = [
@@ -169,3 +169,30 @@ def test_namespaces_are_never_denied() -> None:
     assert (
         given.host_object(obj, context, namespaced=False)["metadata"]["name"] == "edge-v-branch-a"
     )
+
+
+@pytest.mark.parametrize(
+    ("group", "is_hosts"),
+    [
+        ("virtualcluster.kubeedge.io", True),
+        ("apps.kubeedge.io", True),
+        ("cluster.karmada.io", True),
+        ("snapshot.storage.k8s.io", True),
+        ("kubernetes.io", True),
+        ("notkarmada.io", False),
+        ("karmada.io.example.com", False),
+    ],
+)
+def test_kinds_of_systems_are_the_hosts_to_define(group: str, is_hosts: bool) -> None:
+    manifest = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {"group": group},
+    }
+    if not is_hosts:
+        kind_policy.refuse_forbidden(manifest, namespaced=False)
+        return
+    with pytest.raises(RefusedError) as caught:
+        kind_policy.refuse_forbidden(manifest, namespaced=False)
+    assert caught.value.refusal.path == "spec.group"
