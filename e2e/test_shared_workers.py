@@ -1,14 +1,16 @@
 """Works of one virtual cluster that cannot be carried out, and what its neighbour feels of it."""
 
+import base64
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from e2e.lab import objects
-from e2e.lab.api import Object
+from e2e.lab.api import ApiError, Object
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.interpreting import Widgets
 from e2e.lab.lab import FAST, Group, Lab
@@ -21,6 +23,10 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WORKERS = 32
 """The default of --concurrent-work-syncs."""
 MANY = 200
+CONNECTIONS = 16
+"""To the host, for requests of Works (kube/open_files.py)."""
+SLOW_WORKS = 40
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 class Silent(WebhookServer):
@@ -32,7 +38,7 @@ class Silent(WebhookServer):
 
     def _say(self, _request: Object) -> Object:
         self.may_answer.wait(60)
-        return {"successful": True, "healthy": True}
+        return {"successful": True, "healthy": True, "allowed": True}
 
 
 @pytest.fixture
@@ -48,6 +54,57 @@ def silent(tmp_path: Path) -> Iterator[Silent]:
     yield server
     server.may_answer.set()
     server.close()
+
+
+@pytest.fixture
+def slow_admission(lab: Lab, silent: Silent) -> Iterator[Callable[[str], Silent]]:
+    """Have the host ask a webhook before each write of a ConfigMap to one namespace."""
+    path = f"{HOOKS}/{lab.id}"
+
+    def configure(namespace: str) -> Silent:
+        silent.may_answer.set()
+        lab.host.create(_validating(lab.id, namespace, silent))
+
+        def is_called() -> None:
+            assert lab.host.refusal(objects.config_map(namespace, "probe")) == ""
+            assert silent.requests
+
+        eventually(is_called)
+        silent.may_answer.clear()
+        silent.requests.clear()
+        return silent
+
+    yield configure
+    silent.may_answer.set()
+    with suppress(ApiError):
+        lab.host.delete(path)
+
+
+def _validating(name: str, namespace: str, server: WebhookServer) -> Object:
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["configmaps"],
+        "operations": ["CREATE"],
+    }
+    hook = {
+        "name": "slow.example.com",
+        "clientConfig": {
+            "url": server.url,
+            "caBundle": base64.b64encode(server.ca_bundle).decode(),
+        },
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 30,
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [hook],
+    }
 
 
 def declare(widgets: Widgets, server: WebhookServer, timeout_s: int) -> None:
@@ -98,6 +155,33 @@ def test_a_neighbour_is_served_while_all_works_of_another_wait_for_a_silent_webh
     assert len(silent.requests) == WORKERS // 2
     silent.may_answer.set()
     eventually(lambda: _all(health(lab, one), "Healthy"))
+
+
+def test_a_neighbour_is_served_while_the_host_is_slow_with_all_writes_of_another(
+    lab: Lab, slow_admission: Callable[[str], Silent]
+) -> None:
+    one, other = lab.group("a", nodes=0), lab.group("b", nodes=0)
+    namespace = lab.namespace()
+    lab.serve(one, other)
+    for group in (one, other):
+        lab.wait_applied(lab.create_work(group, "first", objects.config_map(namespace, "first")))
+    slow = slow_admission(one.host_namespace(namespace))
+    create_works(lab, one, *(objects.config_map(namespace, f"slow-{n}") for n in range(SLOW_WORKS)))
+    eventually(lambda: _at_least(slow, CONNECTIONS // 2))
+    for number in range(3):
+        neighbour = lab.create_work(
+            other, f"neighbour-{number}", objects.config_map(namespace, f"settings-{number}")
+        )
+        lab.wait_applied(neighbour)
+    # None of the slow writes has ended: the neighbour waited for none of them.
+    assert len(slow.requests) == CONNECTIONS // 2
+    assert _applied_of(lab, one) == 0
+    slow.may_answer.set()
+
+    def are_all_applied() -> None:
+        assert _applied_of(lab, one) == SLOW_WORKS
+
+    eventually(are_all_applied)
 
 
 def test_works_of_a_silent_webhook_are_parked_and_heal_when_it_answers(
@@ -151,6 +235,16 @@ def _gets(endpoints: Endpoints) -> float:
 
 def _applied(lab: Lab, group: Group) -> list[str]:
     return [str(condition(work, "Applied")["status"]) for work in many(lab, group)]
+
+
+def _applied_of(lab: Lab, group: Group) -> int:
+    """Return the number of Works that are applied."""
+    conditions = [
+        each
+        for work in many(lab, group)
+        for each in (work.get("status") or {}).get("conditions") or ()
+    ]
+    return sum((each["type"], each["status"]) == ("Applied", "True") for each in conditions)
 
 
 def _at_least(server: WebhookServer, count: int) -> None:

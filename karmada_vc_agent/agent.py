@@ -243,7 +243,12 @@ class Agent:
         _log.info("Starting", extra={"hub": hub.server, "host": host.server})
         warn_of_few_files(len(self._virtual_clusters))
         clients = self._clients = connect(
-            self._config, hub, host, self._is_leading, self._hub_fence
+            self._config,
+            hub,
+            host,
+            self._is_leading,
+            self._hub_fence,
+            self._virtual_clusters.are_several,
         )
         self._hub_start = HubStart(self._config, clients.hub_urgent)
         self._measure(clients)

@@ -9,9 +9,8 @@ import asyncio
 import os
 import struct
 import sys
-from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import orjson
 
 from karmada_vc_agent.interpretation.hook_errors import HookError, OverrunError
 from karmada_vc_agent.interpretation.operations import Operation
+from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.model.objects import Object
 
 PROCESSES = 3
@@ -50,7 +50,7 @@ class ScriptRunner:
         self._deadline_s = deadline_s
         self._on_taken = on_taken
         self._on_given_back = on_given_back
-        self._slots = FairSlots(processes, max(1, processes - 1))
+        self._slots = FairSlots(processes)
         self._idle: list[_Helper] = []
         self._all: set[_Helper] = set()
 
@@ -171,56 +171,3 @@ class _Helper:
             self._process.kill()
         self._stdin.close()
         await self._process.wait()
-
-
-class FairSlots:
-    """A semaphore with a limit for each turn as well; waiting turns alternate."""
-
-    def __init__(self, total: int, of_one_turn: int) -> None:
-        self._free = total
-        self._of_one_turn = of_one_turn
-        self._running: Counter[Hashable] = Counter()
-        self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
-
-    @asynccontextmanager
-    async def hold(self, turn: Hashable) -> AsyncIterator[None]:
-        """Wait for a slot and hold it."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(turn, deque()).append(future)
-        self._admit()
-        try:
-            await future
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                self._give_back(turn)
-            raise
-        try:
-            yield
-        finally:
-            self._give_back(turn)
-
-    def _give_back(self, turn: Hashable) -> None:
-        self._free += 1
-        self._running[turn] -= 1
-        if not self._running[turn]:
-            del self._running[turn]
-        self._admit()
-
-    def _admit(self) -> None:
-        """Admit waiters, one of each turn in rotation."""
-        while self._free:
-            turn = next(
-                (turn for turn in self._waiting if self._running[turn] < self._of_one_turn), None
-            )
-            if turn is None:
-                return
-            futures = self._waiting[turn]
-            future = futures.popleft()
-            if futures:
-                self._waiting.move_to_end(turn)
-            else:
-                del self._waiting[turn]
-            if not future.cancelled():
-                self._free -= 1
-                self._running[turn] += 1
-                future.set_result(None)

@@ -9,7 +9,7 @@ from karmada_vc_agent.apply.held_changes import HeldChanges
 from karmada_vc_agent.apply.host_objects import Applied
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.reflection import WorkStatus
-from karmada_vc_agent.apply.side_by_side import SideBySide
+from karmada_vc_agent.apply.side_by_side import run_side_by_side
 from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.apply.windows import Waiting
 from karmada_vc_agent.apply.work_events import WorkEvents
@@ -45,13 +45,12 @@ class WorkApplier:
         self._bounds = bounds
         self._held_changes = held_changes
         self._bugs = bugs
-        self._side_by_side = SideBySide()
 
     async def apply(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
         """Apply all manifests, then read the status of their objects. Raises UnreachableError."""
         outcome = WorkOutcome()
         items = _items(vc, work)
-        results = await self._apply_in_order(vc, items)
+        results = await self._apply_in_order(items)
         for place, item in enumerate(items):
             result = results[place]
             if result is None:
@@ -70,13 +69,13 @@ class WorkApplier:
         return outcome
 
     async def _apply_in_order(
-        self, vc: VirtualCluster, items: Sequence[WorkManifest]
+        self, items: Sequence[WorkManifest]
     ) -> dict[int, Applied | Failure | Waiting | None]:
         """Apply batch after batch; return the result of each manifest by index."""
         results: dict[int, Applied | Failure | Waiting | None] = {}
         for batch in apply_order.batches([item.manifest for item in items]):
             calls = [partial(self._apply, items[place]) for place in batch]
-            applied = await self._side_by_side.run(vc.name, calls)
+            applied = await run_side_by_side(calls)
             results.update(zip(batch, applied, strict=True))
         return results
 

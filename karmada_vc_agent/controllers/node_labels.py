@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 
+from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -109,10 +110,9 @@ def setup(parts: Parts) -> ControllerSpec[str]:
     clusters = stores.clusters.store.add_handler
     return ControllerSpec(
         "node-labels",
-        common.queues.by_name(),
+        common.queues.by_cluster(lambda node: stores.membership.owner_of(node) or flows.OWN),
         controller.reconcile,
         FEW_WORKERS,
-        by_cluster=False,
         sources=(
             Enqueues(stores.nodes.add_handler, keys_of_node),
             Enqueues(clusters, partial(keys_of_cluster, vcs, stores.nodes)),

@@ -1,8 +1,9 @@
 """The HTTP client of one API server.
 
-Requests share a small connection pool and a rate limit. Pages of lists, which may take minutes,
-have a pool of their own, and each watch has a connection. Responses are bytes or decoded JSON;
-every failure, also of the libraries below, is a class of errors.py.
+Requests share a small connection pool and a rate limit, and both are divided fairly among flows
+(flows.py). Pages of lists, which may take minutes, have a pool of their own, and each watch has a
+connection. Responses are bytes or decoded JSON; every failure, also of the libraries below, is a
+class of errors.py.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 import aiohttp
@@ -38,7 +40,8 @@ from karmada_vc_agent.kube.history import History
 from karmada_vc_agent.kube.instruments import NOBODY, ClientInstrument
 from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Denials, Need, need_of
-from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.rate_limit import FairRate
+from karmada_vc_agent.kube.resolver import Resolver
 from karmada_vc_agent.kube.watch_turns import Turn, WatchTurns
 from karmada_vc_agent.model.objects import Object
 
@@ -91,7 +94,8 @@ class ApiClient:
     credentials: may be replaced at any time; counts from the next request on, and watches are
     opened anew. outage: shared with other clients of this server, so that it is told of once.
     history: shared by all clients of one server. held: returns namespace and reason where an
-    administrator stopped all writes to a path. turns: shared by all who watch.
+    administrator stopped all writes to a path. turns: shared by all who watch. is_shared: whether
+    there are several virtual clusters.
     """
 
     def __init__(
@@ -109,18 +113,26 @@ class ApiClient:
         outage: Outage | None = None,
         list_connections: int = LIST_CONNECTIONS,
         turns: WatchTurns | None = None,
+        is_shared: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = name
         self._credentials = credentials
-        self._limit = TokenBucket(qps, burst, time.monotonic)
+        self._limit = FairRate(qps, burst, time.monotonic)
         self._may_write = may_write
         self._fence = fence
         headers = {"User-Agent": user_agent}
         self._patience_s = timeouts.patience_s
         silence_s = timeouts.silence_s
-        self._requests = Lane(connections, silence_s, timeouts.request_s, timeouts, headers)
-        self._lists = Lane(list_connections, silence_s, timeouts.list_s, timeouts, headers)
-        self._watches = Lane(0, timeouts.watch_silence_s, None, timeouts, headers)
+        lane = partial(
+            Lane,
+            timeouts=timeouts,
+            headers=headers,
+            resolver=Resolver(timeouts.connect_s),
+            is_shared=is_shared,
+        )
+        self._requests = lane(connections, silence_s, timeouts.request_s)
+        self._lists = lane(list_connections, silence_s, timeouts.list_s)
+        self._watches = lane(0, timeouts.watch_silence_s, None)
         self._watched: set[aiohttp.ClientResponse] = set()
         self._turns = turns or WatchTurns(MANY_WATCHES)
         self._outage = outage or Outage()
@@ -367,7 +379,7 @@ class ApiClient:
 
     async def _send(self, request: _Request[T]) -> T:
         await self._limit.wait()
-        async with request.lane.slots:
+        async with request.lane.slots.hold():
             # Checked after all waiting: leadership may have been lost meanwhile.
             if request.method != "GET" and not self._may_write():
                 raise UnreachableError(f"{self.name}: not the leader, write refused")

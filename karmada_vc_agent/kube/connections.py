@@ -1,12 +1,15 @@
 """The connections of a client: timeouts, and detection of dead ones."""
 
-import asyncio
 import socket
 from asyncio.sslproto import SSLProtocol
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+
+from karmada_vc_agent.kube.flows import FairSlots
+from karmada_vc_agent.kube.resolver import Resolver
 
 KEPT_OPEN_S = 75.0
 TLS_BUFFER_BYTES = 64 * 1024
@@ -43,12 +46,16 @@ def limit_tls_buffers(size: int = TLS_BUFFER_BYTES) -> None:
 
 
 def new_session(
-    connections: int, timeout: aiohttp.ClientTimeout, headers: dict[str, str]
+    connections: int,
+    timeout: aiohttp.ClientTimeout,
+    headers: dict[str, str],
+    resolver: Resolver,
 ) -> aiohttp.ClientSession:
     """Return a connection pool; connections = 0: unlimited."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=connections,
+            resolver=resolver,
             keepalive_timeout=KEPT_OPEN_S,
             socket_factory=keepalive_socket,
             enable_cleanup_closed=False,
@@ -61,7 +68,7 @@ def new_session(
 
 
 class Lane:
-    """A connection pool, and a limit of its concurrent users."""
+    """A connection pool that flows share."""
 
     def __init__(
         self,
@@ -70,12 +77,14 @@ class Lane:
         total_s: float | None,
         timeouts: Timeouts,
         headers: dict[str, str],
+        resolver: Resolver,
+        is_shared: Callable[[], bool],
     ) -> None:
         timeout = aiohttp.ClientTimeout(
             total=total_s, sock_connect=timeouts.connect_s, sock_read=silence_s
         )
-        self.session = new_session(connections, timeout, headers)
-        self.slots = asyncio.Semaphore(connections)
+        self.session = new_session(connections, timeout, headers, resolver)
+        self.slots = FairSlots(connections, is_shared)
 
 
 def keepalive_socket(address: Any) -> socket.socket:

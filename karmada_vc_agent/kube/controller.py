@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
+from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
 from karmada_vc_agent.kube.instruments import NOBODY, ControllerInstrument
 from karmada_vc_agent.kube.sources import Source
@@ -172,7 +173,8 @@ class Controller(Generic[K]):
     async def _once(self, key: K) -> str:
         """Reconcile once; return the result for ControllerInstrument."""
         try:
-            outcome = await self._reconcile(key)
+            with flows.of(self._flow_of(key)):
+                outcome = await self._reconcile(key)
         except (ConflictError, NotReadyError, UnreachableError) as error:
             # Conflicts are not logged; an outage is logged once, not for each key.
             _log.debug("Backing off", extra=self._about(key, str(error)))
@@ -192,6 +194,9 @@ class Controller(Generic[K]):
             return "success"
         self.queue.add_after(key, outcome.after_s)
         return "requeue_after"
+
+    def _flow_of(self, key: K) -> Hashable:
+        return self.queue.group_of(key) if self.spec.by_cluster else flows.OWN
 
     def _back_off(self, key: K, error: Exception) -> None:
         """Enqueue a key with back-off: its own, or the one of a cause that it shares."""

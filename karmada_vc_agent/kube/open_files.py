@@ -6,7 +6,7 @@ connections, and watches take turns (watch_turns.py), so that writes always have
 
 import resource
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 WANTED = 65_536
 RESERVED = 20
@@ -18,13 +18,27 @@ LEAST_WATCHES = 4
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Numbers of connections: requests, lists, urgent for each server, watches for both."""
+    """Numbers of connections: requests, lists, urgent for each server, the others for both.
+
+    Each is divided among virtual clusters by flows.py. Three that are slow hold 7 of 8.
+    """
 
     requests: int
     lists: int
     urgent: int
     leases: int
+    events: int
+    reviews: int
+    owners: int
+    webhooks: int
     watches: int
+
+    @property
+    def pooled(self) -> int:
+        """Return the number of all connections but watches."""
+        of_both = self.requests + self.lists + self.urgent
+        single = self.leases + self.events + self.reviews + self.owners + self.webhooks
+        return 2 * of_both + single
 
 
 def allow_most() -> int:
@@ -46,13 +60,18 @@ def needed(clusters: int) -> int:
 
 def share_out(files: int, leases: int) -> Shares:
     """Return how many connections of each sort fit into so many open files."""
-    requests = _between(3, files // 24, 16)
-    lists = _between(1, files // 64, 4)
-    urgent = _between(2, files // 64, 4)
-    leases = min(leases, max(2, files // 32))
-    events = 1
-    pooled = 2 * (requests + lists + urgent) + leases + events
-    return Shares(requests, lists, urgent, leases, max(LEAST_WATCHES, files - RESERVED - pooled))
+    shares = Shares(
+        requests=_between(3, files // 24, 16),
+        lists=_between(1, files // 64, 4),
+        urgent=_between(2, files // 64, 8),
+        leases=min(leases, max(2, files // 32)),
+        events=_between(1, files // 64, 8),
+        reviews=_between(1, files // 64, 2),
+        owners=_between(1, files // 64, 8),
+        webhooks=_between(2, files // 16, 64),
+        watches=LEAST_WATCHES,
+    )
+    return replace(shares, watches=max(LEAST_WATCHES, files - RESERVED - shares.pooled))
 
 
 def _between(least: int, wanted: int, most: int) -> int:

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
+from karmada_vc_agent.kube.flows import FairSlots
+
 
 class TokenBucket:
     """Lets callers pass in the order they came; qps <= 0 means no limit."""
@@ -36,3 +38,17 @@ class TokenBucket:
         delay_s = self.reserve()
         if delay_s > 0:
             await asyncio.sleep(delay_s)
+
+
+class FairRate:
+    """A token bucket that flows share: those that wait get its tokens in turns."""
+
+    def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
+        self._bucket = TokenBucket(qps, burst, clock) if qps > 0 else None
+        self._next = FairSlots(1)
+
+    async def wait(self) -> None:
+        """Take one token and sleep until it may be used."""
+        if self._bucket is not None:
+            async with self._next.hold():
+                await self._bucket.wait()

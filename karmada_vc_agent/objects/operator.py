@@ -11,11 +11,13 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import aiohttp
 import kopf
 
+from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.connections import keepalive_socket
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.domain import DOMAIN
@@ -107,8 +109,9 @@ class Operator:
         """Return how kopf reaches the host; asked again when that rejects it."""
         credentials = self._credentials()
         session = aiohttp.ClientSession(
+            # Each object has one request in progress: none waits for a connection of another one.
             connector=aiohttp.TCPConnector(
-                ssl=credentials.ssl_context or True, socket_factory=keepalive_socket
+                limit=0, ssl=credentials.ssl_context or True, socket_factory=keepalive_socket
             ),
             headers=credentials.authorization(),
             proxy=credentials.proxy,
@@ -116,10 +119,11 @@ class Operator:
         )
         return kopf.AiohttpSession(server=credentials.server, aiohttp_session=session)
 
-    async def _event(self, event: Any, **_: Any) -> None:
+    async def _event(self, event: Any, name: str | None, **_: Any) -> None:
         """Tell of what a list or a watch says; a fault with one object costs no other."""
         try:
-            await self._in_main(self._seen(event["type"], cast("Object", dict(event["object"]))))
+            obj = cast("Object", dict(event["object"]))
+            await self._in_main(name or "", partial(self._seen, event["type"], obj))
         except Exception:  # noqa: BLE001 - one object must not cost the others
             _log.exception("Failed to handle a VirtualCluster object")
 
@@ -132,7 +136,7 @@ class Operator:
         before, pause_s = "", DRAIN_PAUSE_S
         while True:
             try:
-                text = await self._in_main(self._step(name or ""))
+                text = await self._in_main(name or "", partial(self._step, name or ""))
                 if not text:
                     return
                 pause_s = pause_after(pause_s) if text == before else DRAIN_PAUSE_S
@@ -142,9 +146,10 @@ class Operator:
                 pause_s = FAILED_PAUSE_S
             await asyncio.sleep(pause_s)
 
-    async def _in_main(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _in_main(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of work for one object in the loop of the agent."""
         assert self._main is not None  # noqa: S101 - it is set before the thread starts
-        future = asyncio.run_coroutine_threadsafe(work, self._main)
+        future = asyncio.run_coroutine_threadsafe(flows.run(name, work), self._main)
         return await cast("Awaitable[T]", asyncio.wrap_future(future))
 
 

@@ -103,6 +103,7 @@ class _Options(TypedDict):
     credentials: Credentials
     outage: Outage
     fence: Callable[[], str]
+    is_shared: Callable[[], bool]
 
 
 def connect(
@@ -111,11 +112,12 @@ def connect(
     host: Credentials,
     may_write: Callable[[], bool],
     hub_fence: Callable[[], str] = lambda: "",
+    is_shared: Callable[[], bool] = lambda: True,
 ) -> Clients:
     """Return the clients.
 
     may_write: whether this process leads. hub_fence: why nothing may be written to the hub, by any
-    lane; "" where it may.
+    lane; "" where it may. is_shared: whether there are several virtual clusters.
     """
     is_thin = config.link == THIN_LINK
     shares = open_files.share_out(open_files.allow_most(), LEASE_LANES)
@@ -133,8 +135,13 @@ def connect(
         hub_bulk = partial(bulk, connections=few, list_connections=1, timeouts=THIN)
         hub_urgent = partial(ApiClient, timeouts=THIN_URGENT)
         events_timeouts = THIN
-    to_hub: _Options = {"credentials": hub, "outage": Outage(), "fence": hub_fence}
-    to_host: _Options = {"credentials": host, "outage": Outage(), "fence": lambda: ""}
+    to_hub: _Options = {
+        "credentials": hub,
+        "outage": Outage(),
+        "fence": hub_fence,
+        "is_shared": is_shared,
+    }
+    to_host: _Options = {**to_hub, "credentials": host, "outage": Outage(), "fence": lambda: ""}
     hub_qps, hub_burst = config.kube_api_qps, config.kube_api_burst
     host_qps, host_burst = config.cluster_api_qps, config.cluster_api_burst
     return Clients(
@@ -145,12 +152,20 @@ def connect(
             "hub",
             qps=EVENTS_QPS,
             burst=EVENTS_BURST,
-            connections=1,
+            connections=shares.events,
             timeouts=events_timeouts,
             **to_hub,
         ),
         host=bulk("host", qps=host_qps, burst=host_burst, **to_host),
         host_urgent=urgent("host", connections=shares.urgent, **to_host),
-        host_reviews=urgent("host", qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, **to_host),
-        host_events=urgent("host", qps=OWNERS_QPS, burst=OWNERS_BURST, connections=2, **to_host),
+        host_reviews=urgent(
+            "host",
+            qps=REVIEWS_QPS,
+            burst=REVIEWS_BURST,
+            connections=shares.reviews,
+            **to_host,
+        ),
+        host_events=urgent(
+            "host", qps=OWNERS_QPS, burst=OWNERS_BURST, connections=shares.owners, **to_host
+        ),
     )

@@ -23,8 +23,11 @@ class Queues:
         virtual_clusters.changed.subscribe(self._share)
 
     def by_name(self, max_delay_s: float = MAX_DELAY_S) -> WorkQueue[str]:
-        """Return a queue whose keys are names, of virtual clusters or of the only thing to do."""
-        return WorkQueue(lambda name: name, self._base_delay_s, max_delay_s)
+        """Return a queue whose keys are names, of virtual clusters or of the only thing to do.
+
+        Each is a group of its own, so a slow one does not count among the workers.
+        """
+        return WorkQueue(lambda name: name, self._base_delay_s, max_delay_s, at_once=1)
 
     def by_cluster(
         self,
@@ -45,7 +48,7 @@ class Queues:
         return made
 
     def _share(self, *_change: object) -> None:
-        is_shared = len(self._virtual_clusters) > 1
+        is_shared = self._virtual_clusters.are_several()
         for queue, at_once in self._shared:
             queue.at_once = at_once if is_shared else 0
 

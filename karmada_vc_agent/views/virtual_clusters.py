@@ -37,6 +37,10 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def are_several(self) -> bool:
+        """Whether virtual clusters share what there is: there is more than one."""
+        return len(self._by_name) > 1
+
     def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
         """Have exactly these from now on; listeners hear of the differences only."""
         self._have({vc.name: vc for vc in virtual_clusters})

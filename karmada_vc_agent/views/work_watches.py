@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from functools import partial
 
+from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.reflector import Reflector
@@ -114,7 +115,8 @@ class WorkWatches:
         path = work_path(execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
         reflector = Reflector(self._hub, path, store.codec, store)
         name = f"reflector {path}"
-        self._running[cluster] = self._supervisor.start(group, "reflector", reflector.run, name)
+        run = partial(flows.run, cluster, reflector.run)
+        self._running[cluster] = self._supervisor.start(group, "reflector", run, name)
 
     def _new_store(self, read: Callable[[], Collection[str]]) -> Store[Object]:
         """Return a store; read: the virtual clusters whose Works are read from it."""

@@ -13,7 +13,7 @@ import pytest
 
 from karmada_vc_agent.interpretation.hook_errors import HookError, OverrunError
 from karmada_vc_agent.interpretation.operations import INTERPRET_STATUS
-from karmada_vc_agent.script_runner import FairSlots, ScriptRunner
+from karmada_vc_agent.script_runner import ScriptRunner
 
 ROOT = Path(__file__).resolve().parents[2]
 ECHO = "function ReflectStatus(o) return o.spec end"
@@ -197,35 +197,3 @@ def command(process_id: int) -> bytes:
         return Path(f"/proc/{process_id}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return b""
-
-
-# --- turns -----------------------------------------------------------------------------------
-
-
-async def test_turns_alternate_and_one_turn_never_has_all_slots() -> None:
-    slots, order, gate = FairSlots(2, 1), list[str](), asyncio.Event()
-
-    async def hold(turn: str, name: str) -> None:
-        async with slots.hold(turn):
-            order.append(name)
-            await gate.wait()
-
-    names = [("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1"), ("c", "c1")]
-    tasks = [asyncio.create_task(hold(turn, name)) for turn, name in names]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert order == ["a1", "b1"]
-    gate.set()
-    await asyncio.gather(*tasks)
-    assert order.index("c1") < order.index("a3")
-
-
-async def test_who_stops_waiting_takes_no_slot() -> None:
-    slots = FairSlots(1, 1)
-    async with slots.hold("a"):
-        waiting = asyncio.create_task(slots.hold("b").__aenter__())
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-    async with asyncio.timeout(1), slots.hold("c"):
-        pass

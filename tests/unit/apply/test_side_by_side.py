@@ -1,11 +1,11 @@
-"""SideBySide: how many at once, in which order they are told, and how failing ends."""
+"""run_side_by_side: how many at once, in which order they are told, and how failing ends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from karmada_vc_agent.apply.side_by_side import MORE_AT_ONCE, SideBySide
+from karmada_vc_agent.apply.side_by_side import AT_ONCE, run_side_by_side
 from tests.fakes.virtual_time import let_others_run
 
 
@@ -44,11 +44,11 @@ def calls() -> Calls:
 
 
 async def test_nothing_is_done_at_once() -> None:
-    assert await SideBySide().run("a", []) == []
+    assert await run_side_by_side([]) == []
 
 
 async def test_answers_come_in_the_order_of_the_calls(calls: Calls) -> None:
-    running = asyncio.ensure_future(SideBySide().run("a", [calls.call(n) for n in range(3)]))
+    running = asyncio.ensure_future(run_side_by_side([calls.call(n) for n in range(3)]))
     for number in (2, 0, 1):
         await let_others_run()
         calls.finish(number)
@@ -56,32 +56,19 @@ async def test_answers_come_in_the_order_of_the_calls(calls: Calls) -> None:
     assert calls.done == [2, 0, 1]
 
 
-async def test_a_virtual_cluster_has_so_many_beside_the_first_of_each_work(calls: Calls) -> None:
-    side_by_side = SideBySide()
+async def test_a_work_has_so_many_at_once(calls: Calls) -> None:
     numbers = range(20)
-    first = asyncio.ensure_future(side_by_side.run("a", [calls.call(n) for n in numbers]))
+    running = asyncio.ensure_future(run_side_by_side([calls.call(n) for n in numbers]))
     await let_others_run()
-    assert len(calls.under_way) == 1 + MORE_AT_ONCE
-    second = asyncio.ensure_future(side_by_side.run("a", [calls.call(n) for n in (20, 21)]))
-    other = asyncio.ensure_future(side_by_side.run("b", [calls.call(n) for n in (30, 31)]))
-    await let_others_run()
-    assert calls.under_way >= {20, 30, 31}
-    assert 21 not in calls.under_way
+    assert len(calls.under_way) == AT_ONCE
     calls.finish()
-    assert await first == list(numbers)
-    assert (await second, await other) == ([20, 21], [30, 31])
-    again = asyncio.ensure_future(side_by_side.run("a", [calls.call(n) for n in numbers]))
-    await let_others_run()
-    assert len(calls.under_way) == 1 + MORE_AT_ONCE
-    calls.finish()
-    await again
+    assert await running == list(numbers)
 
 
 async def test_first_error_is_raised_and_who_waits_is_left(calls: Calls) -> None:
-    numbers = range(1 + MORE_AT_ONCE, 10)
+    numbers = range(AT_ONCE, 10)
     running = asyncio.ensure_future(
-        SideBySide().run(
-            "a",
+        run_side_by_side(
             [
                 calls.call(0),
                 calls.call(1, ValueError("second")),
@@ -97,16 +84,14 @@ async def test_first_error_is_raised_and_who_waits_is_left(calls: Calls) -> None
     calls.finish()
     with pytest.raises(ValueError, match="second"):
         await running
-    assert sorted(calls.done) == list(range(1 + MORE_AT_ONCE))
+    assert sorted(calls.done) == list(range(AT_ONCE))
     assert not set(numbers) & set(calls.done)
 
 
 async def test_who_is_cancelled_leaves_nothing_behind(calls: Calls) -> None:
-    side_by_side = SideBySide()
-    running = asyncio.ensure_future(side_by_side.run("a", [calls.call(n) for n in range(8)]))
+    running = asyncio.ensure_future(run_side_by_side([calls.call(n) for n in range(8)]))
     await let_others_run()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert calls.under_way == set()
-    assert side_by_side._busy == {}

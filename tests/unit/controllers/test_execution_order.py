@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.apply.side_by_side import MORE_AT_ONCE
+from karmada_vc_agent.apply.side_by_side import AT_ONCE
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
@@ -111,4 +111,4 @@ async def test_outage_costs_no_condition_and_stops_the_rest(world: World) -> Non
     with world.host.down("POST", MAPS), pytest.raises(UnreachableError):
         await world.execution.reconcile(KEY)
     assert world.hub.writes() == []
-    assert len(posted(world)) <= 1 + 1 + MORE_AT_ONCE
+    assert len(posted(world)) <= 1 + AT_ONCE

@@ -1,10 +1,11 @@
 """Controller: what becomes of a key after each way a reconcile can end."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 
 import pytest
 
+from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.controller import (
     RELIEVED_AFTER_S,
     Controller,
@@ -260,6 +261,27 @@ async def test_slow_keys_of_one_group_do_not_hold_up_another() -> None:
 async def test_not_even_slow_keys_of_many_groups_hold_up_another_for_long() -> None:
     latency_s = await neighbours_latency("stuvwxyz", workers=4, at_once=2)
     assert latency_s <= 2 * RELIEVED_AFTER_S
+
+
+@pytest.mark.parametrize(("by_cluster", "expected"), [(True, "branch-a"), (False, flows.OWN)])
+async def test_a_key_is_reconciled_in_the_flow_of_its_virtual_cluster(
+    by_cluster: bool,
+    expected: str,
+) -> None:
+    seen: list[Hashable] = []
+
+    async def reconcile(_: str) -> None:
+        seen.append(flows.current())
+
+    queue: WorkQueue[str] = WorkQueue(lambda key: key.partition("/")[0])
+    spec = ControllerSpec("test", queue, reconcile, by_cluster=by_cluster)
+    queue.add("branch-a/web")
+    task = asyncio.ensure_future(Controller(spec).run())
+    await let_others_run()
+    queue.close()
+    await task
+    assert seen == [expected]
+    assert flows.current() == flows.OWN
 
 
 async def test_workers_that_were_relieved_end() -> None:

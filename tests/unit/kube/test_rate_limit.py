@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.rate_limit import FairRate, TokenBucket
 from tests.fakes.virtual_time import Clock
 
 
@@ -48,3 +49,26 @@ async def test_waiting_takes_the_time_of_the_rate() -> None:
     for _ in range(4):
         await bucket.wait()
     assert loop.time() - 1000.0 == pytest.approx(1.5)
+
+
+async def test_flows_get_tokens_in_turns() -> None:
+    loop = asyncio.get_running_loop()
+    rate, passed = FairRate(10.0, 1, loop.time), list[tuple[str, float]]()
+
+    async def wait(flow: str) -> None:
+        await flows.run(flow, rate.wait)
+        passed.append((flow, loop.time() - 1000.0))
+
+    async with asyncio.TaskGroup() as group:
+        for flow in ("a",) * 40 + ("b",) * 4:
+            group.create_task(wait(flow))
+    assert "ababab" in "".join(flow for flow, _ in passed)
+    times = [at for flow, at in passed if flow == "b"]
+    assert times[-1] - times[0] == pytest.approx(2 * 0.3)  # twice of what it is without the others
+
+
+async def test_rate_without_limit_waits_for_nothing() -> None:
+    rate = FairRate(0.0, 1, asyncio.get_running_loop().time)
+    for _ in range(100):
+        await rate.wait()
+    assert asyncio.get_running_loop().time() == 1000.0

@@ -4,12 +4,16 @@ import asyncio
 
 import pytest
 
+from karmada_vc_agent.kube.controller import RELIEVED_AFTER_S, Controller, ControllerSpec
 from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.parts.queues import Queues
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 
 BASE_S = 7.0
 QUEUES = Queues(VirtualClusters(), BASE_S)
+SEVERAL = VirtualClusters(VirtualCluster(name=f"branch-{each}") for each in "abcd")
+SHARED = Queues(SEVERAL, BASE_S)
 
 
 @pytest.mark.parametrize(
@@ -21,3 +25,30 @@ async def test_first_back_off_is_that_of_the_settings(queue: WorkQueue[str]) -> 
     queue.add_rate_limited("a")
     assert await queue.take() == "a"
     assert loop.time() - started == pytest.approx(BASE_S)
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [SHARED.by_name(), SHARED.by_cluster(lambda key: key.partition("/")[0])],
+    ids=["name", "cluster"],
+)
+async def test_slow_keys_of_some_virtual_clusters_do_not_hold_up_another(
+    queue: WorkQueue[str],
+) -> None:
+    loop = asyncio.get_running_loop()
+    ended: list[float] = []
+
+    async def reconcile(key: str) -> None:
+        if key != "branch-d":
+            await asyncio.sleep(30.0)
+        ended.append(loop.time())
+
+    for cluster in ("branch-a", "branch-b", "branch-c"):
+        queue.add(cluster)
+    queue.add("branch-d")
+    began = loop.time()
+    task = asyncio.ensure_future(Controller(ControllerSpec("test", queue, reconcile)).run())
+    await asyncio.sleep(10.0)
+    assert ended[0] - began == pytest.approx(3 * RELIEVED_AFTER_S)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

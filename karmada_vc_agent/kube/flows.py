@@ -1,0 +1,123 @@
+"""Fair queuing: shares what is limited among flows; here, a flow is a virtual cluster.
+
+The flow of a task is set where its work begins, such as by a controller for each key, and tasks
+that it starts inherit it. So whatever is limited divides itself, and no caller computes a share.
+
+A flow may hold no more than is free at that time: the first one gets half, the next one half of the
+rest. What is held cannot be taken back, so this holds in advance, before another flow waits: slow
+requests of some flows always leave something to the next one.
+"""
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+T = TypeVar("T")
+
+OWN = ""
+"""The flow of what the agent does for itself."""
+
+_flow: ContextVar[Hashable] = ContextVar("flow", default=OWN)
+
+
+def current() -> Hashable:
+    """Return the flow of the running task."""
+    return _flow.get()
+
+
+@contextmanager
+def of(flow: Hashable) -> Iterator[None]:
+    """Have this task, and those that it starts, belong to a flow."""
+    token = _flow.set(flow or OWN)
+    try:
+        yield
+    finally:
+        _flow.reset(token)
+
+
+async def run(flow: Hashable, work: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of work for a flow."""
+    with of(flow):
+        return await work()
+
+
+class FairSlots:
+    """A semaphore that flows share; those that wait take turns.
+
+    is_shared: whether there are several virtual clusters. One that is alone may hold all slots but
+    one, as the agent itself always may.
+    """
+
+    def __init__(self, total: int, is_shared: Callable[[], bool] = lambda: True) -> None:
+        self._free = total
+        self._is_shared = is_shared
+        self._held: Counter[Hashable] = Counter()
+        self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
+
+    @property
+    def free(self) -> int:
+        """Return the number of slots that nobody holds."""
+        return self._free
+
+    def held_by(self, flow: Hashable) -> int:
+        """Return the number of slots that a flow holds."""
+        return self._held[flow]
+
+    @asynccontextmanager
+    async def hold(self, flow: Hashable | None = None) -> AsyncIterator[None]:
+        """Wait for a slot and hold it; flow: None = that of the running task."""
+        flow = current() if flow is None else flow
+        if flow in self._waiting or not self.try_take(flow):
+            await self._wait(flow)
+        try:
+            yield
+        finally:
+            self.give_back(flow)
+
+    def try_take(self, flow: Hashable) -> bool:
+        """Take a slot if the flow may have one now; `give_back` must follow."""
+        if not self._may_take(flow):
+            return False
+        self._free -= 1
+        self._held[flow] += 1
+        return True
+
+    def give_back(self, flow: Hashable) -> None:
+        """Give a slot back that `try_take` returned True for."""
+        self._free += 1
+        self._held[flow] -= 1
+        if not self._held[flow]:
+            del self._held[flow]
+        self._admit()
+
+    def _may_take(self, flow: Hashable) -> bool:
+        held = self._held[flow]
+        if flow == OWN or not self._is_shared():
+            return self._free > min(held, 1)
+        return self._free > held
+
+    async def _wait(self, flow: Hashable) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(flow, deque()).append(future)
+        self._admit()  # those in front may have been cancelled
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self.give_back(flow)
+            raise
+
+    def _admit(self) -> None:
+        """Admit waiters, one of each flow in rotation."""
+        while (flow := next(filter(self._may_take, self._waiting), None)) is not None:
+            futures = self._waiting[flow]
+            future = futures.popleft()
+            if futures:
+                self._waiting.move_to_end(flow)
+            else:
+                del self._waiting[flow]
+            if not future.cancelled() and self.try_take(flow):
+                future.set_result(None)

@@ -1,0 +1,157 @@
+"""Flows: what one of them may hold, in advance and while others wait."""
+
+import asyncio
+from collections.abc import Hashable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.flows import OWN, FairSlots
+from tests.fakes.virtual_time import let_others_run
+
+TOTALS = (2, 3, 4, 16, 32, 64)
+
+
+def take_all(slots: FairSlots, flow: Hashable) -> int:
+    """Take as many slots as a flow may have; return how many it holds."""
+    while slots.try_take(flow):
+        pass
+    return slots.held_by(flow)
+
+
+@pytest.mark.parametrize("total", TOTALS)
+def test_one_flow_has_half_before_another_one_waits(total: int) -> None:
+    slots = FairSlots(total)
+    assert take_all(slots, "a") == (total + 1) // 2
+    assert slots.free == total // 2
+
+
+@pytest.mark.parametrize("total", [16, 32, 64])
+def test_three_flows_that_hold_all_they_may_leave_some_to_a_fourth(total: int) -> None:
+    slots = FairSlots(total)
+    held = [take_all(slots, flow) for flow in ("a", "b", "c")]
+    assert held == sorted(held, reverse=True)
+    assert slots.free >= total // 8
+    assert slots.try_take("d")
+
+
+@given(total=st.integers(2, 64), calls=st.lists(st.sampled_from("abcde"), max_size=200))
+def test_no_flow_has_more_than_half(total: int, calls: list[str]) -> None:
+    slots = FairSlots(total)
+    for flow in calls:
+        slots.try_take(flow)
+    assert max((slots.held_by(flow) for flow in "abcde"), default=0) <= (total + 1) // 2
+
+
+@pytest.mark.parametrize("total", TOTALS)
+def test_a_flow_that_is_alone_has_all_but_one(total: int) -> None:
+    slots = FairSlots(total, is_shared=lambda: False)
+    assert take_all(slots, "a") == total - 1
+    assert slots.try_take(OWN)
+
+
+@pytest.mark.parametrize("total", TOTALS)
+def test_the_agent_itself_has_all_but_one(total: int) -> None:
+    slots = FairSlots(total)
+    assert take_all(slots, OWN) == total - 1
+    assert slots.try_take("a")
+
+
+@pytest.mark.parametrize("flow", ["a", OWN])
+def test_one_slot_is_for_each_flow(flow: str) -> None:
+    assert take_all(FairSlots(1), flow) == 1
+
+
+async def test_flows_that_wait_take_turns() -> None:
+    slots, order, gate = FairSlots(2), list[str](), asyncio.Event()
+
+    async def hold(flow: str, name: str) -> None:
+        async with slots.hold(flow):
+            order.append(name)
+            await gate.wait()
+
+    names = [("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1"), ("c", "c1")]
+    tasks = [asyncio.create_task(hold(flow, name)) for flow, name in names]
+    await let_others_run()
+    assert order == ["a1", "b1"]
+    gate.set()
+    await asyncio.gather(*tasks)
+    assert order.index("c1") < order.index("a3")
+
+
+class Holders:
+    """Tasks that hold a slot until they are ended."""
+
+    def __init__(self, slots: FairSlots) -> None:
+        self._slots = slots
+        self.holding: list[str] = []
+
+    async def hold(self, flow: str, name: str) -> None:
+        async with self._slots.hold(flow):
+            self.holding.append(name)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.holding.remove(name)
+
+    async def start(self, flow: str, name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(self.hold(flow, name))
+        await let_others_run()
+        return task
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await let_others_run()
+
+
+async def test_those_that_stop_waiting_take_no_slot() -> None:
+    slots = FairSlots(1)
+    holders = Holders(slots)
+    first = await holders.start("a", "a1")
+    waiting = [await holders.start("b", f"b{number}") for number in range(2)]
+    await end(waiting[0])
+    waiting.append(await holders.start("b", "b2"))
+    await end(first)
+    assert holders.holding == ["b1"]
+    await end(waiting[1])
+    assert holders.holding == ["b2"]
+    await end(waiting[2])
+    assert slots.free == 1
+
+
+async def test_those_behind_one_that_stopped_waiting_are_admitted() -> None:
+    slots = FairSlots(2)
+    holders = Holders(slots)
+    first = await holders.start("a", "a1")
+    await end(await holders.start("a", "a2"))
+    await end(first)
+    task = await holders.start("a", "a3")
+    assert holders.holding == ["a3"]
+    await end(task)
+
+
+async def test_a_slot_given_to_a_task_that_is_cancelled_is_free_again() -> None:
+    slots = FairSlots(1)
+    holders = Holders(slots)
+    assert slots.try_take("a")
+    waiting = await holders.start("b", "b1")
+    slots.give_back("a")
+    await end(waiting)
+    assert (slots.free, holders.holding) == (1, [])
+
+
+async def test_tasks_belong_to_the_flow_of_the_task_that_starts_them() -> None:
+    async def current() -> Hashable:
+        return flows.current()
+
+    async def start() -> Hashable:
+        return await asyncio.create_task(current())
+
+    assert await flows.run("a", start) == "a"
+    assert await start() == OWN
+    with flows.of(None):
+        assert await start() == OWN
