@@ -34,17 +34,27 @@ class ToolModule:
     """A go.mod of our own, and the programs that are built from it.
 
     packages: program -> Go package. version_of: the module whose version is linked in.
-    version_packages: Go packages with gitVersion and its companions.
+    version_packages: Go packages with gitVersion and its companions. modfile: another go.mod in
+    its directory, for the same program with other versions of its libraries.
     """
 
     name: str
     packages: dict[str, str]
     version_of: str = ""
     version_packages: tuple[str, ...] = field(default=())
+    modfile: str = "go.mod"
 
     @property
     def directory(self) -> Path:
         return TOOL_MODULES / self.name
+
+    @property
+    def go_mod(self) -> Path:
+        return self.directory / self.modfile
+
+    @property
+    def go_sum(self) -> Path:
+        return self.go_mod.with_suffix(".sum")
 
 
 MODULES = (
@@ -110,6 +120,23 @@ METRICS_SERVER = ToolModule(
 """What real kubelets are asked by for the use of nodes and pods; built where there are some."""
 
 
+def _admission(minor: str, modfile: str = "") -> ToolModule:
+    package = "karmada-vc-agent/hack/tools/admission"
+    return ToolModule(
+        "admission", {f"admission-{minor}": package}, modfile=modfile or f"{minor}.mod"
+    )
+
+
+ADMISSION_MODULES = (
+    *map(_admission, ("1.30", "1.31", "1.32", "1.33", "1.34")),
+    _admission("1.37", "go.mod"),
+)
+"""One for each minor of Kubernetes that a host may have: what its API server refuses at once.
+
+Those before 1.34 have what they share with it at the versions of 1.34: compiled once.
+"""
+
+
 def cache_root() -> Path:
     """Return where everything built or fetched is kept, outside of the work tree."""
     if own := os.environ.get("KARMADA_VC_AGENT_CACHE"):
@@ -153,8 +180,8 @@ def cache_key(go_mod: str, go_sum: str, flags: str) -> str:
 
 def cache_directory(module: ToolModule) -> Path:
     """Return the directory of the cache that holds the programs of a tool module."""
-    go_mod = (module.directory / "go.mod").read_text()
-    sources = [module.directory / "go.sum", *sorted(module.directory.glob("*.go"))]
+    go_mod = module.go_mod.read_text()
+    sources = [module.go_sum, *sorted(module.directory.glob("*.go"))]
     sums = "".join(source.read_text() for source in sources)
     key = cache_key(go_mod, sums, linker_flags(module, go_mod))
     return cache_root() / "tools" / f"{module.name}-{key}"
@@ -248,11 +275,12 @@ def _build_program(
     progress.building(target.name)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     log = target.with_name(f"{target.name}.build.log")
-    flags = linker_flags(module, (module.directory / "go.mod").read_text())
+    flags = linker_flags(module, module.go_mod.read_text())
     command: list[str | Path] = [
         go,
         "build",
         *BUILD_FLAGS,
+        f"-modfile={module.modfile}",
         "-ldflags",
         flags,
         "-o",

@@ -1,5 +1,7 @@
 """Quantities: parsing, rounding, sums and canonical text."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +60,21 @@ def test_nonsense_is_refused_with_its_text(raw: str) -> None:
     with pytest.raises(ValueError, match="is not a valid quantity") as refused:
         quantity.parse(raw)
     assert f'"{raw}"' in str(refused.value)
+
+
+SIGNS = st.sampled_from(["", "+", "-", "--"])
+DIGITS = st.text("0123456789", max_size=3)
+
+
+@given(
+    SIGNS, DIGITS, st.sampled_from(["", ".", ","]), DIGITS,
+    st.sampled_from(["", "m", "k", "K", "Ki", "ki", "E", "e", "e3", "E-1", "n", "x", " "]),
+)  # fmt: skip
+def test_schemas_accept_what_is_parsed(
+    sign: str, whole: str, point: str, part: str, suffix: str
+) -> None:
+    raw = sign + whole + point + part + suffix
+    assert bool(re.fullmatch(f"[+-]?{quantity.AMOUNT}", raw)) == (quantity.read(raw) is not None)
 
 
 @pytest.mark.parametrize("raw", [True, False, float("inf"), float("nan")])

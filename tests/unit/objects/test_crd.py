@@ -76,6 +76,13 @@ def test_everything_has_a_bound() -> None:
             assert "maxProperties" in schema, place
 
 
+def test_rules_are_about_what_has_a_bound() -> None:
+    """API servers before 1.34 take an integer or a string for one as long as a request."""
+    for place, schema in _places(SPEC, "spec"):
+        if "x-kubernetes-int-or-string" in schema:
+            assert "x-kubernetes-validations" not in schema, place
+
+
 def test_printer_columns_are_those_of_the_status() -> None:
     columns = definition()["spec"]["versions"][0]["additionalPrinterColumns"]
     names = [column["name"].upper() for column in columns if not column.get("priority")]
