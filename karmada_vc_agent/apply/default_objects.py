@@ -1,7 +1,6 @@
 """Writes the default objects of claimed namespaces, and deletes those no longer wanted."""
 
 import logging
-from collections.abc import Container
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
@@ -67,15 +66,6 @@ class DefaultObjects:
         kept = {(gvk_of(obj), obj["metadata"]["name"]) for obj in wanted}
         if vc.quota:
             kept.add((QUOTAS.gvk, QUOTA_NAME))
-        await self._remove_all(host, kept)
-
-    async def clear(self, host: HostNamespace) -> None:
-        """Delete all default objects of a released namespace that stays. Raises KubeError."""
-        await self._remove_all(host, ())
-
-    async def _remove_all(
-        self, host: HostNamespace, kept: Container[tuple[GroupVersionKind, str]]
-    ) -> None:
         for gvk, names in DEFAULT_KINDS.items():
             for name in names:
                 if (gvk, name) not in kept:

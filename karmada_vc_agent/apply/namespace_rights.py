@@ -65,9 +65,10 @@ class NamespaceRights:
         self._host = host
         self._store_of = store_of
         self._agent = agent
-        self._roles = {binding_name(agent): namespace_role(agent)}
+        of_kinds, own = own_bindings(agent)
+        self._roles = {own: namespace_role(agent)}
         if follows_kinds:
-            self._roles[f"{binding_name(agent)}:kinds"] = NAMESPACE_ADMIN
+            self._roles[of_kinds] = NAMESPACE_ADMIN
         self._clock = clock
         self._account = ""
         self._held: LRUCache[HostNamespace, tuple[str, bool | None]] = LRUCache(REMEMBERED)
@@ -99,14 +100,9 @@ class NamespaceRights:
             await asyncio.sleep(ASK_AGAIN_S)
         self._held[host] = (uid, True)
 
-    async def give_up(self, host: HostNamespace) -> None:
-        """Delete our bindings in a namespace that stays. Raises KubeError."""
+    def forget(self, host: HostNamespace) -> None:
+        """Forget the rights in a namespace that is released."""
         self._held.pop(host, None)
-        for name in reversed(self._roles):
-            try:
-                await self._host.delete(BINDINGS.path(host, name))
-            except NotFoundError:
-                continue
 
     async def _name_us(self) -> str:
         """Return the account that the host knows us as; asked once. Raises KubeError."""
@@ -178,6 +174,11 @@ class NamespaceRights:
 def binding_name(agent: str) -> str:
     """Return the name of the agent's RoleBinding in each claimed namespace."""
     return f"vc-agent:{agent}"
+
+
+def own_bindings(agent: str) -> tuple[str, str]:
+    """Return the names of all that an agent may have there; the last one lets it delete them."""
+    return f"{binding_name(agent)}:kinds", binding_name(agent)
 
 
 def _content(wanted: Object) -> Object:

@@ -5,18 +5,24 @@ The claim labels on a host namespace are the source of truth.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
 from karmada_vc_agent.apply.default_objects import DefaultObjects
 from karmada_vc_agent.apply.host_objects import Applied, Check, HostObjects
+from karmada_vc_agent.apply.namespace_release import begin_release, delete_namespace, end_release
 from karmada_vc_agent.apply.namespace_rights import NamespaceRights
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    NotServedError,
+)
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
@@ -39,7 +45,7 @@ from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent, pod_security_changes
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.translate import claimed_namespace
-from karmada_vc_agent.views.claims import Claims, claim_of, unclaim
+from karmada_vc_agent.views.claims import Claims, Phase, claim_of
 from karmada_vc_agent.views.virtual_clusters import former_names
 
 _log = logging.getLogger(__name__)
@@ -52,10 +58,14 @@ _OF_OTHERS = frozenset((karmada.WORK_NAME_ANNOTATION, karmada.WORK_NAMESPACE_ANN
 """What another agent of Karmada may have left there."""
 
 Pair = tuple[str, VirtualNamespace]
+"""Virtual cluster and virtual namespace."""
 
 
 class NamespaceWriter:
-    """Claims host namespaces, corrects the claimed ones, and releases them."""
+    """Claims host namespaces, corrects the claimed ones, and releases them.
+
+    Each acts by the phase of the namespace (views/claims.py), one at a time for each namespace.
+    """
 
     def __init__(
         self,
@@ -75,8 +85,8 @@ class NamespaceWriter:
         self._rights = rights
         self._virtual_clusters = virtual_clusters
         self._equipped: LRUCache[HostNamespace, tuple[str, VirtualCluster]] = LRUCache(REMEMBERED)
-        # A lock is there for as long as somebody holds it or waits for it.
-        self._locks: WeakValueDictionary[Pair, asyncio.Lock] = WeakValueDictionary()
+        # A lock exists for as long as a caller holds it or waits for it.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def claim(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
@@ -86,58 +96,102 @@ class NamespaceWriter:
         desired: what to create, if a Work contains the namespace. Raises RefusedError, RetryError
         while it terminates, KubeError.
         """
-        async with self._locks.setdefault((vc.name, namespace), asyncio.Lock()):
-            if self._claims.is_claimed_twice(vc.name, namespace):
-                raise _refused(
-                    Code.NAMESPACE_CLAIM_CONFLICT,
-                    "two host namespaces have the claim for this namespace",
-                )
-            name = self._claims.of(vc.name).get(namespace)
-            if name is None:
-                name = await self._take_over(vc, namespace) or await self._create_or_adopt(
-                    vc, namespace, desired
-                )
+        if self._claims.is_claimed_twice(vc.name, namespace):
+            raise _refused(
+                Code.NAMESPACE_CLAIM_CONFLICT,
+                "two host namespaces have the claim for this namespace",
+            )
+        place = self._claims.of(vc.name).get(namespace)
+        if place is not None and self._is_equipped(vc, place):
+            return place
+        async with self._owning(vc, namespace, desired) as name:
+            if namespace not in self._claims.of(vc.name):
+                if namespace in self._left(vc):
+                    await self._take_over(vc, name)
+                else:
+                    await self._create_or_adopt(vc, namespace, desired)
                 self._equipped.pop(name, None)
-            live = self._claims.store.get("", name)
-            if live is not None and _is_terminating(live):
+            phase = self._claims.phase(name)
+            if phase is Phase.TERMINATING:
                 raise RetryError(
                     f"{Code.NAMESPACE_TERMINATING}: the namespace is being deleted on the host"
                 )
-            await self._equip(vc, namespace, name)
+            if phase is Phase.RELEASING:
+                await self._end_release(name)
+                raise RetryError(f"{Code.NAMESPACE_TERMINATING}: its claim was being released")
+            if not self._is_equipped(vc, name):
+                await self._equip(vc, namespace, name)
             return name
 
-    async def equip(self, vc: VirtualCluster, name: HostNamespace) -> bool:
-        """Set a claimed host namespace up before somebody gets rights in it.
+    @asynccontextmanager
+    async def equipped(self, vc: VirtualCluster, name: HostNamespace) -> AsyncIterator[bool]:
+        """Set a claimed host namespace up, and keep it so while rights in it are granted.
 
-        Returns False for one that is not claimed any more, or is being deleted: it is left alone.
-        Raises RetryError, KubeError.
+        Yields False for one that is not claimed any more, is released, or is being deleted: it is
+        left alone. Raises RetryError, KubeError.
         """
-        held = self._claims.holder_of(name)
-        if held is None or held.cluster != vc.name:
-            return False
-        async with self._locks.setdefault((vc.name, held.namespace), asyncio.Lock()):
-            if self._claims.holder_of(name) != held or self.is_going(name):
-                return False
-            await self._equip(vc, held.namespace, name)
-            return True
+        async with self._lock(name):
+            held = self._claims.holder_of(name)
+            is_claimed = (
+                held is not None
+                and held.cluster == vc.name
+                and self._claims.phase(name) is Phase.CLAIMED
+            )
+            if held is not None and is_claimed and not self._is_equipped(vc, name):
+                await self._equip(vc, held.namespace, name)
+            yield is_claimed
+
+    @asynccontextmanager
+    async def _owning(
+        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
+    ) -> AsyncIterator[HostNamespace]:
+        """Hold the lock of the host namespace that is, or will be, claimed for a virtual one."""
+        while True:
+            name = self._place_of(vc, namespace, desired)
+            async with self._lock(name):
+                if self._place_of(vc, namespace, desired) == name:
+                    yield name
+                    return
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    def _place_of(
+        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
+    ) -> HostNamespace:
+        """Return the host namespace that has the claim, or would get it."""
+        name = self._claims.of(vc.name).get(namespace) or self._left(vc).get(namespace)
+        return name or HostNamespace(self._wanted(vc, namespace, desired)["metadata"]["name"])
+
+    def _wanted(
+        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
+    ) -> Object:
+        return desired or claimed_namespace(vc, namespace, self._settings, "")
+
+    def _is_equipped(self, vc: VirtualCluster, name: HostNamespace) -> bool:
+        """Whether a claimed namespace was set up by the settings of now; costs no request."""
+        is_claimed = self._claims.phase(name) is Phase.CLAIMED
+        return is_claimed and self._equipped.get(name) == self._equipment(vc, name)
+
+    def _equipment(self, vc: VirtualCluster, name: HostNamespace) -> tuple[str, VirtualCluster]:
+        """Return what a namespace is set up by; a sync that began earlier has older settings."""
+        live = self._claims.store.get("", name)
+        return uid_of(live), self._virtual_clusters.get(vc.name, vc)
 
     async def _equip(
         self, vc: VirtualCluster, namespace: VirtualNamespace, name: HostNamespace
     ) -> None:
-        """Do once for each namespace what has to be before anything is applied there.
+        """Do what has to be before anything is applied there; what is right costs no request.
 
         What is admitted before is not checked again.
         """
         live = self._claims.store.get("", name)
-        # By the settings of now: a sync that began before they changed has the old ones.
-        wanted = uid_of(live), self._virtual_clusters.get(vc.name, vc)
-        if self._equipped.get(name) == wanted:
-            return
-        await self._rights.ensure(vc.name, namespace, name, uid_of(live))
+        equipment = uid, current = self._equipment(vc, name)
+        await self._rights.ensure(vc.name, namespace, name, uid)
         if live is not None:
-            await self._put_metadata_right(wanted[1], namespace, live)
-        await self._defaults.ensure(wanted[1], namespace, name)
-        self._equipped[name] = wanted
+            await self._put_metadata_right(current, namespace, live)
+        await self._defaults.ensure(current, namespace, name)
+        self._equipped[name] = equipment
 
     async def _put_metadata_right(
         self, vc: VirtualCluster, namespace: VirtualNamespace, live: Object
@@ -161,15 +215,20 @@ class NamespaceWriter:
     async def correct(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None:
         """Correct a claimed namespace: our rights, node selector, Pod Security, default objects.
 
-        One that is not claimed, or is being deleted, is left alone. Raises RetryError, KubeError.
+        Ends a release that was begun. One that is not claimed, or is being deleted, is left alone.
+        Raises RetryError, KubeError.
         """
         name = self._claims.of(vc.name).get(namespace)
-        live = self._claims.store.get("", name) if name else None
-        if name is None or live is None or _is_terminating(live):
+        if name is None:
             return
-        await self._rights.ensure(vc.name, namespace, name, uid_of(live))
-        await self._put_metadata_right(vc, namespace, live)
-        await self._defaults.ensure(vc, namespace, name)
+        async with self._lock(name):
+            if self._claims.of(vc.name).get(namespace) != name:
+                return
+            match self._claims.phase(name):
+                case Phase.CLAIMED:
+                    await self._equip(vc, namespace, name)
+                case Phase.RELEASING:
+                    await self._end_release(name)
 
     async def apply(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object, check: Check
@@ -195,27 +254,39 @@ class NamespaceWriter:
     async def release(
         self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool
     ) -> None:
-        """Release a namespace without a Work: delete what the agent created, else unclaim it."""
+        """Release a namespace without a Work: delete what the agent created, else unclaim it.
+
+        Raises RetryError, KubeError; ConflictError if another one has its name.
+        """
         name = self._claims.of(vc.name).get(namespace)
-        live = self._claims.store.get("", name) if name else None
-        if name is None or live is None:
+        if name is None:
             return
-        claim = claim_of(live)
-        if claim is None or (claim.cluster, claim.namespace) != (vc.name, namespace):
+        async with self._lock(name):
+            live, held = self._claims.store.get("", name), self._claims.holder_of(name)
+            if live is None or held is None or held[:2] != (vc.name, namespace):
+                return
+            self._equipped.pop(name, None)
+            if self._claims.phase(name) is Phase.TERMINATING:
+                return
+            with suppress(NotFoundError):
+                if preserve or not is_made_by_agent(live):
+                    self._claims.store.accept(await begin_release(self._host, live))
+                    await self._end_release(name)
+                else:
+                    extra = {"virtual_cluster": vc.name, "namespace": name}
+                    _log.info("Deleting namespace", extra=extra)
+                    await delete_namespace(self._host, live, self._settings.agent_name)
+
+    async def _end_release(self, name: HostNamespace) -> None:
+        """Remove what is ours in a namespace, then its claim; callers hold its lock."""
+        live, held = self._claims.store.get("", name), self._claims.holder_of(name)
+        if live is None or held is None:
             return
-        self._equipped.pop(name, None)
-        try:
-            if preserve or not is_made_by_agent(live):
-                await self._defaults.clear(name)
-                await self._rights.give_up(name)
-                await self._host.merge_patch(_path(name), unclaim(live))
-            elif not _is_terminating(live):
-                _log.info(
-                    "Deleting namespace", extra={"virtual_cluster": vc.name, "namespace": name}
-                )
-                await self._host.delete_same(_path(name), live)
-        except (NotFoundError, ConflictError):
-            return
+        # An earlier attempt may have removed them, and failed after that.
+        await self._rights.ensure(held.cluster, held.namespace, name, uid_of(live))
+        released = await end_release(self._host, live, self._settings.agent_name)
+        self._rights.forget(name)
+        self._claims.store.accept(released)
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget the namespaces of a Cluster that is gone; their claims on the host stay."""
@@ -226,25 +297,32 @@ class NamespaceWriter:
         """Forget which namespaces have their default objects: the host went back in time."""
         self._equipped.clear()
 
-    def is_going(self, name: str) -> bool:
-        """Whether a host namespace is being deleted."""
-        live = self._claims.store.get("", name)
-        return live is not None and _is_terminating(live)
+    async def may_hold(self, namespace: str) -> bool:
+        """Whether a host namespace may hold something of ours that is to be removed.
+
+        False says that nothing needs to be, by the host's own word: it is not claimed, so nothing
+        was written there; or the host is removing all that is in it. Raises KubeError.
+        """
+        phase = self._claims.phase(namespace)
+        if phase is Phase.UNCLAIMED:
+            try:
+                live = await self._host.get(_path(namespace))
+            except NotServedError:
+                raise
+            except NotFoundError:
+                return False
+            phase = self._claims.phase_of(live)
+        return phase in (Phase.CLAIMED, Phase.RELEASING)
 
     def _left(self, vc: VirtualCluster) -> Mapping[VirtualNamespace, HostNamespace]:
         """Return what a virtual cluster claimed under earlier names."""
         return self._claims.left_by(former_names(self._virtual_clusters, vc.name))
 
-    async def _take_over(
-        self, vc: VirtualCluster, namespace: VirtualNamespace
-    ) -> HostNamespace | None:
-        """Change the claim of an earlier name into one of the name of now; None if there is none.
+    async def _take_over(self, vc: VirtualCluster, name: HostNamespace) -> None:
+        """Change the claim of an earlier name into one of the name of now.
 
         The Work that brought it was another one: its next one enters itself.
         """
-        name = self._left(vc).get(namespace)
-        if name is None:
-            return None
         _log.info(
             "Taking over namespace of a former name",
             extra={"virtual_cluster": vc.name, "namespace": name},
@@ -256,13 +334,12 @@ class NamespaceWriter:
             }
         }
         self._claims.store.accept(await self._host.merge_patch(_path(name), patch))
-        return name
 
     async def _create_or_adopt(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
-    ) -> HostNamespace:
-        wanted = desired or claimed_namespace(vc, namespace, self._settings, "")
-        name = HostNamespace(wanted["metadata"]["name"])
+    ) -> None:
+        wanted = self._wanted(vc, namespace, desired)
+        name = wanted["metadata"]["name"]
         try:
             live = await self._host.create("/api/v1/namespaces", wanted)
         except AlreadyExistsError:
@@ -279,7 +356,6 @@ class NamespaceWriter:
             else:
                 live = await self._adopt(vc, wanted, live)
         self._claims.store.accept(live)
-        return name
 
     async def _adopt(self, vc: VirtualCluster, wanted: Object, live: Object) -> Object:
         name = live["metadata"]["name"]
@@ -303,10 +379,6 @@ class NamespaceWriter:
 
 def _path(name: str) -> str:
     return f"/api/v1/namespaces/{name}"
-
-
-def _is_terminating(namespace: Object) -> bool:
-    return bool(namespace["metadata"].get("deletionTimestamp"))
 
 
 def _refused(code: Code, detail: str, name: str = "") -> RefusedError:

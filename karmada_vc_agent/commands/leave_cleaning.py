@@ -8,11 +8,12 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from functools import partial
 
-from karmada_vc_agent.apply.namespace_rights import binding_name
+from karmada_vc_agent.apply.namespace_release import begin_release, delete_namespace, end_release
 from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError
+from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.kube.retries import retry_on, retry_on_conflict
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
@@ -20,7 +21,6 @@ from karmada_vc_agent.model.domain import (
     SHARED_LABEL,
 )
 from karmada_vc_agent.model.objects import Object, labels_of, namespaced_name
-from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.planning.metadata import without_claims
 from karmada_vc_agent.planning.orphaned import (
     is_foreign,
@@ -31,7 +31,7 @@ from karmada_vc_agent.planning.orphaned import (
 )
 from karmada_vc_agent.planning.share_plan import owners_of
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
-from karmada_vc_agent.views.claims import claim_of, unclaim
+from karmada_vc_agent.views.claims import claim_of
 from karmada_vc_agent.views.labelled_objects import labelled_objects, objects_in
 from karmada_vc_agent.views.live_objects import LiveObjects
 
@@ -122,14 +122,14 @@ class HostCleaner:
         """Delete everything, or release it if `preserve`. Raises KubeError."""
         claimed = await self.namespaces()
         objects = await self.objects(claimed)
-        for resource, live in objects:
-            await (self.release(resource, live) if preserve else self.delete(resource, live))
+        clean = self.release if preserve else self.delete
+        await for_each(objects, lambda found: clean(*found))
         if objects:
             done = "released, without the agent's labels" if preserve else "deleted"
             self._say(f"host: {len(objects)} objects {done}")
         await self._leave_shared(preserve=preserve)
-        for name, namespace in claimed.items():
-            await self.give_up(name, namespace, preserve=preserve)
+        give_up = partial(self.give_up, preserve=preserve)
+        await for_each(claimed.items(), lambda found: give_up(*found))
 
     async def _leave_shared(self, *, preserve: bool) -> None:
         """Release the objects that virtual clusters share; delete those without another owner."""
@@ -165,24 +165,14 @@ class HostCleaner:
 
     async def give_up(self, name: str, live: Object, *, preserve: bool) -> None:
         """Delete a claimed namespace that the agent created; otherwise remove the claim."""
-        path = f"{NAMESPACES_PATH}/{name}"
-        try:
-            if preserve or not is_made_by_agent(live):
-                await self._give_up_rights(name)
-                await self._host.merge_patch(path, unclaim(live), self._claims_user)
-                self._say(f"host: namespace {name} stays, without the agent's claim")
-            elif not live["metadata"].get("deletionTimestamp"):
-                await self._host.delete_same(path, live, self._claims_user)
-                self._say(f"host: namespace {name} deleted")
-        except (NotFoundError, ConflictError):
-            return
-
-    async def _give_up_rights(self, name: str) -> None:
-        """Remove the agent's own rights in a namespace that stays."""
-        path = f"/apis/{RBAC_API}/namespaces/{name}/rolebindings"
-        for suffix in (":kinds", ""):
+        if preserve or not is_made_by_agent(live):
             with suppress(NotFoundError):
-                await self._host.delete(f"{path}/{binding_name(self._agent)}{suffix}")
+                released = await begin_release(self._host, live, self._claims_user)
+                await end_release(self._host, released, self._agent, self._claims_user)
+                self._say(f"host: namespace {name} stays, without the agent's claim")
+        elif not live["metadata"].get("deletionTimestamp"):
+            await delete_namespace(self._host, live, self._agent, self._claims_user)
+            self._say(f"host: namespace {name} deleted")
 
 
 async def claimed_clusters(host: ApiClient, agent: str) -> tuple[str, ...]:

@@ -6,10 +6,12 @@ is waited for is said.
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.objects import Object
@@ -77,8 +79,8 @@ class Removal:
         if cluster := await self._cluster(name):
             return await self._end_cluster(cluster, keeps=keeps)
         if claimed := self._has.claims.of(name):
-            for namespace in tuple(claimed):
-                await self._has.release(vc, namespace, preserve=keeps)
+            release = partial(self._has.release, vc, preserve=keeps)
+            await for_each(tuple(claimed), release)
             left = sorted(claimed.values())
             return f"waiting for host namespaces: {listed(left, _SHOWN)}"
         source.remove(name)

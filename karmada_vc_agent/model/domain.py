@@ -54,6 +54,8 @@ HUB_CONTACT_ANNOTATION = f"{DOMAIN}/hub-contact"
 HOLD_ANNOTATION = f"{DOMAIN}/hold"
 """On a host namespace, by an administrator, with a reason: the agent writes nothing there."""
 REWRITE_DNS_ANNOTATION = f"{DOMAIN}/rewrite-dns"
+RELEASING_ANNOTATION = f"{DOMAIN}/releasing"
+"""On a claimed namespace that stays: `true` = what the agent made there is being removed."""
 
 POD_SECURITY_ANNOTATION = f"{DOMAIN}/pod-security"
 """On a claimed namespace: the Pod Security level that we set (rewriting-rules 6)."""

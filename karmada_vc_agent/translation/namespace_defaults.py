@@ -138,16 +138,21 @@ def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:
     The setting wins over the Work; it also removes a label that we set earlier.
     """
     label = labels_of(live).get(POD_SECURITY_LABEL)
-    ours = annotations_of(live).get(POD_SECURITY_ANNOTATION)
-    managed = annotations_of(live).get(karmada.MANAGED_LABELS_ANNOTATION, "").split(",")
     changes: Object = {}
     wanted = vc.pod_security or None
-    is_ours = POD_SECURITY_LABEL not in managed and label == ours
-    if (wanted or is_ours) and label != wanted:
+    if (wanted or has_our_pod_security(live)) and label != wanted:
         changes["labels"] = {POD_SECURITY_LABEL: wanted}
-    if ours != wanted:
+    if annotations_of(live).get(POD_SECURITY_ANNOTATION) != wanted:
         changes["annotations"] = {POD_SECURITY_ANNOTATION: wanted}
     return changes
+
+
+def has_our_pod_security(live: Object) -> bool:
+    """Whether the level on a Namespace is the one that the agent set, and not of its Work."""
+    marks = annotations_of(live)
+    managed = marks.get(karmada.MANAGED_LABELS_ANNOTATION, "").split(",")
+    level = labels_of(live).get(POD_SECURITY_LABEL)
+    return POD_SECURITY_LABEL not in managed and level == marks.get(POD_SECURITY_ANNOTATION)
 
 
 def _object(api_version: str, kind: str, name: str, body: Object) -> Object:

@@ -1,11 +1,12 @@
 """Which virtual cluster and virtual namespace a host namespace is claimed for.
 
 The claim labels on the host namespaces are the source of truth (rewriting-rules 1.2); names are
-never parsed.
+never parsed. So is the phase of a claim (ADR 54).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import NamedTuple
 
 from karmada_vc_agent.kube.store import Store
@@ -15,10 +16,12 @@ from karmada_vc_agent.model.domain import (
     CLUSTER_LABEL,
     NAMESPACE_LABEL,
     NODE_SELECTOR_ANNOTATION,
+    RELEASING_ANNOTATION,
     is_ours,
 )
 from karmada_vc_agent.model.objects import NAMESPACE, Object, annotations_of, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
+from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL, has_our_pod_security
 
 
 class Claim(NamedTuple):
@@ -27,6 +30,28 @@ class Claim(NamedTuple):
     cluster: str
     namespace: VirtualNamespace
     agent: str
+
+
+class Phase(Enum):
+    """The life of a host namespace under one agent; each writer acts by it (ADR 54).
+
+    UNCLAIMED -> CLAIMED -> RELEASING -> UNCLAIMED for one that stays, else -> TERMINATING.
+    """
+
+    UNCLAIMED = "the agent has no rights in it, and nothing of its own"
+    CLAIMED = "all may be written"
+    RELEASING = "what the agent made is being removed, then the claim; nothing is added"
+    TERMINATING = "the host removes everything; nothing is added, nothing else is to be removed"
+
+
+def phase_of(live: Object | None, agent: str) -> Phase:
+    """Return the phase of a host Namespace object; None = it does not exist."""
+    claim = claim_of(live) if live is not None else None
+    if live is None or claim is None or claim.agent != agent:
+        return Phase.UNCLAIMED
+    if live["metadata"].get("deletionTimestamp"):
+        return Phase.TERMINATING
+    return Phase.RELEASING if RELEASING_ANNOTATION in annotations_of(live) else Phase.CLAIMED
 
 
 def claim_of(host_namespace: Object) -> Claim | None:
@@ -43,9 +68,12 @@ def claim_of(host_namespace: Object) -> Claim | None:
 
 def unclaim(live: Object) -> Object:
     """Return the merge patch that removes everything that we and Karmada set on a namespace."""
+    has_our_level = has_our_pod_security(live)
 
     def goes(key: str) -> bool:
-        return is_ours(key) or karmada.is_karmada_key(key) or key == NODE_SELECTOR_ANNOTATION
+        is_level = key == POD_SECURITY_LABEL and has_our_level
+        is_selector = key == NODE_SELECTOR_ANNOTATION
+        return is_ours(key) or karmada.is_karmada_key(key) or is_selector or is_level
 
     return {
         "metadata": {
@@ -86,6 +114,14 @@ class Claims:
     def is_empty(self) -> bool:
         """Whether there is no claim at all, including virtual clusters not in the settings."""
         return not self._by_cluster
+
+    def phase(self, host_namespace: str) -> Phase:
+        """Return the phase of a host namespace, as far as is cached."""
+        return phase_of(self.store.get("", host_namespace), self._agent)
+
+    def phase_of(self, live: Object) -> Phase:
+        """Return the phase of a host Namespace object."""
+        return phase_of(live, self._agent)
 
     def on(self, host_namespace: str) -> Claim | None:
         """Return our claim on a host namespace, effective or not, or None."""

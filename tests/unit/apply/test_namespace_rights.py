@@ -265,12 +265,3 @@ async def test_namespace_made_anew_gets_its_own(setting: Setting) -> None:
         assert set(setting.bound()) == {OWN, KINDS}, uid
         for name in (OWN, KINDS):
             setting.host.remove(f"{BOUND}/{name}")
-
-
-async def test_namespace_that_stays_loses_them(setting: Setting) -> None:
-    may(setting.host, allowed=False, times=1)
-    may(setting.host, allowed=True)
-    await setting.ensure()
-    await setting.rights.give_up(EDGE)
-    assert setting.bound() == {}
-    await setting.rights.give_up(EDGE)  # nothing is there any more

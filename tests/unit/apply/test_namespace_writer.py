@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.errors import ConflictError
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
@@ -273,8 +274,12 @@ async def test_namespace_that_is_made_anew_meanwhile_is_not_deleted(world: World
     given(world, created())
     world.host.remove(PATH)
     world.host.seed(created())
-    await release(world)
+    with pytest.raises(ConflictError):
+        await release(world)
     assert world.host.find(PATH) is not None
+    world.look()
+    await release(world)
+    assert world.host.find(PATH) is None, "the queue tries again, by what is cached then"
 
 
 async def test_namespace_that_goes_already_is_not_deleted_again(world: World) -> None:

@@ -1,0 +1,77 @@
+"""Ends the life of a claimed namespace: deletes it, or what the agent made there and the claim.
+
+Rights that a virtual cluster has by its claim end with it: the default objects, the RoleBindings of
+its ClusterRoleBindings, and the agent's own. The claim is removed last, since the agent may write
+in claimed namespaces only. The mark of the phase is first, so that no writer adds what was removed
+(ADR 54). Each step can be repeated.
+"""
+
+import logging
+from contextlib import suppress
+
+from karmada_vc_agent.apply.default_objects import RESOURCES
+from karmada_vc_agent.apply.namespace_rights import BINDINGS, own_bindings
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, RELEASING_ANNOTATION
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, labels_of
+from karmada_vc_agent.translation.namespace_defaults import DEFAULT_KINDS
+from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
+from karmada_vc_agent.views.claims import Phase, phase_of, unclaim
+
+_log = logging.getLogger(__name__)
+
+_MARK: Object = {"metadata": {"annotations": {RELEASING_ANNOTATION: "true"}}}
+
+
+async def begin_release(host: ApiClient, live: Object, as_user: str = "") -> Object:
+    """Mark a claimed namespace as RELEASING; return it. Raises KubeError."""
+    if RELEASING_ANNOTATION in annotations_of(live):
+        return live
+    return await host.merge_patch(_path(live), _MARK, as_user)
+
+
+async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = "") -> Object:
+    """Remove what an agent made in a namespace, then its claim; return the namespace.
+
+    live: the Namespace, RELEASING. as_user: who may change claimed namespaces; "" = the caller.
+    What is there is read from the server: an informer may lag. Raises KubeError.
+    """
+    name = live["metadata"]["name"]
+    _log.info("Releasing namespace", extra={"namespace": name})
+    for resource in reversed(RESOURCES.values()):  # rights before what bounds their use
+        answer = await host.get(resource.path(name))
+        for obj in answer.get("items") or ():
+            if _is_of_the_claim(resource.gvk, obj):
+                with suppress(NotFoundError):
+                    await host.delete(resource.path(name, obj["metadata"]["name"]))
+    for binding in own_bindings(agent):
+        with suppress(NotFoundError):
+            await host.delete(BINDINGS.path(name, binding))
+    return await host.merge_patch(_path(live), unclaim(live), as_user)
+
+
+async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: str = "") -> None:
+    """Delete a claimed namespace with all that is in it.
+
+    Raises KubeError; ConflictError if another one has its name, and a claim of the agent. One that
+    is being deleted answers with a conflict, too.
+    """
+    with suppress(NotFoundError):
+        try:
+            await host.delete_same(_path(live), live, as_user)
+        except ConflictError:
+            if phase_of(await host.get(_path(live)), agent) is Phase.CLAIMED:
+                raise
+
+
+def _is_of_the_claim(gvk: GroupVersionKind, obj: Object) -> bool:
+    """Whether an object is there because of the claim, not of a Work; it may lack our labels."""
+    name = obj["metadata"]["name"]
+    if gvk == BINDINGS.gvk and name.startswith(CONVERTED_PREFIX):
+        return True
+    return name in DEFAULT_KINDS[gvk] and CLUSTER_LABEL in labels_of(obj)
+
+
+def _path(live: Object) -> str:
+    return f"/api/v1/namespaces/{live['metadata']['name']}"
