@@ -38,6 +38,7 @@ from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.status.adoption_complete import owners_of
 from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
+from karmada_vc_agent.translation.translate import HostObject
 from karmada_vc_agent.views.noted_objects import NotedObjects
 
 R = TypeVar("R")
@@ -85,6 +86,7 @@ class Manifests:
         windows: Windows,
         owned: NotedObjects | None = None,
     ) -> None:
+        self._namespaces = namespaces
         strategies = Strategies(host_objects, shared_objects, namespaces, shared_names, lost_node)
         self._translator = Translator(kinds.find, context_for, strategies.of)
         self._kinds = kinds
@@ -209,12 +211,15 @@ class Manifests:
             if cause is not None and cause.what == causes.KIND:
                 self._wait_for_kind(item, gvk_of(item.manifest))
             return
+        there = [each for each in target.objects if await self._may_be_there(each)]
+        if target.objects and not there:
+            return
         gvk = target.resource.gvk
         resource = await self._kinds.find_on_host(gvk)
         if resource is None:
             self._wait_for_kind(item, gvk)
             return
-        target = replace(target, resource=resource)
+        target = replace(target, resource=resource, objects=tuple(there))
         for each in target.objects:
             self._owned.settled(target.vc.name, each.host_key)
         try:
@@ -227,6 +232,14 @@ class Manifests:
             text = self._translator.virtual_text(item, str(error))
             cause = causes.of_interpretation(item.vc.name, error)
             raise RetryError(text, [cause] if cause else ()) from error
+
+    async def _may_be_there(self, translated: HostObject) -> bool:
+        """Whether an object may be on the host; there is none in a namespace that is not claimed.
+
+        The agent may not even read there.
+        """
+        place = translated.host_key.namespace
+        return not place or await self._namespaces.may_hold(place)
 
     def _wait_for_kind(self, item: WorkManifest, gvk: GroupVersionKind) -> None:
         """Raise RetryError if what a manifest made may be there, of a kind that is not told."""

@@ -16,6 +16,7 @@ likewise: what is remembered of either is bound to its uid.
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from karmada_vc_agent.apply.bugs import Bugs
 from karmada_vc_agent.apply.manifests import Manifests
@@ -23,6 +24,7 @@ from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
+from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
 from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
@@ -175,9 +177,7 @@ class WorkFinalizer:
         if not is_up and not self._preserves(vc, work):
             raise NotReadyError(f"cluster({vc.name}) not ready")
         try:
-            # The rights in a namespace go with it: first the objects in it.
-            in_order = sorted(manifests_of(work), key=_is_namespace)
-            faults = [await self._remove(vc, work, manifest) for manifest in in_order]
+            faults = await self._remove_all(vc, work)
         except UnreachableError:
             if self._clusters.is_ready(vc.name) or not self._clusters.is_deleting(vc.name):
                 raise
@@ -189,6 +189,16 @@ class WorkFinalizer:
         if any(faults):
             raise RetryError(" ".join(dict.fromkeys(filter(None, faults))))
         return True
+
+    async def _remove_all(self, vc: VirtualCluster, work: Object) -> list[str]:
+        """Remove all manifests, and those of namespaces last: the rights in these end with them.
+
+        One that fails, as in a held namespace, stops no other.
+        """
+        manifests, remove = manifests_of(work), partial(self._remove, vc, work)
+        spaces = [manifest for manifest in manifests if _is_namespace(manifest)]
+        others = [manifest for manifest in manifests if not _is_namespace(manifest)]
+        return [*await for_each(others, remove), *await for_each(spaces, remove)]
 
     async def _remove(self, vc: VirtualCluster, work: Object, manifest: Object) -> str:
         """Remove one manifest; return the message of a bug, "" if none."""
