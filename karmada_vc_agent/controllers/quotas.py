@@ -2,7 +2,7 @@
 
 One reconcile reads all its ResourceQuotas and takes one step: it lowers what is too much, and
 raises what the server has confirmed to be free. That confirmation, a change of a quota's status,
-enqueues the next step.
+enqueues the next step. The share of a held namespace stays, and the others divide the rest.
 """
 
 import logging
@@ -14,6 +14,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
@@ -29,6 +30,7 @@ from karmada_vc_agent.planning.quota_shares import (
     Share,
     amounts_of,
     divide,
+    left_of,
     next_hard,
     pending,
     quantities_of,
@@ -36,9 +38,10 @@ from karmada_vc_agent.planning.quota_shares import (
     wanted_by,
 )
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
-from karmada_vc_agent.views.claims import Claims, claims_in
+from karmada_vc_agent.views.claims import Claims, Phase, claims_in
 from karmada_vc_agent.views.cluster_index import CLUSTER_INDEX
 from karmada_vc_agent.views.divisions import STALLED_AFTER_S, Divisions
+from karmada_vc_agent.views.held_namespaces import hold_of
 from karmada_vc_agent.views.membership import Membership
 
 _log = logging.getLogger(__name__)
@@ -145,26 +148,30 @@ class QuotaController:
             quota["metadata"]["namespace"]: quota
             for quota in self._labelled(name, QUOTAS)
             if quota["metadata"]["name"] == QUOTA_NAME  # there may be others in addition
+            and self._claims.cluster_on(quota["metadata"]["namespace"]) == name
         }
         wanted, rolling = self._wanted(vc)
         shares = {
             ns: share_of(quota, wanted.get(ns, {}), rolling.get(ns, {}))
             for ns, quota in quotas.items()
         }
-        total = amounts_of(vc.quota)
-        targets = divide(total, shares)
         missing = self._namespaces(name) - shares.keys()
+        held = [ns for ns in shares if hold_of(self._claims.store.get("", ns)) is not None]
+        total = left_of(amounts_of(vc.quota), [shares.pop(ns) for ns in held])
+        targets = divide(total, shares)
         step = next_hard(total, shares, targets, may_raise=not missing)
-        for namespace in sorted(step, key=lambda ns: _raises(step[ns], shares[ns])):
-            if step[namespace] != shares[namespace].hard:
-                await self._write(vc, quotas[namespace], step[namespace])
+        changed = [namespace for namespace in step if step[namespace] != shares[namespace].hard]
+
+        async def write(namespace: str) -> None:
+            await self._write(vc, quotas[namespace], step[namespace])
+
+        await for_each(sorted(changed, key=lambda ns: _raises(step[ns], shares[ns])), write)
         return pending(total, shares, targets, step, missing)
 
     def _namespaces(self, cluster: str) -> set[str]:
-        """Return the claimed host namespaces that are not being deleted."""
-        found = (self._claims.store.get("", host) for host in self._claims.of(cluster).values())
-        metadata = (namespace["metadata"] for namespace in found if namespace is not None)
-        return {own["name"] for own in metadata if not own.get("deletionTimestamp")}
+        """Return the host namespaces that are claimed, and neither released nor being deleted."""
+        claimed = self._claims.of(cluster).values()
+        return {name for name in claimed if self._claims.phase(name) is Phase.CLAIMED}
 
     async def _write(self, vc: VirtualCluster, quota: Object, hard: Mapping[str, int]) -> None:
         namespace = quota["metadata"]["namespace"]

@@ -70,6 +70,17 @@ def share_of(quota: Object, wanted: Amounts, rolling: Amounts) -> Share:
     )
 
 
+def left_of(total: Amounts, kept: Iterable[Share]) -> dict[str, int]:
+    """Return what is left of a total beside shares that may not be changed."""
+    found = list(kept)
+    return {
+        resource: max(
+            0, amount - sum(_held(share.hard.get(resource, 0), share, resource) for share in found)
+        )
+        for resource, amount in total.items()
+    }
+
+
 def divide(total: Amounts, shares: Mapping[str, Share]) -> dict[str, dict[str, int]]:
     """Return the target of each namespace; together never more than `total`.
 

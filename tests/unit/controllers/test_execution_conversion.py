@@ -2,7 +2,11 @@
 
 from contextlib import suppress
 
+import pytest
+
 from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.errors import HeldError
+from karmada_vc_agent.model.domain import HOLD_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from tests.fakes import objects
@@ -132,3 +136,25 @@ async def test_namespace_that_goes_gets_no_role_binding(world: World) -> None:
     await world.execution.reconcile(KEY)
     assert world.host.find(BINDINGS.format("edge-v-branch-a")) is not None
     assert world.host.find(BINDINGS.format("ops-v-branch-a")) is None
+
+
+async def test_hold_on_one_namespace_keeps_rights_in_no_other(world: World) -> None:
+    manifest = binding()
+    manifest["metadata"]["labels"] = {"karmada.io/managed": "true"}
+    manifest["subjects"].append({"kind": "User", "name": "bob"})
+    await seed_and_reconcile(world, manifest, "edge", "ops")
+    live = world.host.live("/api/v1/namespaces/edge-v-branch-a")
+    live["metadata"]["annotations"][HOLD_ANNOTATION] = "audit"
+    world.host.seed(live)
+    manifest["subjects"].pop()
+    world.hub.change(WORK, spec=objects.work(manifest)["spec"])
+    world.look()
+    assert "NamespaceHeld" in await applied_message(world)
+    assert len(world.host.live(BINDINGS.format("ops-v-branch-a"))["subjects"]) == 1
+    assert len(world.host.live(BINDINGS.format("edge-v-branch-a"))["subjects"]) == 2
+    world.hub.mark_deleted(WORK)
+    world.look()
+    with pytest.raises(HeldError):
+        await world.execution.reconcile(KEY)
+    assert world.host.find(BINDINGS.format("ops-v-branch-a")) is None
+    assert world.host.find(BINDINGS.format("edge-v-branch-a")) is not None

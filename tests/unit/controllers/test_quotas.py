@@ -6,7 +6,7 @@ from karmada_vc_agent.apply.default_objects import QUOTAS
 from karmada_vc_agent.controllers.quotas import WORKLOADS
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.status.quota_divided import quota_divided
@@ -178,7 +178,7 @@ async def test_quota_that_cannot_be_written_stalls_the_division() -> None:
         await given(world, *NAMESPACES)
         for namespace in NAMESPACES:
             count(world, namespace)
-        world.host.fail(403, method="PUT", times=2)
+        world.host.fail(403, method="PUT", times=2 * len(NAMESPACES))
         for _ in range(2):
             with pytest.raises(KubeError):
                 await reconcile(world)
@@ -207,3 +207,49 @@ async def test_quota_that_was_taken_back_is_not_stalled_any_more() -> None:
         await reconcile(world)
         assert world.divisions.all() == {"branch-a": False}
         assert world.status_due == ["branch-a"]
+
+
+async def test_hold_on_one_namespace_does_not_stop_the_quota_of_the_others() -> None:
+    spaces = [*NAMESPACES, VirtualNamespace("zoo")]
+    async with new_world(objects.virtual_cluster(quota={"pods": "6"})) as world:
+        await given(world, *spaces)
+        for _ in range(2):
+            for namespace in spaces:
+                count(world, namespace)
+            await reconcile(world)
+        live = world.host.live("/api/v1/namespaces/shop-v-branch-a")
+        live["metadata"]["annotations"][HOLD_ANNOTATION] = "audit"
+        world.host.seed(live)
+        deployment = objects.deployment("web", "zoo-v-branch-a", replicas=4)
+        deployment["metadata"]["labels"][CLUSTER_LABEL] = "branch-a"
+        world.host.seed(deployment)
+        for _ in range(2):
+            await reconcile(world)
+            for namespace in spaces:
+                count(world, namespace)
+        assert [hard(world, namespace) for namespace in spaces] == ["0", "2", "4"]
+
+
+async def test_quota_that_cannot_be_written_stops_no_other() -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world, *NAMESPACES)
+        for namespace in NAMESPACES:
+            count(world, namespace)
+        world.host.fail(403, method="PUT", path=path("edge"))
+        with pytest.raises(KubeError):
+            await reconcile(world)
+        assert [hard(world, namespace) for namespace in NAMESPACES] == ["0", "2"]
+
+
+async def test_quota_in_a_namespace_that_is_not_claimed_any_more_counts_nowhere() -> None:
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world, *NAMESPACES)
+        for namespace in NAMESPACES:
+            count(world, namespace)
+        live = world.host.live("/api/v1/namespaces/shop-v-branch-a")
+        live["metadata"]["labels"] = {}
+        world.host.seed(live)
+        world.forget_requests()
+        await reconcile(world)
+        assert hard(world, "edge") == "4"
+        assert world.host.asked("PUT", path("shop")) == []
