@@ -242,7 +242,8 @@ class HostObjects:
             match apply_plan.decide_released(await self._retain(merged, live), live):
                 case Replace(obj):
                     path = resource.path(key.namespace, key.name)
-                    await self._host.replace(path, obj, as_user)
+                    put = partial(self._host.replace, path, obj, as_user)
+                    await self._bound_roles.writing(live, as_user, put)
                 case Keep():
                     pass
             self._forget(desired)
