@@ -9,7 +9,7 @@ RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
 """Admission plugin NodeRestriction forbids kubelets to set labels with this prefix."""
 _ADVICE = "select nodes by nodeNames"
 CLOUDHUB_SETTING = "cloudHub.authorization"
-"""CloudCore's setting without which CloudHub serves an edge by the name in a header (kubeedge 9)."""
+"""Without it CloudHub serves an edge by the name in a header (kubeedge 9)."""
 _CLOUDHUB_ADVICE = f"enable {CLOUDHUB_SETTING} of CloudCore"
 
 
