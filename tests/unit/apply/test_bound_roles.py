@@ -376,3 +376,18 @@ async def test_stand_in_does_not_bring_up_the_work_whose_binding_is_refused(
     changed = stand_in["metadata"] | {"resourceVersion": "999"}
     follow(stand_in, {**stand_in, "rules": READS, "metadata": changed})
     assert found == [("branch-a", "web-1")]
+
+
+async def test_preserved_binding_is_released_though_its_role_is_missing(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    """The server judges the role on each change of a binding, also where only marks change."""
+    host.seed(binding())
+    text = f'rolebindings.{GROUP} "reader" not found'
+    host.fail(404, "NotFound", method="PUT", path=f"{BINDINGS}/to-it", message=text)
+    store: Store[Object] = Store(RawCodec())
+    await HostObjects(client, lambda _: store).release(BINDING, binding())
+    assert domain.CLUSTER_LABEL not in host.live(f"{BINDINGS}/to-it")["metadata"]["labels"]
+    [stand_in] = made(host, ROLES)
+    assert stand_in["metadata"]["labels"] == MARKS
+    assert host.listed(ROLES) == [], "the stand-in is left"
