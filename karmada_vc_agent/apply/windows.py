@@ -5,6 +5,7 @@ manifest as long as this process runs. An object goes on being corrected by the 
 applied; one of which that is not known is left alone until the window opens.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from karmada_vc_agent.apply.failure import Failure
@@ -29,11 +30,20 @@ class Waiting:
 
 
 class Windows:
-    """Decides what waits; remembers the manifests that were applied."""
+    """Decides what waits; remembers the manifests that were applied.
 
-    def __init__(self, openings: Openings, host_objects: HostObjects) -> None:
+    may_hold: whether a host namespace may hold an object; in others the agent may not even read.
+    """
+
+    def __init__(
+        self,
+        openings: Openings,
+        host_objects: HostObjects,
+        may_hold: Callable[[str], Awaitable[bool]],
+    ) -> None:
         self._openings = openings
         self._host_objects = host_objects
+        self._may_hold = may_hold
         self._applied: dict[str, dict[ObjectKey, Object]] = {}
 
     def marked(self, target: Target) -> Target:
@@ -82,7 +92,9 @@ class Windows:
     async def _was_applied(self, target: Target, *, is_known: bool) -> bool:
         """Whether the object is from this very manifest, or was until somebody changed it."""
         key, desired = target.object.host_key, target.object.obj
-        live = await self._host_objects.live(target.resource, key.namespace, key.name)
+        live = None
+        if not key.namespace or await self._may_hold(key.namespace):
+            live = await self._host_objects.live(target.resource, key.namespace, key.name)
         mark = annotations_of(live or {}).get(APPLIED_ANNOTATION)
         if mark is not None:
             return mark == annotations_of(desired).get(APPLIED_ANNOTATION)

@@ -99,7 +99,7 @@ class WorkWriters:
             readers.contexts.context_for,
             common.stores.membership.lost_node,
             self.shared_names,
-            Windows(common.openings, self.host_objects),
+            Windows(common.openings, self.host_objects, self.namespace_writer.may_hold),
             self.owned,
         )
         self.finalizer = WorkFinalizer(

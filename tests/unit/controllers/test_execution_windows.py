@@ -64,6 +64,16 @@ def drift(world: World) -> None:
     world.look()
 
 
+async def test_what_needs_a_new_namespace_waits_though_nothing_may_be_read_there(
+    world: World,
+) -> None:
+    world.host.fail(403, method="GET", path=SETTINGS, times=9)
+    await sync(world, CLOSED, objects.config_map())
+    assert says(world) == ("False", "OutsideWindow")
+    assert condition(world, "Applied") is None
+    assert world.host.writes() == []
+
+
 async def test_new_generation_waits_and_says_until_when(world: World) -> None:
     await sync(world, OPEN, objects.config_map(value="1"))
     await sync(world, CLOSED, objects.config_map(value="2"))
