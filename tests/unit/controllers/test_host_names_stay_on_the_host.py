@@ -113,6 +113,10 @@ class _Kinds:
         return True
 
 
+async def _holds(_namespace: str) -> bool:
+    return True
+
+
 class _Namespaces(NamespaceWriter):
     """Has every namespace claimed."""
 
@@ -222,7 +226,7 @@ async def test_an_answer_of_the_host_comes_without_host_names(
             lambda *_: context,
             lambda _: None,
             SharedNames(_NoHolders(), lambda _: None),
-            Windows(Openings({}, lambda: datetime.now(UTC)), _Refusing(text)),
+            Windows(Openings({}, lambda: datetime.now(UTC)), _Refusing(text), _holds),
         )
         failure = await manifests.apply(WorkManifest(context.vc, manifest, context.work))
         assert isinstance(failure, Failure)
