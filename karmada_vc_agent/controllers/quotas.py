@@ -2,7 +2,8 @@
 
 One reconcile reads all its ResourceQuotas and takes one step: it lowers what is too much, and
 raises what the server has confirmed to be free. That confirmation, a change of a quota's status,
-enqueues the next step. The share of a held namespace stays, and the others divide the rest.
+enqueues the next step. The share of a namespace that is held, or ends, stays; the others divide
+the rest.
 """
 
 import logging
@@ -156,8 +157,8 @@ class QuotaController:
             for ns, quota in quotas.items()
         }
         missing = self._namespaces(name) - shares.keys()
-        held = [ns for ns in shares if hold_of(self._claims.store.get("", ns)) is not None]
-        total = left_of(amounts_of(vc.quota), [shares.pop(ns) for ns in held])
+        kept = [namespace for namespace in shares if not self._may_write(namespace)]
+        total = left_of(amounts_of(vc.quota), [shares.pop(namespace) for namespace in kept])
         targets = divide(total, shares)
         step = next_hard(total, shares, targets, may_raise=not missing)
         changed = [namespace for namespace in step if step[namespace] != shares[namespace].hard]
@@ -172,6 +173,11 @@ class QuotaController:
         """Return the host namespaces that are claimed, and neither released nor being deleted."""
         claimed = self._claims.of(cluster).values()
         return {name for name in claimed if self._claims.phase(name) is Phase.CLAIMED}
+
+    def _may_write(self, namespace: str) -> bool:
+        """Whether the share of a namespace may change: it is claimed, and not held."""
+        is_held = hold_of(self._claims.store.get("", namespace)) is not None
+        return self._claims.phase(namespace) is Phase.CLAIMED and not is_held
 
     async def _write(self, vc: VirtualCluster, quota: Object, hard: Mapping[str, int]) -> None:
         namespace = quota["metadata"]["namespace"]

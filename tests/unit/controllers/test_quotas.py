@@ -6,7 +6,7 @@ from karmada_vc_agent.apply.default_objects import QUOTAS
 from karmada_vc_agent.controllers.quotas import WORKLOADS
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, RELEASING_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.status.quota_divided import quota_divided
@@ -209,7 +209,10 @@ async def test_quota_that_was_taken_back_is_not_stalled_any_more() -> None:
         assert world.status_due == ["branch-a"]
 
 
-async def test_hold_on_one_namespace_does_not_stop_the_quota_of_the_others() -> None:
+@pytest.mark.parametrize("mark", [HOLD_ANNOTATION, RELEASING_ANNOTATION, "deletionTimestamp"])
+async def test_namespace_that_is_held_or_ends_does_not_stop_the_quota_of_the_others(
+    mark: str,
+) -> None:
     spaces = [*NAMESPACES, VirtualNamespace("zoo")]
     async with new_world(objects.virtual_cluster(quota={"pods": "6"})) as world:
         await given(world, *spaces)
@@ -218,7 +221,10 @@ async def test_hold_on_one_namespace_does_not_stop_the_quota_of_the_others() -> 
                 count(world, namespace)
             await reconcile(world)
         live = world.host.live("/api/v1/namespaces/shop-v-branch-a")
-        live["metadata"]["annotations"][HOLD_ANNOTATION] = "audit"
+        marked = (
+            live["metadata"] if mark == "deletionTimestamp" else live["metadata"]["annotations"]
+        )
+        marked[mark] = objects.SINCE
         world.host.seed(live)
         deployment = objects.deployment("web", "zoo-v-branch-a", replicas=4)
         deployment["metadata"]["labels"][CLUSTER_LABEL] = "branch-a"
