@@ -3,13 +3,13 @@
 Rights that a virtual cluster has by its claim end with it: the default objects, the RoleBindings of
 its ClusterRoleBindings, and the agent's own. The claim is removed last, since the agent may write
 in claimed namespaces only. The mark of the phase is first, so that no writer adds what was removed
-(ADR 54). Each step can be repeated.
+(ADR 59). Each step can be repeated.
 """
 
 import logging
 from contextlib import suppress
 
-from karmada_vc_agent.apply.default_objects import RESOURCES
+from karmada_vc_agent.apply import default_objects
 from karmada_vc_agent.apply.namespace_rights import BINDINGS, own_bindings
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
@@ -39,7 +39,8 @@ async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = 
     """
     name = live["metadata"]["name"]
     _log.info("Releasing namespace", extra={"namespace": name})
-    for resource in reversed(RESOURCES.values()):  # rights before what bounds their use
+    # Rights are removed before what bounds their use.
+    for resource in reversed(default_objects.RESOURCES.values()):
         answer = await host.get(resource.path(name))
         for obj in answer.get("items") or ():
             if _is_of_the_claim(resource.gvk, obj):

@@ -1,7 +1,7 @@
 """Which virtual cluster and virtual namespace a host namespace is claimed for.
 
 The claim labels on the host namespaces are the source of truth (rewriting-rules 1.2); names are
-never parsed. So is the phase of a claim (ADR 54).
+never parsed. So is the phase of a claim (ADR 59).
 """
 
 from collections import defaultdict
@@ -33,7 +33,7 @@ class Claim(NamedTuple):
 
 
 class Phase(Enum):
-    """The life of a host namespace under one agent; each writer acts by it (ADR 54).
+    """The life of a host namespace under one agent; each writer acts by it (ADR 59).
 
     UNCLAIMED -> CLAIMED -> RELEASING -> UNCLAIMED for one that stays, else -> TERMINATING.
     """
