@@ -147,7 +147,7 @@ HOST = (
     Ask(False, "bind", RBAC, "clusterroles"),
     Ask(False, "bind", RBAC, "clusterroles", name="cluster-admin"),
     Ask(True, "bind", RBAC, "clusterroles", name="vc-agent:{agent}:namespace"),
-    Ask(True, "bind", RBAC, "clusterroles", name="view"),
+    Ask(True, "bind", RBAC, "clusterroles", name="vc-view"),
     Ask(False, "escalate bind", RBAC, "roles", "kube-system"),
     Ask(False, "escalate bind", RBAC, "roles", CLAIMED),
     Ask(False, "escalate bind", RBAC, "roles", CLAIMED, ANY),

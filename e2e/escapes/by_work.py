@@ -2,6 +2,7 @@
 
 from e2e.escapes.attempt import DOMAIN, SELECTOR, Attempt, Scene, all_alike, by_work
 from e2e.lab import objects
+from e2e.lab.accounts import Who, may
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import NODES
 from e2e.lab.wait import eventually
@@ -95,6 +96,36 @@ def _cluster_admin(scene: Scene) -> str:
     everywhere = scene.lab.host.list(collection(RBAC, "ClusterRoleBinding"))
     assert not [b for b in everywhere if b["metadata"]["name"].startswith(name)]
     return "`virtual-cluster-admin`, bound in each namespace of its own only"
+
+
+def _built_in_roles(scene: Scene) -> str:
+    """Bind the host's own roles, which give tokens of accounts, their identities and proxies."""
+    home = scene.mine.host_namespace(scene.namespace)
+    for name in ("admin", "edit", "view"):
+        account = f"{name}-bot"
+        subject = {"kind": "ServiceAccount", "name": account, "namespace": scene.namespace}
+        ref = {"apiGroup": RBAC.partition("/")[0], "kind": "ClusterRole", "name": name}
+        binding = _object(RBAC, "RoleBinding", account, scene.namespace)
+        by_work(scene, binding | {"subjects": [subject], "roleRef": ref})
+        path = f"{collection(RBAC, 'RoleBinding', home)}/{account}"
+        assert eventually(scene.lab.host.get, path)["roleRef"]["name"] == f"vc-{name}"
+        who = Who(f"system:serviceaccount:{home}:{account}")
+        eventually(_may_list, scene, who, home)
+        for verb, resource in (
+            ("create", "serviceaccounts/token"),
+            ("impersonate", "serviceaccounts"),
+            ("get", "pods/proxy"),
+            ("create", "services/proxy"),
+            ("patch", "namespaces"),
+            ("create", "pods/binding"),
+        ):
+            assert not may(scene.lab.host, who, verb, resource, home), (name, verb, resource)
+        assert may(scene.lab.host, who, "create", "pods", home) == (name != "view")
+    return "`vc-admin`, `vc-edit`, `vc-view` in their place, without these"
+
+
+def _may_list(scene: Scene, who: Who, home: str) -> None:
+    assert may(scene.lab.host, who, "list", "pods", home)
 
 
 def _role_that_escalates(scene: Scene) -> str:
@@ -238,6 +269,11 @@ ATTEMPTS = (
         "Work: ClusterRoleBinding to `cluster-admin`",
         "`virtual-cluster-admin`, bound in each namespace of its own only",
         _cluster_admin,
+    ),
+    Attempt(
+        "Work: RoleBinding to the host's `admin`, `edit`, `view`, for tokens, identities, proxies",
+        "`vc-admin`, `vc-edit`, `vc-view` in their place, without these",
+        _built_in_roles,
     ),
     Attempt(
         "Work: Role with `escalate`, `bind` or `impersonate`",

@@ -3,15 +3,15 @@
     vc-agent:<agent>             everywhere: read, but no Secrets; claims; cluster-scoped kinds
     vc-agent:<agent>:namespace   bound by the agent in each namespace that it claims, nowhere else
     vc-agent:<agent>:account     bound there to the account of a virtual cluster (Strict)
-    virtual-cluster-admin        what a virtual cluster may grant its own users
+    virtual-cluster-admin, vc-*  what a virtual cluster may grant its own users
 
 RBAC cannot select objects by owner. Where a rule has to grant more than the work needs, its
 reason says so, and the policy agent-confines forbids the rest. Why: docs/adr/0024.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from karmada_vc_agent.access.gateway_roles import (
     GatewayAccess,
@@ -28,6 +28,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.rbac_rule import (
     CLUSTER_READER,
     NAMESPACE_ADMIN,
+    TENANT_ROLES,
     Rule,
     account_role,
     gateway_accounts_role,
@@ -44,7 +45,7 @@ _READ = ("get", "list", "watch")
 _FOLLOW = ("list", "watch")
 _WRITE = ("create", "update", "patch", "delete")
 _ALL_VERBS = (*_READ, *_WRITE, "deletecollection")
-_BUILT_IN_ROLES = ("admin", "edit", "view")
+_COPIES = tuple(name for name in TENANT_ROLES.values() if name != NAMESPACE_ADMIN)
 _POLICIES = tuple(
     f"{kind}admissionpolic{end}"
     for kind in ("validating", "mutating")
@@ -58,7 +59,7 @@ _NOT_FOLLOWED = (
 _EVENTS = "default"
 """Namespace of events about objects that lie in none."""
 _PROBES: Object = {"nonResourceURLs": ["/readyz", "/healthz", "/version"], "verbs": ["get"]}
-_MANAGED = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
+MANAGED = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
 
 _OF_OBJECTS = (
     (
@@ -87,7 +88,7 @@ class HostAccess:
     """The input of the agent's roles on the host.
 
     ceiling: what the agent may write in claimed namespaces.
-    granted: the rules of `virtual-cluster-admin`.
+    granted: the rules of TENANT_ROLES, by name; the agent writes them itself if it is confined.
     namespaced: (group, plural) of namespaced kinds, without subresources.
     shared: cluster-scoped kinds to write.
     api_groups: approved groups, whose kinds may be used before they are served.
@@ -103,7 +104,7 @@ class HostAccess:
     agent: str
     namespace: str
     ceiling: tuple[Object, ...]
-    granted: tuple[Object, ...] = ()
+    granted: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)
     namespaced: tuple[Kind, ...] = tuple(sorted(k for k in NAMESPACED if "/" not in k[1]))
     shared: tuple[Kind, ...] = ()
     api_groups: tuple[str, ...] = ()
@@ -133,7 +134,7 @@ def host_roles(access: HostAccess) -> list[Object]:
             _role(access, "ClusterRole", name, rules)
             for name, rules in _of_accounts(access).items()
         ),
-        _admin_role(access),
+        *(_tenant_role(access, name) for name in TENANT_ROLES.values()),
         *(
             _role(access, "Role", access.role, rules, namespace)
             for namespace, rules in _local(access).items()
@@ -142,14 +143,14 @@ def host_roles(access: HostAccess) -> list[Object]:
     ]
 
 
-def _admin_role(access: HostAccess) -> Object:
-    """Return the ClusterRole of tenants; its rules are the agent's to write, where it may."""
+def _tenant_role(access: HostAccess, name: str) -> Object:
+    """Return a ClusterRole of tenants; its rules are the agent's to write, where it may."""
     role = {
         "apiVersion": RBAC_API,
         "kind": "ClusterRole",
-        "metadata": {"name": NAMESPACE_ADMIN, "labels": dict(_MANAGED)},
+        "metadata": {"name": name, "labels": dict(MANAGED)},
     }
-    return role if access.is_confined else role | {"rules": list(access.granted)}
+    return role if access.is_confined else role | {"rules": list(access.granted.get(name, ()))}
 
 
 def host_bindings(access: HostAccess) -> list[Object]:
@@ -175,7 +176,7 @@ def host_reasons(access: HostAccess) -> Reasons:
 
 def everywhere(access: HostAccess) -> list[Reasoned]:
     """Return the cluster-wide rules on the host."""
-    bound = (namespace_role(access.agent), *_BUILT_IN_ROLES, *access.bound_roles)
+    bound = (namespace_role(access.agent), *_COPIES, *access.bound_roles)
     if access.follows_kinds:
         bound += (NAMESPACE_ADMIN,)
     if access.gateway:
@@ -282,7 +283,7 @@ def _of_accounts(access: HostAccess) -> dict[str, list[Reasoned]]:
     name = account_role(access.agent)
     if name not in access.bound_roles:
         return {}
-    bindable = (*_BUILT_IN_ROLES, NAMESPACE_ADMIN)
+    bindable = (*_COPIES, NAMESPACE_ADMIN)
     binds = Rule((RBAC_GROUP,), ("clusterroles",), ("bind",), bindable).as_object()
     return {name: [*_of_works(access), (binds, "what a virtual cluster may grant its own users")]}
 

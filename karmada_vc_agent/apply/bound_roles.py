@@ -34,7 +34,7 @@ from karmada_vc_agent.model.objects import (
     maps_at,
     text_at,
 )
-from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
+from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 from karmada_vc_agent.translation import rbac_rules
 
@@ -79,7 +79,7 @@ BOUND = {
     kinds.CLUSTER_ROLE: _Bound(
         f"/apis/{RBAC_API}/clusterroles",
         is_namespaced=False,
-        of_the_host=frozenset((NAMESPACE_ADMIN, "admin", "edit", "view")),
+        of_the_host=frozenset(TENANT_ROLES.values()),
         marks=(domain.CLUSTER_LABEL,),
     ),
 }

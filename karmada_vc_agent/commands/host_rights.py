@@ -11,7 +11,7 @@ from msgspec import structs
 
 from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
 from karmada_vc_agent.access.gateway_roles import GatewayAccess
-from karmada_vc_agent.access.host_roles import HostAccess, Kind, host_bindings, host_roles
+from karmada_vc_agent.access.host_roles import MANAGED, HostAccess, Kind, host_bindings, host_roles
 from karmada_vc_agent.access.known_kinds import NAMESPACED
 from karmada_vc_agent.commands.apply_objects import apply_all, find
 from karmada_vc_agent.commands.changes import Changes, differences
@@ -27,8 +27,8 @@ from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotF
 from karmada_vc_agent.kube.retries import retry_on
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.domain import AGENT_LABEL, ALLOW_ADOPTION_ANNOTATION
-from karmada_vc_agent.model.objects import Object, annotations_of, key_of, labels_of
-from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, gateway_account
+from karmada_vc_agent.model.objects import Object, annotations_of, key_of, labels_of, maps_at
+from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, TENANT_ROLES, gateway_account
 from karmada_vc_agent.model.service_accounts import user_of
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
@@ -50,7 +50,7 @@ from karmada_vc_agent.translation.kind_policy import (
     configured_kinds,
     policy_for,
 )
-from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules
+from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules, cut
 from karmada_vc_agent.translation.tenant_metadata import tenants_patterns
 from karmada_vc_agent.views.installed_policies import (
     resource_of,
@@ -164,16 +164,19 @@ async def grant_on_host(
 
 
 async def _roles(host: ApiClient, rights: HostRights) -> list[Object]:
-    """Return the roles to write, without a `virtual-cluster-admin` of another owner."""
-    roles = host_roles(rights.access)
-    live = await find(host, f"/apis/{RBAC_API}/clusterroles/{NAMESPACE_ADMIN}")
-    return [
-        role
-        for role in roles
-        if role["metadata"]["name"] != NAMESPACE_ADMIN
-        or live is None
-        or labels_of(role).items() <= labels_of(live).items()
-    ]
+    """Return the roles to write, without those of tenants that another owner made."""
+    path, granted = f"/apis/{RBAC_API}/clusterroles", dict(rights.access.granted)
+    most = granted[NAMESPACE_ADMIN]
+    kept = set()
+    for built_in, name in TENANT_ROLES.items():
+        live = await find(host, f"{path}/{name}")
+        if live is not None and not labels_of(live).items() >= MANAGED.items():
+            kept.add(name)
+        if name != NAMESPACE_ADMIN and not rights.access.is_confined:
+            of_the_host = await find(host, f"{path}/{built_in}") or {}
+            granted[name] = cut(maps_at(of_the_host, "rules"), most)
+    roles = host_roles(replace(rights.access, granted=granted))
+    return [role for role in roles if role["metadata"]["name"] not in kept]
 
 
 async def _allow_adoption(host: ApiClient, adoptions: Mapping[str, str], changes: Changes) -> None:
@@ -238,7 +241,7 @@ def _access(
         agent=install.agent,
         namespace=install.namespace,
         ceiling=agent_rules(namespaced),
-        granted=admin_rules(namespaced, is_strict=config.tenancy == STRICT),
+        granted={NAMESPACE_ADMIN: admin_rules(namespaced, is_strict=config.tenancy == STRICT)},
         namespaced=tuple(sorted(kind for kind in namespaced if "/" not in kind[1])),
         shared=_shared(config, served),
         api_groups=approvals.api_groups,

@@ -34,7 +34,7 @@ from karmada_vc_agent.model.domain import (
     MEMBERSHIP_LABEL,
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, maps_at
-from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
+from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.planning.orphaned import is_foreign
@@ -147,7 +147,8 @@ async def _purge_host(agent: InstalledAgent, host: ApiClient, say: Say) -> None:
         say(f"host: removed {policy}")
     await _report_accounts(host, agent, say)
     await _delete_labelled(host, agent, _ROLES, say)
-    await _delete_common_role(host, say)
+    for name in TENANT_ROLES.values():
+        await _delete_common_role(host, name, say)
     await _unlabel_nodes(host, agent, say)
     await _unmark_namespaces(host, agent, say)
     await _delete_objects(host, agent, say)
@@ -192,9 +193,9 @@ async def _report_accounts(host: ApiClient, agent: InstalledAgent, say: Say) -> 
                     say(f"host: ServiceAccount {space}/{name} stays; delete it if nobody needs it")
 
 
-async def _delete_common_role(host: ApiClient, say: Say) -> None:
-    """Delete `virtual-cluster-admin` with the last agent, unless somebody is bound to it."""
-    path = f"{_RBAC_PATH}/clusterroles/{NAMESPACE_ADMIN}"
+async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:
+    """Delete a ClusterRole of tenants with the last agent, unless a binding refers to it."""
+    path = f"{_RBAC_PATH}/clusterroles/{name}"
     live = await find(host, path)
     if live is None or _MANAGED_LABEL not in labels_of(live):
         return
@@ -204,10 +205,10 @@ async def _delete_common_role(host: ApiClient, say: Say) -> None:
     for plural in _BINDINGS:
         for binding in (await host.get(f"{_RBAC_PATH}/{plural}")).get("items") or ():
             ref = dig(binding, "roleRef") or {}
-            if (ref.get("kind"), ref.get("name")) == ("ClusterRole", NAMESPACE_ADMIN):
+            if (ref.get("kind"), ref.get("name")) == ("ClusterRole", name):
                 metadata = binding["metadata"]
                 where = f"{metadata.get('namespace') or 'the cluster'} by {metadata['name']}"
-                say(f"host: ClusterRole {NAMESPACE_ADMIN} stays: it is bound in {where}")
+                say(f"host: ClusterRole {name} stays: it is bound in {where}")
                 return
     await delete_found(host, path, say)
 

@@ -1,7 +1,7 @@
-"""Maintains the ClusterRole that stands for `cluster-admin` inside virtual clusters.
+"""Maintains the ClusterRoles that are bound in place of the host's own inside virtual clusters.
 
-It lists every namespaced resource of the host by name, so it is written again when the host starts
-or stops serving one (rewriting-rules 5.2).
+They list namespaced resources of the host by name, so they are written again when the host starts
+or stops serving one, or changes its own roles (rewriting-rules 5.2).
 """
 
 import logging
@@ -11,26 +11,26 @@ from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.sources import Enqueues
-from karmada_vc_agent.model.objects import Object, labels_of
-from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
+from karmada_vc_agent.model.objects import Object, labels_of, maps_at
+from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, TENANT_ROLES
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.translation.rbac_rules import admin_rules
+from karmada_vc_agent.translation.rbac_rules import admin_rules, cut
 
 _log = logging.getLogger(__name__)
 
 _PATH = f"/apis/{RBAC_API}/clusterroles"
 _MANAGED_BY = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
-ADMIN_ROLE = NAMESPACE_ADMIN
-"""The only key, and the name of the ClusterRole."""
+ROLES = {name: built_in for built_in, name in TENANT_ROLES.items()}
+"""The keys, names of ClusterRoles -> the host's own."""
 PERIOD = Requeue(60.0)
 """How often it is compared with what the host serves; discovery uses an ETag."""
 DISCOVERY_MAX_AGE_S = 30.0
 
 
 class AdminRoleController:
-    """Writes one ClusterRole on the host; all agents of a host write the same.
+    """Writes these ClusterRoles on the host; all agents of a host write the same.
 
     is_strict: the profile is Strict. It wins: an agent in Shared keeps what one in Strict wrote.
     """
@@ -41,18 +41,23 @@ class AdminRoleController:
         self._discovery = discovery
 
     async def reconcile(self, name: str) -> Requeue:
-        """Align the ClusterRole with what the host serves now. Raises KubeError."""
+        """Align a ClusterRole with what the host serves and grants now. Raises KubeError."""
         served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
-        strict = list(admin_rules(served.namespaced, is_strict=True))
-        rules = strict if self._is_strict else list(admin_rules(served.namespaced))
+        of_the_host = maps_at(await self._get(ROLES[name]) or {}, "rules")
+        strict, shared = (
+            list(most if name == NAMESPACE_ADMIN else cut(of_the_host, most))
+            for is_strict in (True, False)
+            for most in (admin_rules(served.namespaced, is_strict=is_strict),)
+        )
+        rules = strict if self._is_strict else shared
         live = await self._get(name)
         if live is None:
             _log.info("Creating ClusterRole", extra={"cluster_role": name})
             await self._host.create(_PATH, _role(name, rules))
         elif not labels_of(live).items() >= _MANAGED_BY.items():
             _log.warning(
-                "Not writing a ClusterRole of another owner; bindings to cluster-admin grant "
-                "what it grants. Delete it to let the agent create its own",
+                "Not writing a ClusterRole of another owner; bindings of Works grant what it "
+                "grants. Delete it to let the agent create its own",
                 extra={"cluster_role": name},
             )
         elif live.get("rules") not in (rules, strict) and served.is_complete:
@@ -77,7 +82,7 @@ def _role(name: str, rules: list[Object]) -> Object:
 
 
 def setup(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller; it has one key."""
+    """Declare the controller; its keys are names of ClusterRoles."""
     common = parts.common
     is_strict = common.config.tenancy == STRICT
     controller = AdminRoleController(
@@ -88,7 +93,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         common.queues.by_name(),
         controller.reconcile,
         by_cluster=False,
-        initial_keys=lambda: (ADMIN_ROLE,),
-        sources=(Enqueues(common.signals.admin_rules.subscribe, lambda: (ADMIN_ROLE,)),),
-        resync_keys=lambda _: (ADMIN_ROLE,),
+        initial_keys=lambda: tuple(ROLES),
+        sources=(Enqueues(common.signals.admin_rules.subscribe, lambda: tuple(ROLES)),),
+        resync_keys=lambda _: tuple(ROLES),
     )

@@ -1,11 +1,23 @@
 """One RBAC rule: verbs on resources."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from karmada_vc_agent.model.objects import Object
 
 NAMESPACE_ADMIN = "virtual-cluster-admin"
 """The host's ClusterRole that stands for `cluster-admin` inside virtual clusters."""
+
+TENANT_ROLES: Mapping[str, str] = {
+    "cluster-admin": NAMESPACE_ADMIN,
+    "admin": "vc-admin",
+    "edit": "vc-edit",
+    "view": "vc-view",
+}
+"""Built-in ClusterRole that a Work binds -> the one that is bound on the host in its place.
+
+Each is what the host's own grants, cut to what a virtual cluster may have (rbac_rules.cut).
+"""
 
 CLUSTER_READER = "virtual-cluster-reader"
 """The host's ClusterRole with what callers of the gateway may read of what has no namespace."""

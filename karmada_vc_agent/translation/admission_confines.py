@@ -13,6 +13,7 @@ from karmada_vc_agent.model.domain import (
     SHARED_LABEL,
 )
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.model.well_known import RBAC_GROUP
 from karmada_vc_agent.translation.admission_objects import (
     ANY_CLUSTER,
@@ -25,7 +26,6 @@ from karmada_vc_agent.translation.admission_objects import (
 )
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
 from karmada_vc_agent.translation.names import host_name
-from karmada_vc_agent.translation.rbac import VIRTUAL_CLUSTER_ADMIN
 
 PROBE_LABEL = f"{DOMAIN}/probe"
 PROBED_NAMESPACE = "kube-system"
@@ -236,8 +236,8 @@ def _node(owner: PolicyOwner) -> str:
 def _cluster_scoped() -> str:
     managed = "'app.kubernetes.io/managed-by' in variables.old_labels"
     admin_role = (
-        f"variables.kind == '{_RBAC_KEYS}clusterroles' && variables.name == "
-        f"'{VIRTUAL_CLUSTER_ADMIN}' && (request.operation == 'CREATE'"
+        f"variables.kind == '{_RBAC_KEYS}clusterroles' && variables.name in "
+        f"{cel_list(TENANT_ROLES.values())} && (request.operation == 'CREATE'"
         f" || request.operation == 'UPDATE' && {managed})"
     )
     return (

@@ -3,6 +3,7 @@
 `karmada-vc-agent join` installs them beside those of admission_policies.py:
 
     agent-confines   what the agent itself may write: the second line behind its roles
+    anchor-objects   nobody else writes in the namespaces of the agent's own accounts
     group-labels     node identities leave alone the labels that make groups
     node-events      node identities write Events about what they run, and nothing else
     own-objects      `vc-*` objects in claimed namespaces are the agent's
@@ -36,12 +37,14 @@ from karmada_vc_agent.translation.admission_objects import (
     policy_object,
 )
 from karmada_vc_agent.translation.admission_tenants import (
+    anchor,
     own_objects,
     pod_binding,
     pod_limits,
     shared_proxies,
     volume_node,
 )
+from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 
 _CLOUD_CORE = "system:serviceaccount:kubeedge:cloudcore"
 """Writes Nodes on behalf of all KubeEdge edges, with the content they request."""
@@ -54,8 +57,10 @@ _NODE = (
 def guard_policies(owner: PolicyOwner) -> list[Object]:
     """Return these policies, each before its binding."""
     claimed = {"namespaceSelector": claimed_selector(owner)}
+    anchors = {"namespaceSelector": claimed_selector(owner, ANCHOR_NAMESPACE)}
     wanted: tuple[tuple[str, Object, Object], ...] = (
         ("agent-confines", confines(owner), {}),
+        ("anchor-objects", anchor(owner), anchors),
         ("group-labels", _group_labels(owner), {}),
         ("node-events", _node_events(), claimed),
         ("own-objects", own_objects(owner), claimed),

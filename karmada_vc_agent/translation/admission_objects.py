@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, DOMAIN
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, DOMAIN, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.translation.names import DEFAULT_NAMESPACE_TEMPLATE
 
@@ -158,12 +158,14 @@ def same_field(path: str) -> str:
     )
 
 
-def claimed_selector(owner: PolicyOwner) -> Object:
-    """Return the selector of the namespaces that the agent claims."""
+def claimed_selector(owner: PolicyOwner, virtual: str = "") -> Object:
+    """Return the selector of the namespaces that the agent claims; virtual: of one name only."""
+    named = [{"key": NAMESPACE_LABEL, "operator": "In", "values": [virtual]}] if virtual else []
     return {
         "matchExpressions": [
             {"key": CLUSTER_LABEL, "operator": "Exists"},
             {"key": AGENT_LABEL, "operator": "In", "values": [owner.agent]},
+            *named,
         ]
     }
 

@@ -69,6 +69,32 @@ def own_objects(owner: PolicyOwner) -> Object:
     }
 
 
+def anchor(owner: PolicyOwner) -> Object:
+    """Deny tenants all writes in the namespaces of the agent's own accounts (ADR 40).
+
+    Who has a token of an account there may do all in its virtual cluster; a ClusterRoleBinding of
+    a Work holds there, too, since requests about all namespaces are authorized there.
+    """
+    everything = rule("*", ("*/*",), ("*",), "*") | {"scope": "Namespaced"}
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [everything]},
+        "matchConditions": [
+            {"name": "somebody-else", "expression": _somebody_else(owner)},
+            {
+                "name": "no-question",
+                "expression": "request.resource.group != 'authorization.k8s.io'",
+            },
+        ],
+        "validations": [
+            {
+                "expression": "false",
+                "message": f"the namespace belongs to karmada-vc-agent {owner.agent}: use another",
+            }
+        ],
+    }
+
+
 def _somebody_else(owner: PolicyOwner) -> str:
     """Return whether the user is neither the agent, a Kubernetes component nor an administrator.
 

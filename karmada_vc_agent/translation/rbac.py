@@ -10,17 +10,14 @@ from typing import Any
 
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import Object, dig, text_at
-from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN
+from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.model.service_accounts import account_of, user_of
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
 from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
-VIRTUAL_CLUSTER_ADMIN = NAMESPACE_ADMIN
-
-_CLUSTER_ADMIN = "cluster-admin"
-_HOST_BUILT_INS = frozenset({"admin", "edit", "view"})
+_BUILT_INS = {host: virtual for virtual, host in TENANT_ROLES.items()}
 CONVERTED_PREFIX = "vc:crb:"
 
 _SERVICE_ACCOUNT_GROUP = "system:serviceaccounts:"
@@ -238,21 +235,17 @@ def _host_role_ref(role_ref: Any, direction: Direction) -> Object:
         found = dig(role_ref, "kind")
         detail = f'roleRef has kind "{found}", must be Role or ClusterRole'
         raise RefusedError(Code.RULE_FORBIDDEN, "roleRef.kind", detail)
-    if name in _HOST_BUILT_INS:
-        return dict(role_ref)
     if name == IMPERSONATOR:
         detail = f'roleRef.name is "{name}", which is reserved for Karmada'
         raise RefusedError(Code.REFERENCE_FORBIDDEN, "roleRef.name", detail)
-    host = VIRTUAL_CLUSTER_ADMIN if name == _CLUSTER_ADMIN else direction.name(name)
-    return {**role_ref, "name": host}
+    return {**role_ref, "name": TENANT_ROLES.get(name) or direction.name(name)}
 
 
 def _virtual_role_ref(role_ref: Any, direction: Direction) -> Any:
     name = dig(role_ref, "name")
     if text_at(role_ref, "kind") not in _OF_THE_CLUSTER or not isinstance(name, str):
         return role_ref
-    virtual = _CLUSTER_ADMIN if name == VIRTUAL_CLUSTER_ADMIN else direction.name(name)
-    return {**role_ref, "name": virtual}
+    return {**role_ref, "name": _BUILT_INS.get(name) or direction.name(name)}
 
 
 def _list(value: Any, path: str, code: Code) -> list[Any]:

@@ -107,6 +107,35 @@ def agent_rules(namespaced: Iterable[tuple[str, str]]) -> tuple[Object, ...]:
     )
 
 
+def cut(rules: Iterable[Object], most: Iterable[Object]) -> tuple[Object, ...]:
+    """Return what rules of the host's own grant of what virtual clusters may have.
+
+    most: from admin_rules(). Namespaces are read as the host's rules let them be.
+    """
+    granted = list(rules)
+    namespaces: Object = {"apiGroups": [""], "resources": [_NAMESPACES], "verbs": list(_READING)}
+    return _rules(
+        (group, resource, verbs)
+        for rule in (namespaces, *most)
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if (verbs := tuple(v for v in rule["verbs"] if _grants(granted, group, resource, v)))
+    )
+
+
+def _grants(rules: Iterable[Object], group: str, resource: str, verb: str) -> bool:
+    """Whether rules grant a verb on all objects of a resource."""
+    _, slash, part = resource.partition("/")
+    names = {resource, WILDCARD, f"{WILDCARD}/{part}" if slash else resource}
+    return any(
+        {group, WILDCARD} & set(rule.get("apiGroups") or ())
+        and names & set(rule.get("resources") or ())
+        and {verb, WILDCARD} & set(rule["verbs"])
+        and not rule.get("resourceNames")
+        for rule in rules
+    )
+
+
 def _rules(wanted: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[Object, ...]:
     resources: dict[tuple[str, tuple[str, ...]], set[str]] = defaultdict(set)
     for group, resource, verbs in wanted:

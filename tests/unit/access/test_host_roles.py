@@ -11,7 +11,7 @@ from karmada_vc_agent.access.host_roles import (
     host_roles,
 )
 from karmada_vc_agent.model.objects import Object, key_of
-from karmada_vc_agent.model.rbac_rule import account_role
+from karmada_vc_agent.model.rbac_rule import TENANT_ROLES, account_role
 
 CEILING: tuple[Object, ...] = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create"]},
@@ -61,7 +61,7 @@ def test_escalate_needs_the_policy() -> None:
 
 
 def test_only_roles_for_namespaces_are_bound_by_name() -> None:
-    built_in = {"vc-agent:a:namespace", "admin", "edit", "view"}
+    built_in = {"vc-agent:a:namespace", "vc-admin", "vc-edit", "vc-view"}
     made = rules(bound_roles=("tenants",))
     assert bindable(made[EVERYWHERE]) == built_in | {"tenants", "virtual-cluster-admin"}
     assert bindable(rules(follows_kinds=False)[EVERYWHERE]) == built_in
@@ -74,7 +74,7 @@ def test_accounts_of_tenants_may_what_works_bring_and_bind_what_users_are_given(
     granted = made[ACCOUNT]
     assert CEILING[0] in granted
     assert "create" in verbs(granted, "x.io", "*")
-    assert bindable(granted) == {"admin", "edit", "view", "virtual-cluster-admin"}
+    assert bindable(granted) == {"vc-admin", "vc-edit", "vc-view", "virtual-cluster-admin"}
     assert verbs(granted, "", "resourcequotas") == set(), "the agent's own bounds"
     assert "create" in verbs(made[CLAIMED], "", "resourcequotas")
     assert "vc-agent:a:account" in bindable(made[EVERYWHERE])
@@ -91,7 +91,8 @@ def test_accounts_are_impersonated_by_name_where_they_are() -> None:
 def test_rights_of_its_own_namespace_are_by_name_where_rbac_knows_names() -> None:
     made = rules(kubeconfig_namespace="hub", dns_namespace="kube-system")
     assert set(made) == {
-        *(EVERYWHERE, CLAIMED, "ClusterRole virtual-cluster-admin", "Role home/vc-agent:a"),
+        *(EVERYWHERE, CLAIMED, "Role home/vc-agent:a"),
+        *(f"ClusterRole {name}" for name in TENANT_ROLES.values()),
         *("Role hub/vc-agent:a", "Role kube-system/vc-agent:a"),
     }
     local = [rule for key, granted in made.items() if key.startswith("Role ") for rule in granted]
@@ -125,13 +126,14 @@ def test_every_rule_has_a_reason() -> None:
     access = HostAccess("a", "home", CEILING, bound_roles=(account_role("a"),))
     reasons = host_reasons(access)
     for role in host_roles(access):
-        if role["metadata"]["name"] != "virtual-cluster-admin":
+        if role["metadata"]["name"] not in TENANT_ROLES.values():
             assert len(reasons[str(key_of(role))]) == len(role["rules"])
 
 
 @pytest.mark.parametrize("is_confined", [True, False])
 def test_rules_of_tenants_have_one_writer(*, is_confined: bool) -> None:
     """The agent follows what the host serves; where it may not write roles, `join` gives them."""
-    access = HostAccess("a", "home", CEILING, granted=CEILING, is_confined=is_confined)
+    granted = dict.fromkeys(TENANT_ROLES.values(), CEILING)
+    access = HostAccess("a", "home", CEILING, granted=granted, is_confined=is_confined)
     roles = {role["metadata"]["name"]: role for role in host_roles(access)}
-    assert ("rules" in roles["virtual-cluster-admin"]) != is_confined
+    assert all(("rules" in roles[name]) != is_confined for name in granted)

@@ -283,7 +283,7 @@ async def test_stand_in_that_is_left_is_none_once_a_work_brings_the_role(
     ("kind", "name"),
     [
         ("ClusterRole", "virtual-cluster-admin"),
-        ("ClusterRole", "view"),
+        ("ClusterRole", "vc-view"),
         ("Role", "vc-agent:x"),
         ("Role", "vc:x"),
     ],

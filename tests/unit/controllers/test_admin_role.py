@@ -1,10 +1,12 @@
 """AdminRoleController: lists what the host serves, leaves what is not ours."""
 
 from karmada_vc_agent.controllers import admin_role
-from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE, PERIOD
+from karmada_vc_agent.controllers.admin_role import PERIOD
 from tests.fakes.world import World
 
-PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles/virtual-cluster-admin"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+ADMIN_ROLE = "virtual-cluster-admin"
+PATH = f"{ROLES}/{ADMIN_ROLE}"
 
 
 async def reconcile(world: World) -> None:
@@ -46,3 +48,32 @@ async def test_role_of_somebody_else_is_left(world: World) -> None:
     )
     await reconcile(world)
     assert world.host.live(PATH)["rules"] == []
+
+
+async def test_copy_of_the_hosts_role_is_cut(world: World) -> None:
+    world.host.seed(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "edit"},
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "resources": ["configmaps", "nodes"],
+                    "verbs": ["get", "patch"],
+                },
+                {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]},
+                {"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]},
+                {"apiGroups": ["apps"], "resources": ["*"], "verbs": ["*"], "resourceNames": ["x"]},
+            ],
+        }
+    )
+    assert await world.spec(admin_role.setup).reconcile("vc-edit") is PERIOD
+    assert world.host.live(f"{ROLES}/vc-edit")["rules"] == [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "patch"]}
+    ]
+
+
+async def test_copy_of_what_the_host_lacks_grants_nothing(world: World) -> None:
+    assert await world.spec(admin_role.setup).reconcile("vc-view") is PERIOD
+    assert world.host.live(f"{ROLES}/vc-view")["rules"] == []

@@ -27,7 +27,7 @@ from karmada_vc_agent.controllers import (
     registration,
     service_names,
 )
-from karmada_vc_agent.controllers.admin_role import ADMIN_ROLE
+from karmada_vc_agent.controllers.admin_role import ROLES
 from karmada_vc_agent.controllers.orphans import ALL
 from karmada_vc_agent.controllers.policy_status import EVERYTHING
 from karmada_vc_agent.controllers.quotas import WORKLOADS
@@ -258,7 +258,7 @@ CASES = [
     Case(node_labels.setup, 1, cluster_of_another_agent, {"n1", "n2"}),
     Case(node_labels.setup, 2, disputed("n1"), {"n1"}),
     Case(node_taints.setup, 0, NODE, {A}),
-    Case(admin_role.setup, 0, emitted("admin_rules"), {ADMIN_ROLE}),
+    Case(admin_role.setup, 0, emitted("admin_rules"), set(ROLES)),
     Case(policy_status.setup, 1, CLUSTER_GONE, {EVERYTHING}),
     Case(policy_status.setup, 2, CLAIM_GONE, {EVERYTHING}),
     Case(escape_detector.setup, 0, seeded(objects.pod("new", AWAY[0], "n2")), {(AWAY[0], "new")}),
@@ -382,7 +382,7 @@ INITIAL: dict[str, set[Any]] = {
     "cluster-access": BOTH,
     "orphans": {ALL},
     "service-names": {SERVICE_NAMES},
-    "admin-role": {ADMIN_ROLE},
+    "admin-role": set(ROLES),
     "policy-status": {EVERYTHING},
     "escape-detector": {AWAY},
     "evictions": {AWAY},
@@ -396,7 +396,7 @@ RESYNC: dict[str, set[Any]] = {
     "quotas": {A},
     "node-labels": {"n1", "n2"},
     "node-taints": {A},
-    "admin-role": {ADMIN_ROLE},
+    "admin-role": set(ROLES),
     "policy-status": {EVERYTHING},
     "escape-detector": {AWAY},
     "evictions": {AWAY},
