@@ -1,12 +1,13 @@
 """HostCleaner: what a virtual cluster shares with others is given up, not taken from them."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
 from karmada_vc_agent.commands.leave_cleaning import HostCleaner
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.kube.errors import ApiError, ConflictError
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
     BY_GATEWAY_ANNOTATION,
@@ -151,6 +152,48 @@ async def test_a_namespace_that_the_agent_did_not_make_only_loses_its_claim(
     left = host.live(f"/api/v1/namespaces/{EDGE}")["metadata"]
     assert not [key for key in left.get("labels", {}) if "kubeedge.io" in key]
     assert host.live(f"/api/v1/namespaces/{EDGE}/configmaps/theirs")
+
+
+def in_edge(api_version: str, kind: str, name: str, **labels: str) -> Object:
+    metadata = {"name": name, "namespace": EDGE, "labels": labels}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+async def test_a_namespace_that_stays_keeps_nothing_that_came_with_its_claim(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    namespace = host.seed(claimed(**MADE))
+    ours = namespace["metadata"]["labels"]
+    rbac = "rbac.authorization.k8s.io/v1"
+    host.seed(
+        in_edge("v1", "ResourceQuota", "vc-quota", **ours),
+        in_edge("v1", "LimitRange", "vc-limits", **ours),
+        in_edge("networking.k8s.io/v1", "NetworkPolicy", "vc-isolation", **ours),
+        in_edge("v1", "ResourceQuota", "theirs"),
+        *(in_edge(rbac, "RoleBinding", name, **ours) for name in ("vc:admin", "vc:crb:dev")),
+        in_edge(rbac, "RoleBinding", "vc-agent:karmada-vc-agent"),
+    )
+    await cleaner_of(client).give_up(EDGE, namespace, preserve=True)
+    kinds = ("resourcequotas", "limitranges")
+    paths = [f"/api/v1/namespaces/{EDGE}/{plural}" for plural in kinds]
+    paths.append(f"/apis/networking.k8s.io/v1/namespaces/{EDGE}/networkpolicies")
+    paths.append(f"/apis/{rbac}/namespaces/{EDGE}/rolebindings")
+    left = [each["metadata"]["name"] for path in paths for each in host.listed(path)]
+    assert left == ["theirs"]
+
+
+@pytest.mark.parametrize("is_terminating", [True, False])
+async def test_another_namespace_under_the_name_is_an_error_unless_it_terminates(
+    host: FakeApiServer, client: ApiClient, *, is_terminating: bool
+) -> None:
+    namespace = claimed(**MADE)
+    namespace["metadata"]["uid"] = "of the one before"
+    found = claimed(**MADE)
+    if is_terminating:
+        found["metadata"] |= {"deletionTimestamp": objects.SINCE, "finalizers": ["e.com/wait"]}
+    host.seed(found)
+    with nullcontext() if is_terminating else pytest.raises(ConflictError):
+        await cleaner_of(client).give_up(EDGE, namespace, preserve=False)
 
 
 async def test_leave_says_that_a_kind_cannot_be_listed(
