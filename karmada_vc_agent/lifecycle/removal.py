@@ -78,10 +78,9 @@ class Removal:
         self._has.preserve(name, is_on=keeps)
         if cluster := await self._cluster(name):
             return await self._end_cluster(cluster, keeps=keeps)
-        if claimed := self._has.claims.of(name):
-            release = partial(self._has.release, vc, preserve=keeps)
-            await for_each(tuple(claimed), release)
-            left = sorted(claimed.values())
+        release = partial(self._has.release, vc, preserve=keeps)
+        await for_each(tuple(self._has.claims.of(name)), release)
+        if left := sorted(self._has.claims.of(name).values()):
             return f"waiting for host namespaces: {listed(left, _SHOWN)}"
         source.remove(name)
         await self._has.state.forget(name)

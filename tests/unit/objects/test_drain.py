@@ -3,7 +3,11 @@
 import pytest
 
 from karmada_vc_agent.lifecycle.agent_state import ClusterRecord
-from karmada_vc_agent.model.domain import AGENT_ANNOTATION
+from karmada_vc_agent.model.domain import (
+    AGENT_ANNOTATION,
+    CREATED_BY_AGENT_ANNOTATION,
+    HOLD_ANNOTATION,
+)
 from karmada_vc_agent.objects.object_names import PATH
 from karmada_vc_agent.objects.reading import read_at_start
 from karmada_vc_agent.objects.setup import setup
@@ -71,6 +75,21 @@ async def test_everything_goes_in_order(served: Served) -> None:
     served.world.host.remove(OBJECT)
     await served.apply(virtual_cluster())
     assert "branch-a" in served.world.virtual_clusters
+
+
+async def test_held_namespace_is_waited_for_and_the_others_are_deleted(served: Served) -> None:
+    await deleted(served)
+    await step(served)
+    end_cluster(served)
+    world = served.world
+    world.host.seed(objects.claimed(annotations={CREATED_BY_AGENT_ANNOTATION: "true"}))
+    live = world.host.live(DEFAULT)
+    live["metadata"]["annotations"][HOLD_ANNOTATION] = "audit"
+    world.host.seed(live)
+    world.look()
+    assert "an administrator holds the namespace: audit" in await step(served)
+    assert world.host.find(DEFAULT)
+    assert world.host.find("/api/v1/namespaces/edge-v-branch-a") is None
 
 
 async def test_what_it_waits_for_is_a_condition(served: Served) -> None:
