@@ -241,12 +241,15 @@ class NamespaceWriter:
         if vc.namespaces != "Always" and not is_claimed and not self._left(vc).get(namespace):
             return None
         name = await self.claim(vc, namespace, desired)
-        live = self._claims.store.get("", name)
-        if live is not None and labels_of(live).get(karmada.MANAGED_LABEL) != "true":
-            # Claimed before its Work came, or adopted: the claim is the permission.
-            mark = {"metadata": {"labels": {karmada.MANAGED_LABEL: "true"}}}
-            self._claims.store.accept(await self._host.merge_patch(_path(name), mark))
-        applied = await self._host_objects.apply(NAMESPACES, desired, check)
+        async with self._lock(name):
+            if self._claims.phase(name) is not Phase.CLAIMED:
+                raise RetryError("the claim on its host namespace ended meanwhile")
+            live = self._claims.store.get("", name)
+            if live is not None and labels_of(live).get(karmada.MANAGED_LABEL) != "true":
+                # Claimed before its Work came, or adopted: the claim is the permission.
+                mark = {"metadata": {"labels": {karmada.MANAGED_LABEL: "true"}}}
+                self._claims.store.accept(await self._host.merge_patch(_path(name), mark))
+            applied = await self._host_objects.apply(NAMESPACES, desired, check)
         if isinstance(applied, Foreign):
             raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, "another virtual cluster claims it", name)
         return applied

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from karmada_vc_agent.model.domain import RELEASING_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualNamespace
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
+from karmada_vc_agent.translation.translate import HostObject, translate
 from karmada_vc_agent.views.claims import Phase
 from tests.fakes import objects
 from tests.fakes.world import AGENT, World, new_world
@@ -148,6 +150,25 @@ async def test_nothing_is_applied_in_a_namespace_that_is_being_released(adopted:
     assert left(adopted) == ["team", "theirs"]
     await adopted.namespace_writer.claim(adopted.vc(), EDGE)
     assert adopted.claims.phase(HOST) is Phase.CLAIMED
+
+
+async def test_manifest_of_the_namespace_does_not_claim_what_is_being_released(
+    adopted: World,
+) -> None:
+    adopted.follow()
+    translated = translate(
+        objects.namespace_manifest(), False, adopted.context_for(adopted.vc(), "karmada-es/edge-1")
+    )
+    assert isinstance(translated, HostObject)
+
+    async def apply() -> None:
+        with suppress(RetryError):
+            await adopted.namespace_writer.apply(
+                adopted.vc(), EDGE, translated.obj, lambda retained, _: retained
+            )
+
+    await asyncio.gather(apply(), release(adopted))
+    assert left(adopted) == ["team", "theirs"]
 
 
 async def test_release_can_be_repeated(adopted: World) -> None:
