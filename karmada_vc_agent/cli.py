@@ -1,7 +1,6 @@
 """The command line: `run`, and the commands of commands/. It decides nothing."""
 
 import asyncio
-import gc
 import importlib
 import logging
 import os
@@ -266,16 +265,7 @@ def check_reregister(config: AgentConfig, reregister: tuple[str, ...]) -> None:
         raise ConfigError("flags", "--reregister", problem)
 
 
-GC_THRESHOLDS = (10_000, 20, 20)
-"""Each watch event creates many small, short-lived dicts, and informers hold many that stay.
-
-With Python's default of 700 the garbage collector takes 6 % of the CPU of a burst of Works, and
-finds nothing.
-"""
-
-
 def _serve(agent: Agent, config: AgentConfig) -> int:
-    gc.set_threshold(*GC_THRESHOLDS)
     limit_tls_buffers()
     try:
         with asyncio.Runner() as runner:

@@ -1,7 +1,6 @@
 """`karmada-vc-agent gateway`: its options, and the process until it is told to end."""
 
 import asyncio
-import gc
 import signal
 import sys
 from functools import partial
@@ -25,8 +24,6 @@ from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower, diges
 from karmada_vc_agent.telemetry.logs import start_logging
 from karmada_vc_agent.translation.names import NamespaceTemplate
 
-GC_THRESHOLDS = (10_000, 20, 20)
-"""As of `run`: events are many small dicts that live shortly."""
 TLS_BUFFER_BYTES = 32 * 1024
 """Half of what the agent has: each watch has two connections. Smaller ones slow lists down."""
 _EPILOG = """\b
@@ -86,7 +83,6 @@ def gateway(**options: Any) -> None:
     except (ConfigError, KubeconfigError) as error:
         _end(str(error))
     follower = SettingsFollower(path, digest, partial(_reloaded, config, options))
-    gc.set_threshold(*GC_THRESHOLDS)
     limit_tls_buffers(TLS_BUFFER_BYTES)
     try:
         with asyncio.Runner() as runner:

@@ -234,7 +234,11 @@ import sys
 import karmada_vc_agent.agent
 import karmada_vc_agent.cli
 heavy = {"cryptography", "lupa", "kubernetes", "requests", "rich"}
-heavy.add("karmada_vc_agent.commands.join_options")
+heavy |= {"kopf", "multiprocessing", "concurrent.futures.process", "jsonschema"}
+heavy |= {"karmada_vc_agent." + name for name in (
+    "commands.join_options", "commands.leave_run", "gateway.process", "gateway.server.gateway",
+    "objects.operator", "kube.serving_certificate", "interpretation.lua", "script_helper",
+)}
 print(*sorted(heavy & set(sys.modules)))
 """
     loaded = subprocess.run(  # noqa: S603 - our own interpreter

@@ -25,6 +25,20 @@ def test_nothing_slow_is_loaded_before_signals_are_handled() -> None:
     assert not set(SLOW_TO_LOAD) & set(done.stdout.decode().split())
 
 
+def test_nothing_is_loaded_before_garbage_is_collected_seldom() -> None:
+    code = """
+import gc, sys, karmada_vc_agent.__main__ as program
+class Looking:
+    def find_spec(self, name, *_):
+        if name == "karmada_vc_agent.cli":
+            sys.exit(gc.get_threshold() != program.GC_THRESHOLDS)
+sys.meta_path.insert(0, Looking())
+program.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)  # noqa: S603
+    assert done.returncode == 0
+
+
 _INTERRUPTED = """
 import sys
 
