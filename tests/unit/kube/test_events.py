@@ -1,7 +1,9 @@
 """EventRecorder: what is written, counted, dropped."""
 
 import asyncio
+import re
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -10,6 +12,7 @@ import pytest
 from karmada_vc_agent.kube import events as module
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.events import (
+    BURST_OF_NORMAL,
     BURST_PER_REASON,
     FIRSTS_PER_REASON,
     QPS_OF_FIRSTS,
@@ -155,9 +158,8 @@ async def test_budget_of_one_object_is_not_that_of_another(
 
 async def test_full_queue_drops_and_does_not_wait(recorder: EventRecorder) -> None:
     for number in range(module.QUEUE_LENGTH + 7):
-        recorder.record(
-            "a", thing(f"web{number}", f"n{number % 2}", f"u{number}"), "Normal", "Synced", "done"
-        )
+        web = thing(f"web{number}", f"n{number % 2}", f"u{number}")
+        recorder.record("a", web, "Normal", f"Synced{number}", "done")
     assert recorder.dropped == 7
 
 
@@ -201,7 +203,7 @@ async def test_drain_ends_in_time_when_the_server_does_not_answer(
 async def test_who_has_many_events_waits_for_the_others(hub: FakeApiServer) -> None:
     recorder = neighbours(hub)
     for number in range(50):
-        recorder.record("x", about(f"w-{number}", "noisy"), "Normal", "Said", "text")
+        recorder.record("x", about(f"w-{number}", "noisy"), "Normal", f"Said{number}", "text")
     recorder.record("x", about("w", "quiet"), "Normal", "Said", "text")
     await recorder.drain(10.0)
     written = [request.path for request in hub.requests]
@@ -211,10 +213,52 @@ async def test_who_has_many_events_waits_for_the_others(hub: FakeApiServer) -> N
 async def test_no_one_fills_the_queue(hub: FakeApiServer) -> None:
     recorder = neighbours(hub)
     for number in range(QUEUE_LENGTH):
-        recorder.record("x", about(f"w-{number}", "noisy"), "Normal", "Said", "text")
+        recorder.record("x", about(f"w-{number}", "noisy"), "Normal", f"Said{number}", "text")
     assert recorder.dropped == QUEUE_LENGTH - QUEUE_OF_ONE
     recorder.record("x", about("w", "quiet"), "Normal", "Said", "text")
     assert recorder.dropped == QUEUE_LENGTH - QUEUE_OF_ONE
+
+
+async def test_burst_of_what_went_well_is_merged_and_its_last_event_says_how_much(
+    hub: FakeApiServer,
+) -> None:
+    """1,000 new Works of one virtual cluster, as the agent reports them."""
+    clock = Clock()
+    recorder = neighbours(hub, monotonic=clock)
+    said = [("e", "WorkDispatching"), ("e", "SyncSucceed"), ("s", "InterpretHealthSucceed")]
+    said.append(("s", "ReflectStatusSucceed"))
+    for number in range(1000):
+        for source, reason in said:
+            assert recorder.record(source, about(f"w-{number}", "noisy"), "Normal", reason, "well")
+        assert recorder.record("e", about(f"t-{number}", "noisy"), "Normal", "SyncSucceed", "well")
+        clock.advance(0.06)
+    recorder.record("e", about("w", "quiet"), "Normal", "SyncSucceed", "well")
+    async with running(recorder):
+        clock.advance(60.0)
+        await asyncio.sleep(60.0)
+    found = hub.listed("/api/v1/namespaces/noisy/events")
+    assert len(found) <= 200
+    stands_for = re.compile(r"well(?: \(and (\d+) more with this reason, merged into this one\))?")
+    counts: Counter[str] = Counter()
+    for event in found:
+        matched = stands_for.fullmatch(event["message"])
+        assert matched is not None
+        counts[event["reason"]] += 1 + int(matched[1] or 0)
+    assert counts == {reason: 1000 for _, reason in said} | {"SyncSucceed": 2000}
+    assert len(hub.listed("/api/v1/namespaces/quiet/events")) == 1
+    assert recorder.dropped == 0
+
+
+async def test_merged_events_are_written_before_the_end(hub: FakeApiServer) -> None:
+    recorder = neighbours(hub, monotonic=Clock())
+    for number in range(BURST_OF_NORMAL + 9):
+        recorder.record("e", about(f"w-{number}", "noisy"), "Normal", "SyncSucceed", "well")
+    await recorder.drain(60.0)
+    found = hub.listed("/api/v1/namespaces/noisy/events")
+    assert len(found) == BURST_OF_NORMAL + 1
+    assert "well (and 8 more with this reason, merged into this one)" in {
+        event["message"] for event in found
+    }
 
 
 async def test_first_warning_of_each_object_is_written(hub: FakeApiServer) -> None:
