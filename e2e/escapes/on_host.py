@@ -18,6 +18,7 @@ from e2e.lab.api import Object, collection, path_of
 from e2e.lab.host_events import warning
 from e2e.lab.lab import NODES
 from e2e.lab.wait import eventually
+from karmada_vc_agent.translation.admission_policies import bare_pod
 
 ADVICE = "pod must select the nodes of its virtual cluster: add nodeSelector"
 _POLICIES = collection("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
@@ -185,7 +186,7 @@ def _chooses_node_of_volume(scene: Scene) -> str:
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {
-            "name": "escape",
+            "name": "placed",
             "namespace": scene.home,
             "annotations": {"volume.kubernetes.io/selected-node": scene.theirs.nodes[0]},
         },
@@ -274,6 +275,60 @@ def _node_reports(scene: Scene) -> str:
         return answer(refused_by_policy, kubelet.create, warning(made, "Failed", "no such image"))
     finally:
         scene.lab.host.delete(path_of(made), force=True)
+
+
+def _node_makes_endpoints(scene: Scene) -> str:
+    """Act as a kubelet: a mirror pod in the agent's namespace would serve for its gateway."""
+    lab, name = scene.lab, scene.mine.nodes[0]
+    kubelet = lab.host.acting_as(f"system:node:{name}", "system:nodes")
+    node = {key: lab.host.get(f"{NODES}/{name}")["metadata"][key] for key in ("name", "uid")}
+    mirror = bare_pod(f"mirror-{name}", lab.agents[0].namespace)  # as strict as Pod Security there
+    mirror["spec"]["nodeName"] = name
+    mirror["metadata"] |= {
+        "annotations": {"kubernetes.io/config.mirror": "x"},
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "controller": True, **node}],
+    }
+    return answer(refused_by_policy, kubelet.create, mirror)
+
+
+def _volume_of_another(scene: Scene) -> str:
+    """Claim a volume by name: of the host, or of another branch."""
+    claim: Object = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "of-another", "namespace": scene.home},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "",
+        },
+    }
+    outcomes = []
+    for name in ("local-disk", f"data-v-{scene.theirs.name}"):
+        claim["spec"]["volumeName"] = name
+        outcomes.append(answer(refused_by_policy, scene.tenant.create, claim))
+    claim["spec"]["volumeName"] = f"data-v-{scene.mine.name}"
+    claim["metadata"]["name"] = "of-ours"
+    scene.tenant.create(claim)
+    scene.tenant.delete(path_of(claim))
+    claim["metadata"]["name"] = "unbound"  # the other one is removed once nothing uses it
+    del claim["spec"]["volumeName"]
+    path = path_of(scene.tenant.create(claim))
+    change = {"spec": {"volumeName": "local-disk"}}
+    outcomes.append(answer(refused_by_policy, scene.tenant.patch, path, change))
+    scene.tenant.delete(path)
+    return all_alike(outcomes)
+
+
+def _token_by_secret(scene: Scene) -> str:
+    metadata = {
+        "name": "token",
+        "namespace": scene.home,
+        "annotations": {"kubernetes.io/service-account.name": "default"},
+    }
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    secret["type"] = "kubernetes.io/service-account-token"
+    return answer(refused_by_policy, scene.tenant.create, secret)
 
 
 def _operator(scene: Scene) -> str:
@@ -438,6 +493,21 @@ ATTEMPTS = (
         "Host: a node labels itself into another branch",
         "refused (422) by `group-labels`",
         _node_labels_itself,
+    ),
+    Attempt(
+        "Tenant: a claim on a volume of the host, or of another branch (`volumeName`)",
+        "refused (422) by `volume-node`",
+        _volume_of_another,
+    ),
+    Attempt(
+        "Tenant: a Secret that Kubernetes fills with a token",
+        "refused (422) by `account-tokens`",
+        _token_by_secret,
+    ),
+    Attempt(
+        "Host: a node makes a mirror pod in the namespace of the agent",
+        "refused (422) by `node-pods`",
+        _node_makes_endpoints,
     ),
     Attempt(
         "Host: a node reports on a pod of another branch",

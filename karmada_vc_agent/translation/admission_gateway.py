@@ -29,6 +29,7 @@ from karmada_vc_agent.translation.admission_objects import (
     PolicyOwner,
     cel_list,
     cel_text,
+    homes,
     metadata_maps,
     rule,
     same_field,
@@ -143,7 +144,6 @@ def _names(owner: PolicyOwner) -> list[Object]:
     """
     labels = "variables.new_labels"
     cluster = f"{labels}['{CLUSTER_LABEL}']"
-    renames = f"{cel_list(owner.renames)}.filter(p, p.endsWith('/' + {cluster}))"
     return [
         {
             "name": "name",
@@ -155,8 +155,7 @@ def _names(owner: PolicyOwner) -> list[Object]:
         },
         {
             "name": "homes",
-            "expression": f"variables.new_claim ? [{cluster}]"
-            f" + {renames}.map(p, p.split('/')[0]) : []",
+            "expression": f"variables.new_claim ? {homes(owner, cluster)} : []",
         },
     ]
 

@@ -3,15 +3,17 @@
 `karmada-vc-agent join` installs them beside those of admission_policies.py:
 
     agent-confines   what the agent itself may write: the second line behind its roles
+    account-tokens   no Secrets with tokens of accounts
     anchor-objects   nobody else writes in the namespaces of the agent's own accounts
     group-labels     node identities leave alone the labels that make groups
     node-events      node identities write Events about what they run, and nothing else
+    node-pods        node identities make no pods in the agent's namespace
     own-objects      `vc-*` objects in claimed namespaces are the agent's
     shared-proxies   no `externalIPs`, no configuration of shared proxies, no Secrets elsewhere;
                      in Strict none of what admission_strict.py lists
     pod-binding      only schedulers say on which node a pod runs
     pod-limits       no `system-*` priority, no affinity to pods of others
-    volume-node      only schedulers choose the node of a volume
+    volume-node      only schedulers choose the node of a volume; only own volumes are chosen
     gateway-confines what the account of the agent's gateway may write, where there is one
 
 The first stands in admission_confines.py, the last in admission_gateway.py, those about tenants in
@@ -23,6 +25,7 @@ Expressions run on kube-apiserver 1.34.4.
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation.admission_confines import confines
 from karmada_vc_agent.translation.admission_gateway import gateway_confines
 from karmada_vc_agent.translation.admission_objects import (
@@ -37,6 +40,7 @@ from karmada_vc_agent.translation.admission_objects import (
     policy_object,
 )
 from karmada_vc_agent.translation.admission_tenants import (
+    account_tokens,
     anchor,
     own_objects,
     pod_binding,
@@ -57,12 +61,15 @@ _NODE = (
 def guard_policies(owner: PolicyOwner) -> list[Object]:
     """Return these policies, each before its binding."""
     claimed = {"namespaceSelector": claimed_selector(owner)}
+    own = {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME_LABEL: owner.namespace}}}
     anchors = {"namespaceSelector": claimed_selector(owner, ANCHOR_NAMESPACE)}
     wanted: tuple[tuple[str, Object, Object], ...] = (
         ("agent-confines", confines(owner), {}),
+        ("account-tokens", account_tokens(owner), claimed),
         ("anchor-objects", anchor(owner), anchors),
         ("group-labels", _group_labels(owner), {}),
         ("node-events", _node_events(), claimed),
+        ("node-pods", _node_pods(), own),
         ("own-objects", own_objects(owner), claimed),
         ("pod-binding", pod_binding(owner), claimed),
         ("pod-limits", pod_limits(), claimed),
@@ -139,6 +146,22 @@ def _node_events() -> Object:
                 "expression": f"{_is_run_there('object')}"
                 f" && (request.operation == 'CREATE' || {_is_run_there('oldObject')})",
                 "message": "nodes may report only on the pods that they run, and their volumes",
+            }
+        ],
+    }
+
+
+def _node_pods() -> Object:
+    """Deny nodes pods in the agent's namespace: they would be endpoints of its Services."""
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": on("", "pods", "CREATE"),
+        "matchConditions": [{"name": "a-node", "expression": _NODE}],
+        "validations": [
+            {
+                "expression": "false",
+                "message": "nodes make no pods in the namespace of karmada-vc-agent: remove the "
+                "static pod",
             }
         ],
     }

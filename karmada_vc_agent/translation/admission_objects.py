@@ -158,6 +158,12 @@ def same_field(path: str) -> str:
     )
 
 
+def homes(owner: PolicyOwner, cluster: str) -> str:
+    """Return the names that a virtual cluster may have on the host: its own and former ones."""
+    renames = f"{cel_list(owner.renames)}.filter(p, p.endsWith('/' + {cluster}))"
+    return f"[{cluster}] + {renames}.map(p, p.split('/')[0])"
+
+
 def claimed_selector(owner: PolicyOwner, virtual: str = "") -> Object:
     """Return the selector of the namespaces that the agent claims; virtual: of one name only."""
     named = [{"key": NAMESPACE_LABEL, "operator": "In", "values": [virtual]}] if virtual else []

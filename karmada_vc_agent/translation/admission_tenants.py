@@ -3,11 +3,16 @@
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import Guard
-from karmada_vc_agent.model.well_known import RBAC_GROUP, SELECTED_NODE_ANNOTATION
+from karmada_vc_agent.model.well_known import (
+    RBAC_GROUP,
+    SELECTED_NODE_ANNOTATION,
+    SERVICE_ACCOUNT_TOKEN,
+)
 from karmada_vc_agent.translation.admission_objects import (
     PolicyOwner,
     cel_list,
     cel_text,
+    homes,
     metadata_maps,
     on,
     rule,
@@ -19,6 +24,7 @@ from karmada_vc_agent.translation.admission_strict import (
     variables_by_cluster,
 )
 from karmada_vc_agent.translation.guards import PROXY_CONFIG
+from karmada_vc_agent.translation.names import HASH_MARK, NAME_SEPARATOR
 from karmada_vc_agent.translation.namespace_defaults import BINDING_NAMES
 from karmada_vc_agent.translation.references import (
     OF_ALL_PROXIES,
@@ -203,21 +209,61 @@ def pod_binding(owner: PolicyOwner) -> Object:
     }
 
 
+def account_tokens(owner: PolicyOwner) -> Object:
+    """Deny Secrets that Kubernetes fills with a token, which no right on tokens is needed for."""
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": on("", "secrets", "CREATE"),
+        "matchConditions": [
+            {
+                "name": "of-an-account",
+                "expression": f"has(object.type) && object.type == '{SERVICE_ACCOUNT_TOKEN}'",
+            },
+            {"name": "somebody-else", "expression": _somebody_else(owner)},
+        ],
+        "validations": [
+            {
+                "expression": "false",
+                "message": "Kubernetes would write a token of the host into the Secret: mount a "
+                "projected token into the pod instead",
+            }
+        ],
+    }
+
+
 def volume_node(owner: PolicyOwner) -> Object:
+    """Deny tenants the choice of a node for a volume, and of a volume that is not their own.
+
+    What Works bring is named after the virtual cluster (rewriting-rules 1.4); a volume of the host
+    may be on a node of another branch.
+    """
+    volume, before = (f"{obj}.spec.volumeName" for obj in ("object", "oldObject"))
+    cluster = f"namespaceObject.metadata.labels['{CLUSTER_LABEL}']"
+    of_own = (
+        f"{volume}.endsWith('{NAME_SEPARATOR}' + c)"
+        f" || {volume}.contains('{NAME_SEPARATOR}' + c + '{HASH_MARK}')"
+    )
     key = f"'{SELECTED_NODE_ANNOTATION}'"
     return {
         "failurePolicy": "Fail",
         "matchConstraints": on("", "persistentvolumeclaims", "CREATE", "UPDATE"),
         "matchConditions": [_no_scheduler(owner)],
-        "variables": metadata_maps(),
+        "variables": [*metadata_maps(), {"name": "homes", "expression": homes(owner, cluster)}],
         "validations": [
+            {
+                "expression": f"!has({volume}) || {volume} == '' || oldObject != null"
+                f" && has({before}) && {before} == {volume} || !({_somebody_else(owner)})"
+                f" || variables.homes.exists(c, {of_own})",
+                "message": "spec.volumeName is not a PersistentVolume of this virtual cluster: "
+                "remove it",
+            },
             {
                 "expression": f"!({key} in variables.new_annotations)"
                 f" || {key} in variables.old_annotations"
                 f" && variables.old_annotations[{key}] == variables.new_annotations[{key}]",
                 "message": f"only schedulers may set annotation {SELECTED_NODE_ANNOTATION}: "
                 "remove it",
-            }
+            },
         ],
     }
 

@@ -48,7 +48,7 @@ _PIECE_MAX_LENGTH = 23
 HASH_LENGTH = 12
 HASH_MARK = "--"
 
-_NAME_SEPARATOR = "-v-"
+NAME_SEPARATOR = "-v-"
 _NAME_MAX_LENGTH = 253
 _NAME_PIECE_LENGTH = 180
 
@@ -163,16 +163,16 @@ def host_name(name: str, cluster: str) -> str:
 
     Source: rewriting-rules 1.4.
     """
-    plain = name + _NAME_SEPARATOR + cluster
-    if len(plain) <= _NAME_MAX_LENGTH and _occurrences(_NAME_SEPARATOR, plain) == 1:
+    plain = name + NAME_SEPARATOR + cluster
+    if len(plain) <= _NAME_MAX_LENGTH and _occurrences(NAME_SEPARATOR, plain) == 1:
         return plain
     piece = name[:_NAME_PIECE_LENGTH].rstrip("-.")
-    return piece + _NAME_SEPARATOR + cluster + HASH_MARK + _digest(name, cluster)
+    return piece + NAME_SEPARATOR + cluster + HASH_MARK + _digest(name, cluster)
 
 
 def cluster_of_host_name(name: str) -> str:
     """Return the virtual cluster that a computed host name ends with; "" for other names."""
-    _, mark, cluster = name.rpartition(_NAME_SEPARATOR)
+    _, mark, cluster = name.rpartition(NAME_SEPARATOR)
     return cluster.partition(HASH_MARK)[0] if mark else ""
 
 
@@ -261,7 +261,7 @@ class Names:
         return namespace if namespace is not None else self._guess_name(name)
 
     def _guess_name(self, name: str) -> str | None:
-        suffix = _NAME_SEPARATOR + self.cluster
+        suffix = NAME_SEPARATOR + self.cluster
         for text in _without_hash(name):
             guess = text.removesuffix(suffix)
             if host_name(guess, self.cluster) == name:
