@@ -140,6 +140,7 @@ class Agent:
         checks["found"] = Remark("; ".join(refused)) if refused else None
         checks["rights"] = self._check_rights()
         checks["checkpoint"] = self._service.checkpoint_remark() if self._service else None
+        checks["writes"] = self._service.writes_nothing() if self._service else None
         return checks
 
     def _check_phase(self) -> str | None:

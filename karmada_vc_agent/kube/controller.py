@@ -104,7 +104,10 @@ class ControllerSpec(Generic[K]):
 
 
 class Controller(Generic[K]):
-    """Runs `reconcile` for the keys of a queue; the only place that logs its failures."""
+    """Runs `reconcile` for the keys of a queue; the only place that logs its failures.
+
+    What is not logged for each key, as an outage, is in `failed_by`.
+    """
 
     def __init__(self, spec: ControllerSpec[K]) -> None:
         self.spec = spec
@@ -115,6 +118,10 @@ class Controller(Generic[K]):
         self.instrument: ControllerInstrument = NOBODY
         self.supervisor: Supervisor = ALONE
         self._complaints: dict[K, str] = {}
+        self.succeeded = 0
+        """How many keys were reconciled without an error."""
+        self.failed_by = ""
+        """Why the last key was not, "" if it was."""
 
     def connect(self) -> None:
         """Enqueue for changes from now on."""
@@ -178,6 +185,7 @@ class Controller(Generic[K]):
         except (ConflictError, NotReadyError, UnreachableError) as error:
             # Conflicts are not logged; an outage is logged once, not for each key.
             _log.debug("Backing off", extra=self._about(key, str(error)))
+            self.failed_by = str(error)
             self._back_off(key, error)
             return "error"
         except (KubeError, RetryError) as error:
@@ -189,6 +197,8 @@ class Controller(Generic[K]):
             self._back_off(key, error)
             return "panic"
         self._complaints.pop(key, None)
+        self.succeeded += 1
+        self.failed_by = ""
         self.queue.forget(key)
         if outcome is None:
             return "success"

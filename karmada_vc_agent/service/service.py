@@ -12,11 +12,13 @@ from karmada_vc_agent.kube.first_lists import unlisted, wait_all_synced
 from karmada_vc_agent.lifecycle.offline_serving import OfflineServing
 from karmada_vc_agent.lifecycle.progress import vital_checks
 from karmada_vc_agent.lifecycle.resync import resync
+from karmada_vc_agent.model.switches import EXECUTION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.parts.clients import warn_of_few_files
 from karmada_vc_agent.parts.common import Process
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.service.controllers import all_controllers
+from karmada_vc_agent.service.waiting_writes import WaitingWrites
 from karmada_vc_agent.telemetry.health import Remark
 from karmada_vc_agent.views.virtual_clusters import name_of_change
 
@@ -40,6 +42,7 @@ class Service:
         self._changed: dict[str, None] = {}
         self._controllers: list[Controller[Any]] = all_controllers(parts)
         parts.controllers += self._controllers
+        self._waiting_writes = self._waiting(parts)
         for client in (common.clients.hub, common.clients.host):
             client.on_recovery(self.retry_failed)
             client.on_return(self.retry_failed)
@@ -67,6 +70,28 @@ class Service:
     def serves_from_checkpoint(self) -> bool:
         """Whether any virtual cluster is served as the hub said before this process began."""
         return self._parts.checkpoint is not None and self._parts.checkpoint.is_served_from()
+
+    def writes_nothing(self) -> str | None:
+        """Return which virtual clusters nothing is written of, and why; a Remark."""
+        waiting = self._waiting_writes.reasons if self._waiting_writes is not None else {}
+        return (
+            Remark("; ".join(_first([f"{name}: {why}" for name, why in waiting.items()]))) or None
+        )
+
+    def _waiting(self, parts: Parts) -> WaitingWrites | None:
+        """Return what says why no Works are written, None where none are ever."""
+        common = parts.common
+        for controller in self._controllers:
+            if controller.name == EXECUTION:
+                return WaitingWrites(
+                    common.virtual_clusters,
+                    common.stores.clusters,
+                    common.judgements,
+                    parts.works.watches.works,
+                    common.lead.is_certain,
+                    controller,
+                )
+        return None
 
     def hub_known(self, hub: str) -> None:
         """Take which hub it is that answers. hub: uid of its kube-system, "" = it does not tell."""
@@ -248,10 +273,13 @@ class Service:
 
     def _start_keeping(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start what never ends by itself: the end of the service does not wait for it."""
-        checkpoint = self._parts.checkpoint
-        if checkpoint is None:
-            return []
-        return [self._common.supervisor.start(group, "checkpoint", checkpoint.writer.run)]
+        keeping: list[asyncio.Task[None]] = []
+        start, checkpoint = self._common.supervisor.start, self._parts.checkpoint
+        if self._waiting_writes is not None:
+            keeping.append(start(group, "waiting writes", self._waiting_writes.run))
+        if checkpoint is not None:
+            keeping.append(start(group, "checkpoint", checkpoint.writer.run))
+        return keeping
 
     def _start_resync(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         common = self._common

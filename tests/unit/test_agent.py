@@ -44,7 +44,7 @@ def scene() -> Scene:
     agent = Agent(AgentConfig(virtual_clusters=VIRTUAL_CLUSTERS), NOWHERE, NOWHERE)
     clients, service = MagicMock(spec=Clients), MagicMock(spec=Service)
     service.missing_rights.return_value = service.not_accepted.return_value = None
-    service.checkpoint_remark.return_value = None
+    service.checkpoint_remark.return_value = service.writes_nothing.return_value = None
     service.serves_from_checkpoint.return_value = False
     clients.hub.history.is_in_doubt = clients.host.history.is_in_doubt = False
     service.unlisted.return_value = service.stepped_back.return_value = []

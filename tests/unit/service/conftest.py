@@ -10,7 +10,7 @@ from tests.fakes.virtual_time import VirtualTimeLoop
 
 __all__ = ["world"]
 
-NO_AGENT_RUNS = ("test_service.py",)
+NO_AGENT_RUNS = ("test_service.py", "test_waiting_writes.py")
 
 
 def pytest_asyncio_loop_factories(
