@@ -29,6 +29,7 @@ from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, namespace_role
 from karmada_vc_agent.model.service_accounts import account_of
+from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 from karmada_vc_agent.views.live_objects import StoreOf
@@ -95,7 +96,7 @@ class NamespaceRights:
         while not await self._has_rights(host):
             if self._clock() > deadline:
                 raise RetryError(
-                    f"the agent lacks its rights in namespace {virtual}: run karmada-vc-agent join"
+                    f"the agent lacks its rights in namespace {virtual}: {JOIN_OF_THIS_VERSION}"
                 )
             await asyncio.sleep(ASK_AGAIN_S)
         self._held[host] = (uid, True)

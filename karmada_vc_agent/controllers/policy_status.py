@@ -27,6 +27,7 @@ from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object, labels_of
 from karmada_vc_agent.model.rbac_rule import Rule
 from karmada_vc_agent.model.tenancy import SHARED
+from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.status.placement_enforced import (
@@ -75,7 +76,7 @@ NEEDED_RULE = Rule(
     ),
     ("get", "list", "watch"),
 )
-_JOIN = "run karmada-vc-agent join again"
+_JOIN = JOIN_OF_THIS_VERSION
 
 _DISABLED = PolicyProblem(
     "InstallationDisabled",

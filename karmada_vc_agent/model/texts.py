@@ -10,6 +10,8 @@ from typing import Any
 _LONG_WORD = re.compile(r'(\S{64})\S{448,}?(["`]?:?)(?!\S)')
 SHOWN = 10
 """Names that a message lists."""
+JOIN_OF_THIS_VERSION = "run karmada-vc-agent join of the agent's own version, as after a rollback"
+"""Rights and policies are those of the version whose `join` ran last."""
 
 
 def one_line(text: object) -> str:

@@ -7,6 +7,7 @@ from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE, cluster_of_execution_namespace
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.conditions import Condition, find_condition
 from karmada_vc_agent.views.claims import Claims
@@ -108,7 +109,7 @@ class MissingRights:
 
 
 def _text(server: str, need: Need) -> str:
-    return f"{server}: the agent lacks rule {need}; run karmada-vc-agent join"
+    return f"{server}: the agent lacks rule {need}; {JOIN_OF_THIS_VERSION}"
 
 
 def _condition(status: str, reason: str, message: str) -> Condition:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from karmada_vc_agent.kube.permissions import Need, need_of
+from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.views.missing_rights import RIGHTS_GRANTED, MissingRights
 from tests.fakes import objects
 from tests.fakes.fixtures import host, hub, world
@@ -124,7 +125,8 @@ def test_condition_says_what_is_missing_until_it_is_not(
         missing.rights.condition(vc, {})
     assert (condition["type"], condition["status"]) == (RIGHTS_GRANTED, "False")
     assert "resourceNames: [branch-a]" in condition["message"]
-    assert condition["message"].endswith("run karmada-vc-agent join (and 1 more)")
+    assert condition["message"].endswith(f"{JOIN_OF_THIS_VERSION} (and 1 more)")
+    assert "rollback" in condition["message"]
     assert len(caplog.messages) == 1
     missing.refused.clear()
     (condition,) = missing.rights.condition(vc, {"conditions": [condition]})
