@@ -27,7 +27,12 @@ from karmada_vc_agent.kube.errors import (
     HeldError,
 )
 from karmada_vc_agent.kube.retries import retry_on_conflict
-from karmada_vc_agent.model.domain import APPLIED_ANNOTATION, CLUSTER_LABEL, is_ours
+from karmada_vc_agent.model.domain import (
+    APPLIED_ANNOTATION,
+    CLUSTER_LABEL,
+    WORK_ANNOTATION,
+    is_ours,
+)
 from karmada_vc_agent.model.objects import (
     Object,
     ObjectKey,
@@ -64,7 +69,8 @@ class Applied:
     """The current host object; was_written: it was created or changed just now.
 
     notices: what a user should know. is_settled: it was written as its manifest says; else it is
-    looked at again whenever it changes.
+    looked at again whenever it changes. taken_from: the other Work of the same virtual cluster that
+    wrote it before, "" if none.
     """
 
     live: Object
@@ -72,6 +78,7 @@ class Applied:
     was_recreated: bool = False
     notices: tuple[Notice, ...] = ()
     is_settled: bool = True
+    taken_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +302,8 @@ class HostObjects:
                 return Applied(live, was_written=False, is_settled=not is_kept)
         answer = await self._bound_roles.writing(wanted, as_user, write)
         self._objects.observe(resource, answer)
-        return Applied(answer, was_written=True, is_settled=not is_kept)
+        taken_from = _other_work(desired, live)
+        return Applied(answer, was_written=True, is_settled=not is_kept, taken_from=taken_from)
 
     async def _retain(self, merged: Object, live: Object) -> Object:
         return await self._interpreter.retain(_cluster_of(merged), merged, live)
@@ -303,6 +311,14 @@ class HostObjects:
 
 def _cluster_of(desired: Object) -> str:
     return labels_of(desired).get(CLUSTER_LABEL, "")
+
+
+def _other_work(desired: Object, live: Object | None) -> str:
+    """Return the Work that a live object names, if another of the same virtual cluster, or ""."""
+    names = (annotations_of(obj or {}).get(WORK_ANNOTATION, "") for obj in (desired, live))
+    ours, theirs = names
+    is_other = ours != theirs and ours.partition("/")[0] == theirs.partition("/")[0]
+    return theirs if is_other else ""
 
 
 def _content(desired: Object) -> str:

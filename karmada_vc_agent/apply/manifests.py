@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from karmada_vc_agent.apply import causes
 from karmada_vc_agent.apply.causes import Cause
+from karmada_vc_agent.apply.contested import Contested
 from karmada_vc_agent.apply.failure import Failure, conflict, refused
 from karmada_vc_agent.apply.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
@@ -95,6 +96,7 @@ class Manifests:
         self._depending_on_claims: set[str] = set()
         self._windows = windows
         self._owned = owned or NotedObjects()
+        self._contested = Contested()
 
     def depending_on_claims(self, cluster: str) -> list[str]:
         """Return the Works of a virtual cluster to sync again when its claims change."""
@@ -110,6 +112,7 @@ class Manifests:
     def forget_cluster(self, cluster: str) -> None:
         """Forget the Works of a Cluster that is gone."""
         self._owned.forget_cluster(cluster)
+        self._contested.forget_cluster(cluster)
         self._windows.forget_cluster(cluster)
         self._depending_on_claims.difference_update(self.depending_on_claims(cluster))
 
@@ -174,6 +177,9 @@ class Manifests:
             # Not needed yet; it is once its namespace is claimed for something else.
             self._depending_on_claims.add(target.work)
             return None
+        if applied.taken_from:
+            works = target.work, applied.taken_from
+            self._contested.note(target.vc.name, target.manifest, *works)
         notices = (*target.notices, *self._told_of_owners(target, applied.live))
         return replace(applied, notices=(*notices, *applied.notices)) if notices else applied
 
@@ -195,6 +201,10 @@ class Manifests:
         """
         target = await self._translator.locate(item)
         return target.strategy.cached(target) if target is not None else None
+
+    def leave(self, item: WorkManifest) -> set[str]:
+        """Return the other Works that wrote the object of a manifest, also deleted ones."""
+        return self._contested.leave(item.vc.name, item.manifest, item.work)
 
     async def remove(self, item: WorkManifest, *, preserve: bool) -> None:
         """Delete what a manifest created, or release it if `preserve`.

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from karmada_vc_agent.apply.bugs import Bugs
+from karmada_vc_agent.apply.contested import is_about
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.kube.client import ApiClient
@@ -49,7 +50,8 @@ _log = logging.getLogger(__name__)
 class WorkFinalizer:
     """Finalises Works; remembers which are clean, and whose finalizers the hub keeps from us.
 
-    on_rights_lost: called with such a Cluster.
+    on_rights_lost: called with such a Cluster. enqueue: called with the Works
+    (`<execution namespace>/<work>`) that an object is left to.
     """
 
     def __init__(
@@ -60,7 +62,9 @@ class WorkFinalizer:
         works: Works,
         manifests: Manifests,
         on_rights_lost: Callable[[str], None],
+        enqueue: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self._enqueue = enqueue
         self._hub = hub
         self._host = host
         self._clusters = clusters
@@ -205,10 +209,25 @@ class WorkFinalizer:
         work_id = id_of_work(work)
         with self._bugs.guard(work_id, manifest) as guard:
             self._wait_for_works(vc)
-            self._wait_for_users(vc, work, manifest)
             item = WorkManifest(vc, manifest, work_id)
+            if self._is_left_to_others(item):
+                return ""
+            self._wait_for_users(vc, work, manifest)
             await self._manifests.remove(item, preserve=self._preserves(vc, work))
         return guard.problem
+
+    def _is_left_to_others(self, item: WorkManifest) -> bool:
+        """Leave an object to the other Works that have it and stay; they write it again."""
+        heirs = [work for work in self._manifests.leave(item) if self._is_heir(work, item)]
+        for work in heirs:
+            self._enqueue(work)
+        return bool(heirs)
+
+    def _is_heir(self, work_id: str, item: WorkManifest) -> bool:
+        work = self._works.by_id(work_id)
+        if work is None or self.is_due(item.vc.name, work):
+            return False
+        return any(is_about(item.manifest, other) for other in manifests_of(work))
 
     def _wait_for_works(self, vc: VirtualCluster) -> None:
         """Raise NotReadyError while it is not known which Works there are, and what they use.

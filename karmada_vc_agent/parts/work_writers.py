@@ -109,6 +109,7 @@ class WorkWriters:
             readers.watches.works,
             self.manifests,
             common.signals.status_due.emit,
+            common.signals.work_affected.emit,
         )
         self.hub_works = HubWorks(
             clients.hub,

@@ -575,3 +575,81 @@ async def test_nothing_more_goes_once_the_works_are_not_known(
     assert stores == {}
     assert labels_of(world.host.live(NAMESPACE)).get(CLUSTER_LABEL) == "branch-a"
     assert world.host.live(DEPLOYMENT)
+
+
+OTHER = ("branch-a", "web-2")
+
+
+async def in_two_works(
+    world: World, *, preserve: bool = False, deleted: str = f"{WORKS}/web-2"
+) -> str:
+    """Apply an object by two Works and mark one as deleted; return the UID of the object."""
+    await applied(world, objects.config_map(value="first"))
+    spec = {"preserveResourcesOnDeletion": True} if preserve else {}
+    world.hub.seed(objects.work(objects.config_map(value="second"), name="web-2", spec=spec))
+    world.look()
+    await world.execution.reconcile(OTHER)
+    live = world.host.live(SETTINGS)
+    assert live["data"] == {"value": "second"}
+    world.hub.mark_deleted(deleted)
+    world.look()
+    world.enqueued.clear()
+    return str(live["metadata"]["uid"])
+
+
+@pytest.mark.parametrize("preserve", [False, True])
+async def test_object_of_two_works_is_left_to_the_one_that_stays(
+    world: World, *, preserve: bool
+) -> None:
+    uid = await in_two_works(world, preserve=preserve)
+    await world.execution.reconcile(OTHER)
+    assert world.hub.find(f"{WORKS}/web-2") is None
+    assert KEY in world.enqueued
+    world.look()
+    await world.execution.reconcile(KEY)
+    live = world.host.live(SETTINGS)
+    assert (live["data"], live["metadata"]["uid"]) == ({"value": "first"}, uid)
+    world.hub.mark_deleted(WORK)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is None
+    assert world.hub.find(WORK) is None
+
+
+async def test_object_of_two_works_is_left_to_the_last_one_that_wrote_it(world: World) -> None:
+    await in_two_works(world, deleted=WORK)
+    await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is None
+    assert world.host.live(SETTINGS)["data"] == {"value": "second"}
+
+
+async def test_object_of_two_works_that_are_both_deleted_is_removed(world: World) -> None:
+    await in_two_works(world)
+    world.hub.mark_deleted(WORK)
+    world.look()
+    for key in (OTHER, KEY):
+        await world.execution.reconcile(key)
+    assert world.host.find(SETTINGS) is None
+    assert world.hub.listed(WORKS) == []
+
+
+async def test_object_is_removed_once_the_other_work_is_about_another_one(world: World) -> None:
+    await in_two_works(world)
+    world.hub.seed(objects.work(objects.config_map(name="other")))
+    world.look()
+    await world.execution.reconcile(OTHER)
+    assert world.host.find(SETTINGS) is None
+    assert world.hub.find(f"{WORKS}/web-2") is None
+
+
+async def test_namespace_of_two_works_is_left_to_the_one_that_stays(world: World) -> None:
+    await applied(world, objects.namespace_manifest(), objects.config_map())
+    world.hub.seed(objects.work(objects.namespace_manifest(), name="web-2"))
+    world.look()
+    await world.execution.reconcile(OTHER)
+    world.hub.mark_deleted(f"{WORKS}/web-2")
+    world.look()
+    await world.execution.reconcile(OTHER)
+    assert world.hub.find(f"{WORKS}/web-2") is None
+    assert world.host.live(NAMESPACE)
+    assert KEY in world.enqueued
