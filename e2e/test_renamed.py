@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.cleanup import NAMESPACES, RBAC
@@ -69,6 +71,49 @@ def test_a_new_name_takes_all_over_and_restarts_no_pod(lab: Lab) -> None:
     assert _pods(lab, home) == pods
     lab.hub.delete(path_of(settings))
     wait_gone(lab.host, path_of(settings, home))
+    assert "Traceback" not in agent.log()
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["at once", "later"])
+def test_the_first_name_is_taken_back_and_restarts_no_pod(lab: Lab, *, is_deleted: bool) -> None:
+    """Its Cluster is still on the hub, or was deleted after the rename."""
+    old = lab.group("branch-a")
+    new = Group(f"{lab.id}-shop-7", old.selector, old.nodes)
+    entry: dict[str, Any] = {"nodeNames": old.nodes}
+    agent = lab.serve({"name": old.name} | entry, flags=(*FAST, *LEASE))
+    namespace = lab.namespace()
+    home = old.host_namespace(namespace)
+    web, settings = objects.deployment(namespace), objects.config_map(namespace)
+    policy = lab.propagate([web, settings], old)
+    lab.wait_status(web, readyReplicas=2)
+    pods, before = _pods(lab, home), _uids(lab, home)
+    assert len(pods) == 2
+
+    def rename(to: Group, *former: Group) -> None:
+        names = {"name": to.name, "formerNames": [each.name for each in former]}
+        agent.settings["virtualClusters"] = [names | entry]
+        agent.reload()
+        lab.wait_ready(to.name)
+        eventually(_is_claimed_by, lab, home, to.name)
+        lab.hub.patch(path_of(policy), {"spec": {"placement": objects.to_clusters(to.name)}})
+        for template in (web, settings):
+            eventually(_is_of, lab, path_of(template, home), to.name)
+
+    def delete(cluster: Group) -> None:
+        lab.hub.delete(f"{CLUSTERS}/{cluster.name}")
+        wait_gone(lab.hub, f"{CLUSTERS}/{cluster.name}")
+
+    rename(new, old)
+    if is_deleted:
+        delete(old)
+    rename(old, old, new)
+    delete(new)
+    lab.hub.patch(path_of(settings), {"data": {"key": "2"}})
+    eventually(_has_data, lab, path_of(settings, home))
+    lab.wait_status(web, readyReplicas=2)
+    assert _pods(lab, home) == pods
+    assert _uids(lab, home) == before, "all of it is the same as ever"
+    assert lab.host.find(f"{NAMESPACES}/{new.host_namespace(namespace)}") is None
     assert "Traceback" not in agent.log()
 
 

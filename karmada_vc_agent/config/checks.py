@@ -165,7 +165,8 @@ def _check_taken_over(config: AgentConfig, source: str) -> None:
     for index, vc in enumerate(config.virtual_clusters):
         for number, name in enumerate(vc.former_names):
             path = f"virtualClusters[{index}].formerNames[{number}]"
-            if (other := names.get(name) or former.get(name)) is not None:
+            served = names.get(name) if name != vc.name else None
+            if (other := served or former.get(name)) is not None:
                 raise ConfigError(source, path, f'"{name}" is used by {other}')
             former[name] = path
         for number, namespace in enumerate(vc.adopt_namespaces):

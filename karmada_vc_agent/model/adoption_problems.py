@@ -34,8 +34,8 @@ def adoption_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
         where = f"formerNames[{index}]"
         if len(name) > CLUSTER_NAME_MAX_LENGTH or not DNS_LABEL.fullmatch(name):
             yield where, f'"{name}" {FORMER_NAME_TEXT}'
-        if name == vc.name:
-            yield where, f'"{name}" is the name it has now'
+        if name == vc.name and index:
+            yield where, f'"{name}" is the name it has now; list it first, or not at all'
         if name in vc.former_names[:index]:
             yield where, f'"{name}" is listed twice'
 

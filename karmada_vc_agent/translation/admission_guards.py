@@ -97,7 +97,7 @@ def group_labels(vc: VirtualCluster) -> set[str]:
 
 def renames_of(vc: VirtualCluster) -> set[str]:
     """Return the claims that a virtual cluster may take over: `<former name>/<name>`."""
-    return {f"{former}/{vc.name}" for former in vc.former_names}
+    return {f"{former}/{vc.name}" for former in vc.former_names if former != vc.name}
 
 
 def is_about_placement(policy: str) -> bool:

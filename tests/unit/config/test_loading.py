@@ -141,6 +141,10 @@ def test_every_setting_of_a_virtual_cluster_is_read(file: File) -> None:
         ({"adoptNamespaces": ["a", "a"]}, 'adoptNamespaces[1]: "a" is listed twice'),
         ({"formerNames": ["a.b"]}, 'formerNames[0]: "a.b" is not a valid Cluster name'),
         ({"formerNames": ["a", "a"]}, 'formerNames[1]: "a" is listed twice'),
+        (
+            {"formerNames": ["shop-7", "branch-a"]},
+            'formerNames[1]: "branch-a" is the name it has now; list it first, or not at all',
+        ),
         ({"allow": ["Everything"]}, 'allow[0]: is "Everything", must be one of HostPath, '),
         ({"allow": ["argoproj.io/"]}, 'allow[0]: is "argoproj.io/", must be one of HostPath, '),
         ({"deniedKinds": ["/Pod"]}, 'deniedKinds[0]: "/Pod" is not a valid kind'),
@@ -156,6 +160,11 @@ def test_wrong_limit_of_a_tenant_is_refused(
 ) -> None:
     text = file.problem(virtualClusters=[{**BRANCH_A, **entry}])
     assert text.startswith(f"virtualClusters[0].{problem}"), text
+
+
+def test_first_name_is_taken_back(file: File) -> None:
+    vc = file.load(virtualClusters=[{**BRANCH_A, "formerNames": ["branch-a", "shop-7"]}])
+    assert vc.virtual_clusters[0].name_on_host == "branch-a"
 
 
 def test_what_another_one_has_cannot_be_taken_over(file: File) -> None:
