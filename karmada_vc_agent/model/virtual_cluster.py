@@ -104,8 +104,8 @@ class VirtualClusterSettings(
         tuple[str, ...],
         Help(
             "Names it had before, the first one first: it takes over what they have on the host, "
-            "and names on the host stay those of the first. One that has its first name again lists "
-            "it first ([adopting](adopting.md))."
+            "and names on the host stay those of the first. One that has its first name again "
+            "lists it first ([adopting](adopting.md))."
         ),
     ] = ()
     tolerations: Annotated[tuple[Object, ...], Help("Tolerations added to all its pods.")] = ()

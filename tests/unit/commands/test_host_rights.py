@@ -235,7 +235,7 @@ def test_former_names_of_what_is_found_are_known_to_the_policies() -> None:
     """The gateway may write Namespaces there whose host names have the former name."""
     found = Described(
         virtual_clusters=(
-            VirtualCluster("a", former_names=("a-0",)),
+            VirtualCluster("a", former_names=("a", "a-0")),
             VirtualCluster("d", former_names=("d-0",)),
         )
     )
