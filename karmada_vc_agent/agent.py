@@ -251,7 +251,7 @@ class Agent:
             self._hub_fence,
             self._virtual_clusters.are_several,
         )
-        self._hub_start = HubStart(self._config, clients.hub_urgent)
+        self._hub_start = HubStart(self._config, clients.hub_urgent, clients.host_urgent)
         self._measure(clients)
         followers = self._follow_credentials(clients, self._supervisor)
         watch = self._supervisor.keep("hub certificate", self._hub_certificate.watch)

@@ -21,7 +21,7 @@ from karmada_vc_agent.kube.errors import (
     ForbiddenError,
     HeldError,
     InvalidError,
-    NotFoundError,
+    NotServedError,
 )
 from karmada_vc_agent.kube.identity import user_name
 from karmada_vc_agent.kube.permissions import Need
@@ -123,7 +123,7 @@ class NamespaceRights:
             return None
         if not all(store.get(host, name) for name in self._roles):
             return False
-        with suppress(NotFoundError):  # before Kubernetes 1.28: subjects are not compared
+        with suppress(NotServedError):  # before Kubernetes 1.28: subjects are not compared
             await self._name_us()
         return self._is_bound(host)
 

@@ -21,7 +21,6 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     NotFoundError,
-    NotServedError,
 )
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import (
@@ -310,8 +309,6 @@ class NamespaceWriter:
         if phase is Phase.UNCLAIMED:
             try:
                 live = await self._host.get(_path(namespace))
-            except NotServedError:
-                raise
             except NotFoundError:
                 return False
             phase = self._claims.phase_of(live)

@@ -15,7 +15,7 @@ from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.errors import ForbiddenError, NotServedError
 from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
@@ -32,6 +32,7 @@ from karmada_vc_agent.planning.share_plan import (
     plan_share,
     with_owners,
 )
+from karmada_vc_agent.status.conditions import find_condition
 from karmada_vc_agent.translation.kind_policy import DEFINE_KINDS
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.views.live_objects import LiveObjects, StoreOf
@@ -175,8 +176,8 @@ class SharedObjects:
         group = str(dig(wanted, "spec", "group"))
         try:
             await self._host.get(f"/apis/{quote(group, safe='')}")
-        except NotFoundError:
-            return
+        except NotServedError:
+            return  # a definition that a page lets pass meets the same page when it is created
         listed = await self._host.get(resource.path(), {"labelSelector": SHARED_LABEL})
         if not any(dig(each, "spec", "group") == group for each in listed.get("items") or ()):
             detail = f'spec.group is "{group}", whose kinds are for the host to define'
@@ -204,14 +205,14 @@ class SharedObjects:
         if gvk_of(live).group_kind not in DEFINE_KINDS:
             return False
         query = {"limit": "1"} | ({"labelSelector": selector} if selector else {})
+        if _is_never_served(live):
+            return False
         group, plural = dig(live, "spec", "group"), dig(live, "spec", "names", "plural")
         for version in dig(live, "spec", "versions") or ():
             if version.get("served"):
                 path = f"/apis/{group}/{version['name']}/{plural}"
                 try:
                     answer = await self._host.get(path, query)
-                except NotFoundError:
-                    return False  # not established: nothing could be created
                 except ForbiddenError:
                     # Added after `join`: the agent may list it in claimed namespaces only.
                     below = f"/apis/{group}/{version['name']}", plural
@@ -226,10 +227,16 @@ class SharedObjects:
         )
         for namespace in namespaces.get("items") or ():
             path = f"{api}/namespaces/{namespace['metadata']['name']}/{plural}"
-            with suppress(ForbiddenError, NotFoundError):  # no rights, so nothing was created there
+            with suppress(ForbiddenError):  # no rights, so nothing was created there
                 if (await self._host.get(path, {"limit": "1"})).get("items"):
                     return True
         return False
+
+
+def _is_never_served(definition: Object) -> bool:
+    """Whether the API server does not establish a definition, as if another one has its names."""
+    established = find_condition(dig(definition, "status", "conditions"), "Established")
+    return established is not None and established["status"] == "False"
 
 
 def _lost(wanted: Object, live: Object | None) -> str | None:

@@ -32,7 +32,12 @@ from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials, make_ssl_context
-from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.errors import (
+    ForbiddenError,
+    NotFoundError,
+    PageError,
+    UnauthorizedError,
+)
 from karmada_vc_agent.kube.kubeconfig import server_credentials
 from karmada_vc_agent.model.objects import Object, dig
 
@@ -169,7 +174,7 @@ async def _cluster_info(credentials: Credentials, token: BootstrapToken) -> Obje
                 await asyncio.sleep(RETRY_S)
     except TimeoutError:
         return found  # still unsigned; `verify` reports it
-    except (NotFoundError, ForbiddenError) as error:
+    except (NotFoundError, PageError, ForbiddenError, UnauthorizedError) as error:
         raise BootstrapError(
             f"the hub does not publish ConfigMap kube-public/cluster-info ({error}); use "
             "--karmada-kubeconfig instead"

@@ -7,8 +7,8 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.found.finding import Found, Making, making_of_groups, making_of_labels
 from karmada_vc_agent.found.node_groups import groups_of_host
 from karmada_vc_agent.found.node_labels import values_of_host
+from karmada_vc_agent.kube.absence import items_unless_absent
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.objects.object_names import PATH, is_for
 from karmada_vc_agent.objects.reading import Reader
@@ -62,10 +62,7 @@ def _made(found: Iterable[Found], making: Making) -> list[VirtualCluster]:
 
 
 async def _of_objects(host: ApiClient, config: AgentConfig) -> list[VirtualCluster]:
-    try:
-        items = (await host.get(PATH)).get("items") or ()
-    except NotFoundError:
-        return []
+    items = await items_unless_absent(host, PATH) or ()
     ours = (item for item in items if is_for(config.agent_name, item["metadata"]))
     reader = Reader(LiveSettings(config))
     read = (reader.read(item).virtual_cluster for item in ours)

@@ -16,7 +16,7 @@ from karmada_vc_agent.commands.leave_steps import SHOWN, HubFacts, LeaveError, L
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.errors import NotFoundError, UnreachableError
+from karmada_vc_agent.kube.errors import NotServedError, UnreachableError
 from karmada_vc_agent.lifecycle.api_servers import check_apart, check_karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
@@ -296,7 +296,7 @@ async def _answers(plan: LeavePlan, client: ApiClient) -> bool:
     try:
         async with waiting(f"an answer from the {client.name}", PROBE_S):
             await client.get(path, {"limit": "1"} if client.name == "hub" else None)
-    except NotFoundError:
+    except NotServedError:
         return True  # not Karmada: reported later
     except (UnreachableError, TimeoutError) as error:
         if not plan.is_forced:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from karmada_vc_agent.config.settings import NodeGroupSettings
 from karmada_vc_agent.found.finding import Found
+from karmada_vc_agent.kube.absence import items_unless_absent
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.errors import KubeError, NotFoundError, UnreachableError
+from karmada_vc_agent.kube.errors import KubeError, NotServedError, UnreachableError
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.kube.store import Store
@@ -45,11 +46,8 @@ def is_meant(group: Object, settings: NodeGroupSettings) -> bool:
 
 
 async def groups_of_host(host: ApiClient, settings: NodeGroupSettings) -> list[Found]:
-    """Return all NodeGroups there are; none if the host does not know them. Raises KubeError."""
-    try:
-        groups = (await host.get(PATH)).get("items") or ()
-    except NotFoundError:
-        return []
+    """Return all NodeGroups there are; none if the host does not serve them. Raises KubeError."""
+    groups = await items_unless_absent(host, PATH) or ()
     return [read_group(group, settings) for group in groups if is_meant(group, settings)]
 
 
@@ -141,7 +139,7 @@ class NodeGroupFinder:
             return True  # it had this name by other settings
         try:
             found = await self._host.get(PATH, {"fieldSelector": f"{NAME_FIELD}={subject}"})
-        except NotFoundError:
+        except NotServedError:
             return False
         return not any(is_meant(group, self._settings) for group in found.get("items") or ())
 
@@ -151,9 +149,7 @@ class NodeGroupFinder:
     async def _is_served(self) -> bool:
         try:
             await self._host.get(PATH, {"limit": "1"})
-        except NotFoundError:
-            return False
-        except UnreachableError:
+        except (NotServedError, UnreachableError):
             return False
         except KubeError:
             return True  # the reflector says what is wrong

@@ -42,8 +42,9 @@ from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Denials, Need, need_of
 from karmada_vc_agent.kube.rate_limit import FairRate
 from karmada_vc_agent.kube.resolver import Resolver
+from karmada_vc_agent.kube.versions import is_of_storage
 from karmada_vc_agent.kube.watch_turns import Turn, WatchTurns
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, dig
 
 T = TypeVar("T")
 
@@ -190,8 +191,8 @@ class ApiClient:
             await lane.session.close()
 
     async def get(self, path: str, query: Query | None = None) -> Object:
-        """GET and decode."""
-        return await self._ask("GET", path, query=query, decode=answers.json_object)
+        """GET and decode. Raises UnreadableError for a page instead of the named object."""
+        return await self._ask("GET", path, query=query, decode=_decoding_object_at(path))
 
     async def look_up(self, path: str) -> Object | None:
         """GET what somebody else named; None where there is no such object, or we may not see it.
@@ -200,9 +201,7 @@ class ApiClient:
         UnreachableError.
         """
         try:
-            return await self._ask("GET", path, decode=answers.json_object, is_ours=False)
-        except UnauthorizedError:
-            raise
+            return await self._ask("GET", path, decode=_decoding_object_at(path), is_ours=False)
         except (NotFoundError, ForbiddenError, UnwritableError):
             return None
 
@@ -273,8 +272,12 @@ class ApiClient:
         )
 
     async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:
-        """DELETE; options: DeleteOptions, such as preconditions; as_user: see request()."""
-        await self.request("DELETE", path, body=options, as_user=as_user)
+        """DELETE; options: DeleteOptions, such as preconditions; as_user: see request().
+
+        Raises UnreadableError for a page, which deletes nothing.
+        """
+        decode = _decoding_object_at(path, or_status=True)
+        await self._ask("DELETE", path, body=options, as_user=as_user, decode=decode)
 
     async def delete_same(
         self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
@@ -529,6 +532,29 @@ class ApiClient:
             self._is_away = False
             for listener in self._recovery_listeners:
                 listener()
+
+
+def _decoding_object_at(path: str, *, or_status: bool = False) -> Callable[[Answer], Object]:
+    """Return what decodes the response at a path; an object has its name, a list a version.
+
+    or_status: whether a Status says as much.
+    """
+    need = need_of("GET", path)
+    if need is None or "/" in need.resource:
+        return answers.json_object
+
+    def decode(answer: Answer) -> Object:
+        obj = answers.json_object(answer)
+        if not need.name:
+            is_meant = is_of_storage(str(dig(obj, "metadata", "resourceVersion") or ""))
+        else:
+            is_meant = dig(obj, "metadata", "name") == need.name
+        if not is_meant and not (or_status and obj.get("kind") == "Status"):
+            what = f"{need.resource} {need.name!r}" if need.name else f"a list of {need.resource}"
+            raise UnreadableError(f"the response is not {what}")
+        return obj
+
+    return decode
 
 
 def kind_of(error: Exception, *, is_begun: bool) -> type[UnreachableError]:

@@ -16,6 +16,8 @@ from karmada_vc_agent.kube.errors import ApiError, UnreadableError
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
 
+_AGGREGATED = "APIGroupDiscoveryList"
+_ROOTS = {"/api": (_AGGREGATED, "APIVersions"), "/apis": (_AGGREGATED, "APIGroupList")}
 _SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 """Errors of reading a response that is not a discovery document."""
 
@@ -116,7 +118,7 @@ class Discovery:
             return self.served
 
     async def _refresh(self) -> None:
-        for root in ("/api", "/apis"):
+        for root in _ROOTS:
             await self._refresh_root(root)
         if self._is_outdated:
             self.served = await self._read_roots()
@@ -168,8 +170,10 @@ class Discovery:
     async def _read_roots(self) -> ServedApis:
         lists: list[Object] = []
         unanswered: set[str] = set()
-        for root in self._roots.values():
-            if root.get("kind") == "APIGroupDiscoveryList":
+        for path, root in self._roots.items():
+            if root.get("kind") not in _ROOTS[path]:
+                raise ValueError(f"{path} is no discovery document")  # a page, not an API server
+            if root["kind"] == _AGGREGATED:
                 found, stale = _aggregated(root)
             else:
                 found, stale = await self._one_by_one(root)

@@ -6,15 +6,21 @@ KubeError
 ├── UnreadableError             an answer that is no JSON, or not of the form it must have
 ├── UnwritableError             what we would send is no JSON: nested too deep
 └── ApiError                    the server said no (status, reason, message)
-    ├── NotFoundError           404
+    ├── NotFoundError           404 of an API server that serves the kind: there is no such object
     ├── AlreadyExistsError      409, reason AlreadyExists
     ├── ConflictError           409, anything else
     ├── ExpiredError            410
-    ├── ForbiddenError          403
-    │   ├── UnauthorizedError   401
-│   └── HeldError           no answer: not asked, since an administrator holds the namespace
+    ├── ForbiddenError          403: the server knows us, and denies it
+    │   └── HeldError           no answer: an administrator holds the namespace
+    ├── UnauthorizedError       401: the credential is not accepted, nothing else is said
+    ├── PageError               any code without a Status: not the word of an API server
+    │   └── NotServedError      404 that names no object: nothing is served at this path now
     ├── InvalidError            400, 422
     └── TooManyRequestsError    429, with retry_after_s
+
+Nothing may be concluded from a page of a proxy or load balancer, whatever its code. An API server
+and the default backend of an ingress answer NotServedError in the same words; that a kind is absent
+is for discovery to say (absence.py).
 """
 
 import math
@@ -63,11 +69,15 @@ class ApiError(KubeError):
 
 
 class NotFoundError(ApiError):
-    """The object or the resource does not exist."""
+    """The object, or the namespace that it is for, does not exist: the server names it."""
 
 
-class NotServedError(NotFoundError):
-    """Nothing is served at this path; says nothing of an object, which may be at another one."""
+class PageError(ApiError):
+    """An error response that no API server writes, as of a proxy; it proves nothing."""
+
+
+class NotServedError(PageError):
+    """Nothing is served at this path now; that is no statement about an object."""
 
 
 class AlreadyExistsError(ApiError):
@@ -88,7 +98,7 @@ class ExpiredError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """The credential is unknown or lacks the permission.
+    """The credential lacks the permission.
 
     need: the rule that would have allowed the request, if RBAC denied it; `str()` includes it.
     server: which one refused, for messages to administrators.
@@ -108,7 +118,7 @@ class ForbiddenError(ApiError):
         return told
 
 
-class UnauthorizedError(ForbiddenError):
+class UnauthorizedError(ApiError):
     """The server rejects the credential: it expired, or was revoked.
 
     asked: the server and the source of the credential, for messages to administrators; not part of
@@ -143,6 +153,7 @@ class TooManyRequestsError(ApiError):
 
 
 class _Status(msgspec.Struct):
+    kind: str = ""
     message: str = ""
     reason: str = ""
     code: int = 0
@@ -158,11 +169,12 @@ _CLASSES: dict[int, type[ApiError]] = {
     410: ExpiredError,
     422: InvalidError,
 }
+_STATUS = "Status"
 _DEFAULT_RETRY_AFTER_S = 1.0
 MAX_RETRY_AFTER_S = 30.0
 """API servers ask for a second or a few; longer values must not block a worker."""
 _WORDS_FOR_NOT_SERVED = "the server could not find the requested resource"
-"""What Kubernetes' own clients report if a 404 has no Status."""
+"""What Kubernetes' own clients report for a 404 that names no object."""
 _BODY_SHOWN = 200
 
 
@@ -173,23 +185,34 @@ def cause_of(error: Exception) -> str:
 
 
 def error_from_answer(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """Return the error of a response; a body that is not a Status is cut at 200 characters."""
+    """Return the error of a response; a body that is not a Status is cut at 200 characters.
+
+    401 and 429 count without a Status as well: credentials are also checked in front of API
+    servers, and API servers themselves write 429 as plain text.
+    """
     try:
         answer = msgspec.json.decode(body, type=_Status)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        if status == 404:
-            return NotServedError(404, "", _WORDS_FOR_NOT_SERVED)
-        text = body[:_BODY_SHOWN].decode(errors="replace").strip()
-        answer = _Status(message=text)
+        answer = _Status(message=body[:_BODY_SHOWN].decode(errors="replace").strip())
     message = answer.message or f"the server answered {status} without a message"
+    is_status = answer.kind == _STATUS
+    if status == 404 and not (is_status and _is_named(answer)):
+        return NotServedError(404, answer.reason, _WORDS_FOR_NOT_SERVED)
     if status == 429:
         return TooManyRequestsError(status, answer.reason, message, _retry_after_s(retry_after))
+    if not is_status and status != 401:
+        return PageError(status, answer.reason, message)
     if status == 409 and answer.reason == "AlreadyExists":
         return AlreadyExistsError(status, answer.reason, message)
     error = _CLASSES.get(status, ApiError)(status, answer.reason, message)
     if isinstance(error, ConflictError):
         error.causes = tuple(_causes(answer.details))
     return error
+
+
+def _is_named(answer: _Status) -> bool:
+    """Whether a Status is about one object."""
+    return isinstance(answer.details, dict) and bool(answer.details.get("name"))
 
 
 def _causes(details: Any) -> Iterator[tuple[str, str]]:

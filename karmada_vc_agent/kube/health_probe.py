@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError
+from karmada_vc_agent.kube.errors import ApiError, KubeError, NotServedError
 
 TIMEOUT_S = 10.0
 
@@ -36,7 +36,7 @@ class HealthProbe:
             try:
                 async with asyncio.timeout(TIMEOUT_S):
                     await self._client.request("GET", path)
-            except NotFoundError:
+            except NotServedError:
                 continue
             except ApiError as error:
                 return error.status

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.aggregated import is_aggregated
 from karmada_vc_agent.kube.built_in_groups import is_built_in
 from karmada_vc_agent.kube.client import ApiClient
@@ -129,8 +130,9 @@ class InformerSet:
         if self._scope is None or await self._scope.is_whole(resource):
             foreign = partial(is_aggregated, self._client, resource)
             path = resource.path()
+            absent = partial(is_absent, self._client, path)
             await Reflector(
-                self._client, path, RawCodec(), store, self.query, foreign, FORBIDDEN_S
+                self._client, path, RawCodec(), store, self.query, foreign, FORBIDDEN_S, absent
             ).run()
         else:
             await NamespacedWatches(

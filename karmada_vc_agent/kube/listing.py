@@ -3,7 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from karmada_vc_agent.kube.answers import decoded
+from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Page, Unreadable
+from karmada_vc_agent.kube.errors import UnreadableError
+from karmada_vc_agent.kube.versions import is_of_storage
+from karmada_vc_agent.model.objects import dig
 
 T = TypeVar("T")
 
@@ -11,6 +16,14 @@ PAGE_SIZE = 500
 FIRST_PAGE = 50
 """Before the size of objects is known: etcd stores up to 1.5 MiB for each."""
 PAGE_BYTES = 4 * 2**20
+
+
+async def check_listed(client: ApiClient, path: str) -> None:
+    """Check by a small request that the server lists a collection. Raises KubeError if not."""
+    answer = await client.request("GET", path, query={"limit": "1"}, accept=METADATA_ONLY)
+    version = dig(decoded(answer), "metadata", "resourceVersion")
+    if not isinstance(version, str) or not is_of_storage(version):
+        raise UnreadableError(f"the response to {path} is no list: it has no resourceVersion")
 
 
 class PageSize:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.aggregated import is_aggregated
 from karmada_vc_agent.kube.client import ApiClient
@@ -146,6 +147,7 @@ class NamespacedWatches:
             self._query,
             foreign,
             FORBIDDEN_S,
+            partial(is_absent, self._client, path),
             rests=self._are_ours,
         )
         name = f"reflector {path}"

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from karmada_vc_agent.kube import aggregated
+from karmada_vc_agent.kube import absence, aggregated
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
 from karmada_vc_agent.kube.errors import (
@@ -29,7 +29,7 @@ from karmada_vc_agent.kube.errors import (
     ExpiredError,
     ForbiddenError,
     KubeError,
-    NotFoundError,
+    NotServedError,
     UnauthorizedError,
     UnreachableError,
     UnreadableError,
@@ -38,7 +38,7 @@ from karmada_vc_agent.kube.errors import (
 from karmada_vc_agent.kube.listing import Listing, PageSize
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.versions import is_lower
+from karmada_vc_agent.kube.versions import is_lower, is_of_storage
 from karmada_vc_agent.model.objects import dig
 
 _log = logging.getLogger(__name__)
@@ -56,6 +56,8 @@ class Reflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path`.
 
     is_aggregated: whether that is of a server behind the API server; may raise KubeError.
+    is_absent: whether the API server says that it does not serve the resource (absence.py), so
+    that there are no objects; a 404 alone says nothing of them.
     forbidden_s: the longest pause while the server forbids it. rests: whether no watch is open
     while there is nothing; then it is listed again as often as a watch would be opened, or by
     `look`. For objects that nobody else makes. is_short: whether lists are short, and need not wait
@@ -71,6 +73,7 @@ class Reflector(Generic[T]):
         query: Mapping[str, str] | None = None,
         is_aggregated: Callable[[], Awaitable[bool]] = aggregated.never,
         forbidden_s: float = BACKOFF_S[1],
+        is_absent: Callable[[], Awaitable[bool]] = absence.never,
         *,
         rests: bool = False,
         is_short: bool = False,
@@ -84,6 +87,7 @@ class Reflector(Generic[T]):
         self._answered = asyncio.Event()
         self._is_aggregated = is_aggregated
         self._forbidden_s = forbidden_s
+        self._is_absent = is_absent
         self._rests = rests
         self._is_short = is_short
         self._is_looked_for = asyncio.Event()
@@ -167,13 +171,14 @@ class Reflector(Generic[T]):
         """Handle an error of the server."""
         history = self._client.history
         is_forbidden = _is_forbidden(error)
-        is_nothing = isinstance(error, NotFoundError) or (is_forbidden and not len(self.store))
-        if is_nothing or (history.is_in_doubt and await self._is_of_another_server()):
+        if (is_forbidden and not len(self.store)) or (
+            history.is_in_doubt and await self._is_of_another_server()
+        ):
             # There is nothing else to see here, whatever the time of the server.
             history.listed(self, history.epoch)
         if is_forbidden:
             self._answered.set()
-        if isinstance(error, (ExpiredError, NotFoundError, UnreadableError)):
+        if isinstance(error, (ExpiredError, NotServedError, UnreadableError)):
             self._version = None  # start over with a list
         if not isinstance(error, ExpiredError):
             self._log_once(error)
@@ -248,12 +253,13 @@ class Reflector(Generic[T]):
                 pass
         except UnreachableError:
             raise  # its token is valid for minutes
-        except NotFoundError:
+        except NotServedError:
             self._listing = None
-            # The resource is not served (any more): nothing exists, retry later.
-            self.store.replace_all([])
-            self._synced.set()
-            self._answered.set()
+            if await self._is_absent():
+                self.store.replace_all([])
+                self._client.history.listed(self, epoch)
+                self._synced.set()
+                self._answered.set()
             raise
         except Exception:
             self._listing = None
@@ -271,6 +277,8 @@ class Reflector(Generic[T]):
             self._page_size.was_cut_off()
             raise
         page = await self._decode(content)
+        if not is_of_storage(page.resource_version):
+            raise UnreadableError("the response is no list: it has no resourceVersion")
         self._page_size.received(len(page.items) + len(page.unreadable), len(content))
         return page
 
@@ -384,7 +392,7 @@ class Reflector(Generic[T]):
 
 def _is_forbidden(error: KubeError) -> bool:
     """Whether a right is missing, not the credential unknown."""
-    return isinstance(error, ForbiddenError) and not isinstance(error, UnauthorizedError)
+    return isinstance(error, ForbiddenError)
 
 
 def _watch_error(status: bytes) -> ApiError:

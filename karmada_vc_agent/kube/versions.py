@@ -17,5 +17,10 @@ def is_at_most(version: str, other: str) -> bool:
     return _is_number(version) and _is_number(other) and int(version) <= int(other)
 
 
+def is_of_storage(version: str) -> bool:
+    """Whether a list can be of a storage: each has a version to watch from."""
+    return version not in ("", "0")
+
+
 def _is_number(version: str) -> bool:
     return version.isdecimal() and len(version) <= _MOST_DIGITS

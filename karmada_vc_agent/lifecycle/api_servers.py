@@ -4,7 +4,8 @@ import logging
 
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, NotServedError
+from karmada_vc_agent.kube.listing import check_listed
 from karmada_vc_agent.kube.retries import retry_on
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 
@@ -17,12 +18,13 @@ PAUSE_S = 1.0
 
 
 async def check_karmada(hub: ApiClient, *, pause_s: float = PAUSE_S) -> None:
-    """Check that the hub serves Clusters. Raises ConfigError if it does not, KubeError."""
+    """Check that the hub serves Clusters. Raises ConfigError if it does not, KubeError.
+
+    A hub that was seen to serve them before does not serve them for the moment.
+    """
     try:
-        await retry_on(
-            NotFoundError, TRIES, lambda: hub.get(CLUSTERS_PATH, {"limit": "1"}), pause_s
-        )
-    except NotFoundError as error:
+        await retry_on(NotServedError, TRIES, lambda: check_listed(hub, CLUSTERS_PATH), pause_s)
+    except NotServedError as error:
         problem = (
             f"{hub.credentials.server} is not a Karmada control plane: it does not serve "
             "cluster.karmada.io; use a kubeconfig of Karmada's API server"

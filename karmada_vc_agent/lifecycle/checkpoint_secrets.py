@@ -21,7 +21,10 @@ from karmada_vc_agent.kube.errors import (
     ForbiddenError,
     KubeError,
     NotFoundError,
+    PageError,
+    UnauthorizedError,
     UnreachableError,
+    UnreadableError,
 )
 from karmada_vc_agent.kube.retries import retry_on
 from karmada_vc_agent.lifecycle.checkpoint_failures import Failures
@@ -33,6 +36,8 @@ _log = logging.getLogger(__name__)
 ATTEMPTS = 5
 READ_PAUSE_S = 1.0
 """Between two attempts to read a Secret that the host has, and fails to show."""
+_OF_ALL = (UnreachableError, UnreadableError, ForbiddenError, UnauthorizedError, PageError)
+"""Errors that are not about one Secret: they say nothing of what is kept."""
 Changes = Mapping[str, bytes | None]
 """Key of a Secret -> its new content, None = it is removed."""
 
@@ -58,7 +63,7 @@ class CheckpointSecrets:
     async def load(self) -> list[dict[str, str]]:
         """Return the data of all Secrets, {} for one that cannot be read.
 
-        Raises UnreachableError, ForbiddenError.
+        Raises KubeError if that is not about one Secret.
         """
         return await asyncio.gather(*(self._load(number) for number in range(len(self.names))))
 
@@ -66,7 +71,7 @@ class CheckpointSecrets:
         async def read() -> dict[str, str] | KubeError:
             try:
                 return await self._read(number)
-            except (UnreachableError, ForbiddenError) as error:
+            except _OF_ALL as error:
                 return error  # to all at once: that is not about this Secret
 
         try:
@@ -84,14 +89,14 @@ class CheckpointSecrets:
     async def peek(self) -> list[dict[str, str]]:
         """Return the data of all Secrets as they can be read now, without a word.
 
-        Raises UnreachableError, ForbiddenError.
+        Raises KubeError if that is not about one Secret.
         """
         return await asyncio.gather(*(self._peek(number) for number in range(len(self.names))))
 
     async def _peek(self, number: int) -> dict[str, str]:
         try:
             return await self._read(number)
-        except (UnreachableError, ForbiddenError):
+        except _OF_ALL:
             raise
         except KubeError as error:
             self.unread[self.names[number]] = str(error)
@@ -117,14 +122,14 @@ class CheckpointSecrets:
     async def settle(self) -> None:
         """Read again what may be otherwise than it was left, as far as it can be read.
 
-        Raises UnreachableError, ForbiddenError: it is the same for all of them.
+        Raises KubeError if it is the same for all of them.
         """
         for number in tuple(self._doubtful):
             if not self._unread.is_due(self.names[number]):
                 continue
             try:
                 await self._settle(number)
-            except (UnreachableError, ForbiddenError):
+            except _OF_ALL:
                 raise
             except KubeError as error:  # whoever writes to it is told
                 self._unread.failed(self.names[number], error)

@@ -2,10 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
-from karmada_vc_agent.kube.errors import KubeError, UnreachableError
+from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import KubeError, UnreachableError, UnreadableError
+from karmada_vc_agent.kube.listing import check_listed
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.lifecycle.api_servers import check_apart, check_karmada
 from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
@@ -19,12 +21,21 @@ takes 0.6 s. Who is slower is served from the checkpoint, and from the hub once 
 
 
 class HubPresence:
-    """Asks the hub. refuses: why it would not accept this process, None if it would."""
+    """Asks the hub.
+
+    was_seen: whether there is evidence on the host that it served Clusters before; may raise
+    KubeError. refuses: why it would not accept this process, None if it would.
+    """
 
     def __init__(
-        self, hub: ApiClient, identity: HubIdentity, clock: Callable[[], float] = time.monotonic
+        self,
+        hub: ApiClient,
+        identity: HubIdentity,
+        was_seen: Callable[[], Awaitable[bool]],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._hub = hub
+        self._was_seen = was_seen
         self._identity = identity
         self._clock = clock
         self._asked_at: float | None = None
@@ -35,11 +46,19 @@ class HubPresence:
     async def check(self, host_uid: str) -> None:
         """Return once it is a Karmada, and another API server than the host. Raises ConfigError."""
         hub = self._hub
-        await retry_until_done("list Clusters on the hub", lambda: check_karmada(hub))
+        await retry_until_done("list Clusters on the hub", self._check_karmada)
         self._identity.uid = await retry_until_done(
             "read namespace kube-system on the hub", lambda: check_apart(hub, host_uid)
         )
         self.is_checked = True
+
+    async def _check_karmada(self) -> None:
+        try:
+            await check_karmada(self._hub)
+        except ConfigError as error:
+            if not await self._was_seen():
+                raise
+            raise UnreadableError(f"{error.problem}, which it did before") from error
 
     async def keep_asking(self) -> None:
         """Notice while standing by that the hub is away, or would refuse this process."""
@@ -57,16 +76,14 @@ class HubPresence:
             await asyncio.sleep(ASK_S)
 
     async def is_there(self) -> bool:
-        """Whether it answers now; it is known at once where an answer is overdue."""
+        """Whether it lists Clusters now; False at once where a response is overdue."""
         if self._is_overdue():
             return False
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await self._look()
-        except (TimeoutError, UnreachableError):
+        except (TimeoutError, KubeError):
             return False
-        except KubeError:
-            return True
         return True
 
     def answers_for_s(self) -> float:
@@ -87,5 +104,4 @@ class HubPresence:
 
     async def _look(self) -> None:
         """Ask for next to nothing. Raises KubeError."""
-        query = {"limit": "1"}
-        await self._hub.request("GET", CLUSTERS_PATH, query=query, accept=METADATA_ONLY)
+        await check_listed(self._hub, CLUSTERS_PATH)

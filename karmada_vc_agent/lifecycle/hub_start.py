@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError
 from karmada_vc_agent.kube.leader_election import LeaderElection
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.lifecycle.checkpoint_reader import Checkpoint, read_checkpoint, why_unusable
+from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
 from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
 from karmada_vc_agent.lifecycle.hub_presence import HubPresence
 
@@ -28,14 +30,16 @@ PEEK_S = 10.0
 class HubStart:
     """Checks the hub, however late it answers, and reads the checkpoint where it may be needed.
 
-    identity: which hub it is, once it answered. on_known: called with its uid then.
+    host: where an earlier process left what it recorded. identity: which hub it is, once it
+    answered. on_known: called with its uid then.
     """
 
-    def __init__(self, config: AgentConfig, hub: ApiClient) -> None:
+    def __init__(self, config: AgentConfig, hub: ApiClient, host: ApiClient) -> None:
         self._config = config
+        self._host = host
         self._is_away = False
         self.identity = HubIdentity()
-        self.presence = HubPresence(hub, self.identity)
+        self.presence = HubPresence(hub, self.identity, self._was_seen)
         self.checkpoint: Checkpoint | None = None
         self.lack = ""
         """Why nothing can be served from the checkpoint, as far as that was looked for."""
@@ -45,6 +49,16 @@ class HubStart:
         """Check that the hub is what the agent needs. Raises ConfigError."""
         await self.presence.check(host_uid)
         self.on_known(self.identity.uid)
+
+    async def _was_seen(self) -> bool:
+        """Whether an earlier process registered Clusters or kept a checkpoint. Raises KubeError."""
+        namespace, name = self._config.agent_namespace, self._config.agent_name
+        state = AgentState(self._host, namespace, name)
+        kept: Iterable[object] = ()
+        with suppress(NotFoundError, ForbiddenError):  # nobody could record anything
+            await state.look()
+            kept = await CheckpointSecrets(self._host, namespace, name).peek()
+        return bool(state.clusters()) or any(kept)
 
     async def wait(self, checking: asyncio.Task[None]) -> None:
         """Wait until the hub was checked; where a checkpoint may be, no longer than it should take.

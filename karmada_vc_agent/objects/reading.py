@@ -9,8 +9,8 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import settings_of
 from karmada_vc_agent.config.decoding import decode
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.absence import items_unless_absent
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object, dig, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -112,12 +112,10 @@ async def read_at_start(
     goes on as it began.
     is_registered: whether a virtual cluster of a name was; its object may not say so yet.
     """
-    try:
-        found = await host.get(PATH)
-    except NotFoundError:
+    items = await items_unless_absent(host, PATH)
+    if items is None:
         _log.warning("Waiting for the CRD of VirtualCluster objects; apply manifests/base/crd.yaml")
         return AtStart()
-    items = found.get("items") or ()
     ours = (item for item in items if is_for(live.config.agent_name, item["metadata"]))
     read = map(Reader(live).read, ours)
     used = [

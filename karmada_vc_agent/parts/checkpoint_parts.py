@@ -54,6 +54,7 @@ class CheckpointParts:
             is_away=checkpoint.is_hub_away,
             clock=common.clock.monotonic,
         )
+        works.interpreting.rules.were_seen = bool(checkpoint.saved.rules())
         # It may have answered while the agent's state was read: nobody tells of that again.
         self.offline.hub_known(common.hub.uid)
         common.signals.work.subscribe(self.writer.work_changed)

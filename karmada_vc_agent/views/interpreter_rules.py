@@ -18,6 +18,7 @@ from karmada_vc_agent.interpretation.hook_errors import (
 )
 from karmada_vc_agent.interpretation.hooks import HookLevel
 from karmada_vc_agent.interpretation.webhook import ServiceReference, Webhook, WebhookLevel
+from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.reflector import Reflector
@@ -47,8 +48,11 @@ _WEBHOOKS = "resourceinterpreterwebhookconfigurations"
 class InterpreterRules:
     """Feeds the interpreter levels with hooks of users.
 
-    on_change: called with the kinds whose interpretation changed.
+    on_change: called with the kinds whose interpretation changed. were_seen: whether the hub had
+    rules for an earlier process, so that it serves their kinds.
     """
+
+    were_seen = False
 
     def __init__(
         self,
@@ -65,8 +69,8 @@ class InterpreterRules:
         self._customizations = _store(plain, self._customizations_changed)
         self._configurations = _store(hooks, self._configurations_changed)
         self._reflectors = [
-            _reflector(hub, _CUSTOMIZATIONS, plain, self._customizations),
-            _reflector(hub, _WEBHOOKS, hooks, self._configurations),
+            self._reflector(hub, _CUSTOMIZATIONS, plain, self._customizations),
+            self._reflector(hub, _WEBHOOKS, hooks, self._configurations),
         ]
         self._client = WebhookClient()
         codec = RawCodec(ServiceShape)
@@ -101,6 +105,17 @@ class InterpreterRules:
             if not await reflector.wait_answered():
                 resource = reflector.path.rpartition("/")[2]
                 _warn_of_missing_right(_GROUP, resource, ("get", "list", "watch"))
+
+    def _reflector(
+        self, hub: ApiClient, resource: str, codec: RawCodec, store: Store[Object]
+    ) -> Reflector[Object]:
+        path = f"/apis/{_GROUP}/v1alpha1/{resource}"
+
+        async def absent() -> bool:
+            """Whether the hub never served the kind, and does not now."""
+            return not (store.is_synced or self.were_seen) and await is_absent(hub, path)
+
+        return Reflector(hub, path, codec, store, is_absent=absent)
 
     def _customizations_changed(self, _old: Object | None, _new: Object | None) -> None:
         before = self._declarative.scripts
@@ -150,12 +165,6 @@ def _store(
     store: Store[Object] = Store(codec)
     store.add_handler(on_change)
     return store
-
-
-def _reflector(
-    hub: ApiClient, resource: str, codec: RawCodec, store: Store[Object]
-) -> Reflector[Object]:
-    return Reflector(hub, f"/apis/{_GROUP}/v1alpha1/{resource}", codec, store)
 
 
 def _warn_of_missing_right(group: str, resource: str, verbs: tuple[str, ...]) -> None:

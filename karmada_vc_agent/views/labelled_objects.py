@@ -6,12 +6,13 @@ answered from its watch cache. For rare operations.
 
 from collections.abc import AsyncIterator, Callable, Collection
 
+from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.answers import decoded
 from karmada_vc_agent.kube.built_in_groups import is_built_in
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
-from karmada_vc_agent.kube.errors import ApiError, ExpiredError, NotFoundError
+from karmada_vc_agent.kube.errors import ApiError, ExpiredError, NotServedError
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.kube.retries import retry_on
 from karmada_vc_agent.model.objects import Object, parse_api_version
@@ -44,10 +45,10 @@ async def labelled_objects(
 ) -> AsyncIterator[tuple[Resource, Object]]:
     """Yield resource and metadata of every object that matches a label selector.
 
-    A kind that is no longer served, or whose aggregated server is unavailable, is skipped; any
-    other failure is raised, for callers that need everything. With `namespaces`, what may not be
-    listed cluster-wide is listed in these, and what cannot be is skipped. wants: which kinds to
-    list. Raises KubeError.
+    A kind that the host says it no longer serves, or whose aggregated server is unavailable, is
+    skipped; any other failure is raised, for callers that need everything. With `namespaces`, what
+    may not be listed cluster-wide is listed in these, and what cannot be is skipped. wants: which
+    kinds to list. Raises KubeError.
     """
     query = {"labelSelector": selector}
     for resource in filter(wants, listed_resources(served)):
@@ -59,14 +60,14 @@ async def labelled_objects(
                 for item in await _listed(host, path, query):
                     yield resource, item
             except ApiError as error:
-                if namespaces is None and not _is_away(resource, error):
+                if namespaces is None and not await _is_away(host, resource, error):
                     raise
 
 
-def _is_away(resource: Resource, error: ApiError) -> bool:
+async def _is_away(host: ApiClient, resource: Resource, error: ApiError) -> bool:
     """Whether a kind is not served (any more), or by an aggregated server that is unavailable."""
-    if isinstance(error, NotFoundError):
-        return True
+    if isinstance(error, NotServedError):
+        return await is_absent(host, resource.path())
     return error.status == _UNAVAILABLE and not is_built_in(resource.gvk.group)
 
 
@@ -87,8 +88,10 @@ async def objects_in(
         try:
             for item in await _listed(host, resource.path(namespace), {}):
                 yield resource, item
-        except NotFoundError:
-            continue  # the kind was removed meanwhile, and its objects with it
+        except NotServedError:
+            if not await is_absent(host, resource.path()):
+                raise
+            # The kind was removed meanwhile, and its objects with it.
 
 
 async def _listed(host: ApiClient, path: str, query: dict[str, str]) -> list[Object]:

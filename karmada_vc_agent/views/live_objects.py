@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import NotFoundError, NotServedError
+from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 
@@ -38,11 +38,9 @@ class LiveObjects:
         return cached if cached is not None else await self.fresh(resource, namespace, name)
 
     async def fresh(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return an object from the server. Raises NotServedError: it may be anywhere else."""
+        """Return an object from the server. Raises KubeError."""
         try:
             live = await self._host.get(resource.path(namespace, name))
-        except NotServedError:
-            raise
         except NotFoundError:
             return None
         live["metadata"].pop("managedFields", None)

@@ -14,7 +14,7 @@ import orjson
 from karmada_vc_agent.kube.aggregated import DEFINITIONS_PATH
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
-from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class ServedKinds:
             pause_s = PAUSE_S
             try:
                 await self._watch_once()
-            except (ForbiddenError, NotFoundError) as error:
+            except ForbiddenError as error:
                 _log.debug("Not following changes of served kinds", extra={"reason": str(error)})
                 pause_s = PAUSE_WITHOUT_RIGHT_S
             except (KubeError, AttributeError, ValueError) as error:  # the latter: no list

@@ -203,8 +203,9 @@ class FakeApiServer:
     ) -> None:
         """Answer the next requests with a Status. query: that they have among others."""
 
-        def act(_: web.BaseRequest) -> web.Response:
-            status = StatusError(code, reason, message).status
+        def act(incoming: web.BaseRequest) -> web.Response:
+            name = incoming.path.rpartition("/")[2] if code == 404 else ""
+            status = StatusError(code, reason, message, name).status
             return _json(status, code, dict(headers or {}))
 
         self._faults.append(Fault(act, method, path, times, query=query or {}))
@@ -223,6 +224,10 @@ class FakeApiServer:
     def answer(self, body: bytes, code: int = 200, *, path: str = "", times: int = 1) -> None:
         """Answer the next requests with these bytes."""
         self._faults.append(Fault(lambda _: web.Response(body=body, status=code), "", path, times))
+
+    def clear_faults(self) -> None:
+        """Answer as usual from now on."""
+        self._faults.clear()
 
     def before(self, method: str, path: str, act: Callable[[], object], times: int = 1) -> None:
         """Do something just before the next such request is answered, as another client would."""

@@ -31,7 +31,7 @@ class NotServedError(Exception):
 class StatusError(Exception):
     """The server says no; the answer is a Status."""
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    def __init__(self, code: int, reason: str, message: str, name: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.status: Object = {
@@ -43,6 +43,8 @@ class StatusError(Exception):
             "reason": reason,
             "code": code,
         }
+        if name:
+            self.status["details"] = {"name": name}
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ class Storage:
         try:
             return self.objects[place.key]
         except KeyError:
-            raise StatusError(404, "NotFound", f'{place.said()} "{place.name}" not found') from None
+            text = f'{place.said()} "{place.name}" not found'
+            raise StatusError(404, "NotFound", text, place.name) from None
 
     def create(self, place: Place, body: Object) -> Object:
         obj = copy_object(body)
@@ -269,7 +272,8 @@ class Storage:
             return
         namespace = self.objects.get(("v1", "namespaces", "", place.namespace))
         if namespace is None:
-            raise StatusError(404, "NotFound", f'namespaces "{place.namespace}" not found')
+            text = f'namespaces "{place.namespace}" not found'
+            raise StatusError(404, "NotFound", text, place.namespace)
         if namespace["metadata"].get("deletionTimestamp"):
             text = f"unable to create new content in namespace {place.namespace}: being terminated"
             raise StatusError(403, "Forbidden", text)

@@ -78,7 +78,7 @@ def judging(host: FakeApiServer) -> None:
             found = host.find(f"{where}/{ref['name']}")
             if found is None:
                 text = f'rolebindings.{GROUP} "{ref["name"]}" not found'
-                raise StatusError(404, "NotFound", text)
+                raise StatusError(404, "NotFound", text, ref["name"])
             if found["rules"] == UNHELD:
                 text = "is attempting to grant RBAC permissions not currently held"
                 raise StatusError(403, "Forbidden", text)

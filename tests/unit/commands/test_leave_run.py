@@ -16,8 +16,12 @@ from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served
 
 BINDINGS = "work.karmada.io/v1alpha2"
+RBAC = "rbac.authorization.k8s.io/v1"
 HUB = (
     *served.HUB,
+    Served(RBAC, "roles", "Role"),
+    Served(RBAC, "rolebindings", "RoleBinding"),
+    Served(RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
     Served(BINDINGS, "resourcebindings", "ResourceBinding", is_custom=True),
     Served(
         BINDINGS,

@@ -10,7 +10,7 @@ from karmada_vc_agent.controllers.cluster_status import (
     Collaborators,
     StatusTimes,
 )
-from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
+from karmada_vc_agent.kube.errors import ConflictError, UnauthorizedError
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
@@ -328,13 +328,13 @@ async def test_unknown_of_a_hub_that_accepts_nothing_does_not_count(
     setting = Setting(world)
     setting.world.hub.fail(401, path=f"{CLUSTER}/status", times=2)
     setting.world.hub.change(CLUSTER, status={"conditions": [objects.ready("Unknown")]})
-    with pytest.raises(ForbiddenError):
+    with pytest.raises(UnauthorizedError):
         await setting.sync()
     assert setting.world.clusters.is_ready("branch-a")
     assert setting.contact.problem() is None
     assert "Reported readiness" not in caplog.text
     setting.clock.advance(41.0)
-    with pytest.raises(ForbiddenError):
+    with pytest.raises(UnauthorizedError):
         await setting.sync()
     trouble = setting.contact.problem() or ""
     assert trouble.startswith("the hub has accepted no status of Cluster branch-a for 41 s: ")
@@ -351,7 +351,7 @@ async def test_ready_of_the_hub_does_not_count_while_the_host_is_away(world: Wor
     assert not world.clusters.is_ready("branch-a")
     with world.host.down():
         world.hub.fail(401, path=f"{CLUSTER}/status")
-        with pytest.raises(ForbiddenError):
+        with pytest.raises(UnauthorizedError):
             await setting.sync()
     assert setting.condition() == ("True", "ClusterReady")
     assert not world.clusters.is_ready("branch-a")

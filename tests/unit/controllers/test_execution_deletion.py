@@ -133,7 +133,7 @@ async def test_nothing_is_left_behind_where_an_api_group_does_not_answer(world: 
 async def test_object_at_a_path_that_is_not_served_for_now_holds_its_work(world: World) -> None:
     """Discovery has the kind: a page of 404, as of a load balancer, says nothing of the object."""
     await applied_and_deleted(world, objects.config_map())
-    world.host.answer(b"404 page not found", 404, path=SETTINGS, times=4)
+    world.host.answer(b"404 page not found", 404, path=SETTINGS, times=2)
     for _ in range(2):
         with pytest.raises(RetryError, match="could not find the requested resource"):
             await world.execution.reconcile(KEY)

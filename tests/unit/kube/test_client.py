@@ -20,6 +20,8 @@ from karmada_vc_agent.kube.errors import (
     ForbiddenError,
     InvalidError,
     NotFoundError,
+    NotServedError,
+    PageError,
     TooManyRequestsError,
     UnauthorizedError,
     UnreachableError,
@@ -93,7 +95,7 @@ async def test_refusal_of_the_server_has_its_class(
 
 def test_unknown_resource_is_told_in_the_words_of_kubernetes_clients() -> None:
     error = error_from_answer(404, b"404 page not found\n")
-    assert isinstance(error, NotFoundError)
+    assert isinstance(error, NotServedError)
     assert str(error) == "the server could not find the requested resource"
 
 
@@ -118,7 +120,36 @@ def test_cause_of_a_failure_without_words_is_its_kind() -> None:
 
 
 def test_refusal_that_is_no_text_is_an_error_all_the_same() -> None:
-    assert isinstance(error_from_answer(404, b'{"message": "\xff"}'), NotFoundError)
+    assert isinstance(error_from_answer(404, b'{"message": "\xff"}'), NotServedError)
+
+
+PAGES = (
+    b"404 page not found\n",
+    b"default backend - 404",
+    b"<html>not found</html>",
+    b'{"message": "no Route matched with those values"}',
+    b'{"kind": "Status", "apiVersion": "v1", "reason": "NotFound", "code": 404}',
+    b'{"kind": "Status", "reason": "NotFound", "details": {"kind": "works"}}',
+    b"",
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_404_that_names_no_object_says_nothing_of_any(page: bytes) -> None:
+    error = error_from_answer(404, page)
+    assert isinstance(error, NotServedError)
+    assert not isinstance(error, NotFoundError)
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 410, 422, 500, 502, 503])
+def test_page_is_not_the_word_of_an_api_server(status: int) -> None:
+    assert isinstance(error_from_answer(status, b"<html>no</html>"), PageError)
+
+
+def test_401_in_front_of_an_api_server_is_about_the_credential() -> None:
+    error = error_from_answer(401, b"<html>sign in</html>")
+    assert isinstance(error, UnauthorizedError)
+    assert not isinstance(error, ForbiddenError), "no authorizer denied anything"
 
 
 @pytest.mark.parametrize(
@@ -344,7 +375,7 @@ async def test_server_that_does_not_know_us_is_told_of(
     client.on_unknown(lambda: told.append("unknown"))
     for code, reason in ((403, "Forbidden"), (401, "Unauthorized")):
         host.fail(code, reason)
-        with pytest.raises(ForbiddenError):
+        with pytest.raises((ForbiddenError, UnauthorizedError)):
             await client.get(NAMESPACES)
     assert told == ["unknown"]
 

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
 from karmada_vc_agent.kube import first_lists
 from karmada_vc_agent.kube import listing as module
+from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.reflector import Reflector
@@ -34,7 +36,8 @@ async def reflecting(
     client: ApiClient, path: str = PATH, query: dict[str, str] | None = None
 ) -> AsyncIterator[Store[Object]]:
     store: Store[Object] = Store(RawCodec())
-    reflector = Reflector(client, path, RawCodec(), store, query)
+    absent = partial(is_absent, client, path)
+    reflector = Reflector(client, path, RawCodec(), store, query, is_absent=absent)
     task = asyncio.ensure_future(reflector.run())
     try:
         await reflector.wait_synced()
@@ -251,9 +254,12 @@ async def test_resource_that_is_not_served_is_empty_and_asked_for_again(
 async def test_resource_that_is_served_no_more_is_empty(
     host: FakeApiServer, client: ApiClient
 ) -> None:
-    host.seed(config_map("web"))
-    async with reflecting(client) as store:
-        host.storage.served = [r for r in host.storage.served if r.plural != "configmaps"]
+    path = "/apis/kinds.example.org/v1/widgets"
+    host.storage.served.append(Served("kinds.example.org/v1", "widgets", "Widget", is_custom=True))
+    widget = {"apiVersion": "kinds.example.org/v1", "kind": "Widget"}
+    host.seed({**widget, "metadata": {"name": "w", "namespace": "edge"}})
+    async with reflecting(client, path) as store:
+        host.storage.served.pop()
         host.end_watches()
         await until(lambda: len(store) == 0)
 

@@ -24,7 +24,7 @@ async def test_server_without_clusters_is_no_karmada() -> None:
 
 async def test_karmada_that_just_starts_is_waited_for() -> None:
     async with FakeApiServer(served.HUB) as hub:
-        hub.fail(404, path=CLUSTERS_PATH, times=3)
+        hub.answer(b"404 page not found", 404, path=CLUSTERS_PATH, times=3)
         await check_karmada(hub.client("hub"), pause_s=0.0)
 
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from karmada_vc_agent.kube.absence import never
 from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
 from karmada_vc_agent.lifecycle.hub_presence import ASK_S, HubPresence
 from karmada_vc_agent.lifecycle.hub_relief import AWAY_S, LED_S, STEADY_S, HubAway
@@ -63,7 +64,7 @@ def test_hub_that_is_just_back_has_answered_the_leader_first() -> None:
 
 async def test_standby_counts_good_answers_in_a_row(world: World) -> None:
     clock = asyncio.get_running_loop().time
-    presence = HubPresence(world.hub_client, HubIdentity(), clock)
+    presence = HubPresence(world.hub_client, HubIdentity(), never, clock)
     assert presence.answers_for_s() == 0.0
     task = asyncio.ensure_future(presence.keep_asking())
     await asyncio.sleep(STEADY_S + 1.0)

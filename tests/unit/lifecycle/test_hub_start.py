@@ -7,13 +7,19 @@ from collections.abc import AsyncIterator
 import pytest
 
 from karmada_vc_agent.checkpoint.shards import head_key, place_of
+from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
+from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.lifecycle.checkpoint_outdated import EVERYTHING
+from karmada_vc_agent.lifecycle.hub_presence import HubPresence
 from karmada_vc_agent.lifecycle.hub_start import PEEK_S, HubStart
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from tests.fakes import served
 from tests.fakes.api_server import FakeApiServer
-from tests.unit.lifecycle.checkpoint_scene import SECRETS, TEMPLATE, Scene
+from tests.fakes.pages import PAGES, PageFault
+from tests.unit.lifecycle.checkpoint_scene import HOST_UID, SECRETS, TEMPLATE, Scene
 
 LINE = "example.io/line"
 WAITING = "Waiting for the hub: nothing can be served without it"
@@ -53,7 +59,7 @@ def wait(scene: Scene, checking: asyncio.Task[None], *, enabled: bool = True) ->
         namespace_template=TEMPLATE,
         checkpoint=CheckpointSettings(enabled),
     )
-    start = HubStart(config, scene.client)
+    start = HubStart(config, scene.client, scene.client)
     return asyncio.ensure_future(
         start.wait_for_either(checking, scene.client, election(scene, "me"))
     )
@@ -143,3 +149,49 @@ async def test_without_the_setting_nothing_is_looked_for(
     scene.host.requests.clear()
     await wait(scene, checking, enabled=False)
     assert scene.host.requests == []
+
+
+NOT_SERVED = b"404 page not found"
+
+
+def presence_of(hub: FakeApiServer, scene: Scene) -> HubPresence:
+    """Return what checks a hub before this agent serves."""
+    config = AgentConfig(agent_name="agent", agent_namespace="agents", namespace_template=TEMPLATE)
+    return HubStart(config, hub.client("hub"), scene.client).presence
+
+
+async def test_hub_that_never_served_clusters_is_no_karmada(scene: Scene) -> None:
+    async with FakeApiServer(served.HUB) as hub:
+        hub.answer(NOT_SERVED, 404, path=CLUSTERS_PATH, times=1_000_000)
+        with pytest.raises(ConfigError, match="is not a Karmada control plane"):
+            await presence_of(hub, scene).check(HOST_UID)
+
+
+@pytest.mark.parametrize("evidence", ["checkpoint", "record"])
+async def test_hub_that_served_clusters_before_is_waited_for(scene: Scene, evidence: str) -> None:
+    if evidence == "checkpoint":
+        await scene.write()
+    else:
+        state = AgentState(scene.client, "agents", "agent")
+        await state.load()
+        await state.remember("branch-a", ClusterRecord("uid-branch-a", "settings"))
+    async with FakeApiServer(served.HUB) as hub:
+        hub.answer(NOT_SERVED, 404, path=CLUSTERS_PATH, times=1_000_000)
+        presence = presence_of(hub, scene)
+        checking = asyncio.ensure_future(presence.check(HOST_UID))
+        await asyncio.wait((checking,), timeout=300.0)
+        assert not checking.done()
+        hub.clear_faults()
+        await asyncio.wait_for(checking, 60.0)
+        assert presence.is_checked
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+async def test_only_a_list_of_clusters_proves_that_the_hub_is_there(
+    scene: Scene, page: PageFault
+) -> None:
+    async with FakeApiServer(served.HUB) as hub:
+        presence = presence_of(hub, scene)
+        assert await presence.is_there()
+        hub.answer(page.body, page.code, times=1_000_000)
+        assert not await presence.is_there()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.errors import NotServedError
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.objects.object_names import PATH
 from karmada_vc_agent.objects.reading import AtStart, Reader, read_at_start
@@ -65,7 +66,10 @@ async def test_what_was_in_use_is_served_from_the_start(host: FakeApiServer) -> 
     registered = {"a", "b", "f"}.__contains__
     found = await read_at_start(client, LIVE, registered)
     assert [vc.name for vc in found.virtual_clusters] == ["a", "c", "f"]
-    host.fail(404, path=PATH)
+    host.answer(b"404 page not found", 404, path=PATH)
+    with pytest.raises(NotServedError):
+        await read_at_start(client, LIVE, registered)  # discovery still lists the kind
+    host.storage.served = [each for each in host.storage.served if each.kind != "VirtualCluster"]
     assert await read_at_start(client, LIVE, registered) == AtStart()
 
 

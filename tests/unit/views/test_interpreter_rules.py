@@ -162,7 +162,9 @@ async def test_hub_without_the_kinds_is_no_reason_to_wait_and_they_count_once_th
 ) -> None:
     caplog.set_level(logging.WARNING)
     told: list[Concerns] = []
-    async with FakeApiServer((Served("v1", "services", "Service"),)) as hub:
+    services = Served("v1", "services", "Service")
+    leases = Served("coordination.k8s.io/v1", "leases", "Lease")
+    async with FakeApiServer((services, leases)) as hub:
         async with asyncio.timeout(5.0), watching(hub, told) as rules:
             assert caplog.text.count("Waiting to watch") == 2
             hub.storage.served = [
@@ -178,3 +180,15 @@ async def test_hub_without_the_kinds_is_no_reason_to_wait_and_they_count_once_th
                 await until(lambda: told)
             assert rules.levels
         assert "it may not be read" not in caplog.text
+
+
+async def test_rules_that_the_hub_served_stay_while_it_does_not(hub: FakeApiServer) -> None:
+    told: list[Concerns] = []
+    hub.seed(customization("Widget", "one"))
+    async with watching(hub, told) as rules:
+        await until(lambda: told)
+        hub.storage.served = [each for each in hub.storage.served if each.api_version != API]
+        hub.end_watches()
+        path = f"/apis/{API}/resourceinterpretercustomizations"
+        await until(lambda: len(hub.asked("GET", path)) > 3)
+        assert [len(store) for store in rules.stores] == [1, 0]
