@@ -115,6 +115,30 @@ async def test_foreign_lease_that_is_renewed_is_not_taken(
     await stop(task)
 
 
+@pytest.mark.parametrize("year", [1999, 2099])
+async def test_clocks_of_two_replicas_may_differ_by_years(
+    host: FakeApiServer, client: ApiClient, me: LeaderElection, year: int
+) -> None:
+    """Only that the time of a Lease changes counts, and it never goes back."""
+    host.seed(lease_of("other", renewTime=f"{year}-01-01T00:00:00.000000Z"))
+    task = asyncio.ensure_future(me.acquire())
+    for second in range(1, 20):
+        await asyncio.sleep(5.0)
+        host.seed(lease_of("other", renewTime=f"{year}-01-01T00:00:{second:02}.000000Z"))
+    assert not task.done(), "it is renewed, whatever its time"
+    before = now_s()
+    await task
+    assert 15.0 <= now_s() - before <= 18.0, "it is not renewed any more"
+    assert host.live(LEASE)["spec"]["renewTime"] > f"{year}-01-01T00:00:19.000000Z"
+    standby = asyncio.ensure_future(election(client, "other").acquire())
+    leading = asyncio.ensure_future(me.lead())
+    await asyncio.sleep(60.0)
+    assert me.is_leading()
+    assert not standby.done()
+    await stop(standby)
+    await stop(leading)
+
+
 async def test_lead_is_renewed_while_leading(host: FakeApiServer, me: LeaderElection) -> None:
     await me.acquire()
     task = asyncio.ensure_future(me.lead())
