@@ -12,7 +12,7 @@ from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object, labels_of, maps_at
-from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, TENANT_ROLES
+from karmada_vc_agent.model.rbac_rule import BUILT_INS, NAMESPACE_ADMIN
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.parts.parts import Parts
@@ -22,8 +22,6 @@ _log = logging.getLogger(__name__)
 
 _PATH = f"/apis/{RBAC_API}/clusterroles"
 _MANAGED_BY = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
-ROLES = {name: built_in for built_in, name in TENANT_ROLES.items()}
-"""The keys, names of ClusterRoles -> the host's own."""
 PERIOD = Requeue(60.0)
 """How often it is compared with what the host serves; discovery uses an ETag."""
 DISCOVERY_MAX_AGE_S = 30.0
@@ -43,7 +41,7 @@ class AdminRoleController:
     async def reconcile(self, name: str) -> Requeue:
         """Align a ClusterRole with what the host serves and grants now. Raises KubeError."""
         served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
-        of_the_host = maps_at(await self._get(ROLES[name]) or {}, "rules")
+        of_the_host = maps_at(await self._get(BUILT_INS[name]) or {}, "rules")
         strict, shared = (
             list(most if name == NAMESPACE_ADMIN else cut(of_the_host, most))
             for is_strict in (True, False)
@@ -93,7 +91,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         common.queues.by_name(),
         controller.reconcile,
         by_cluster=False,
-        initial_keys=lambda: tuple(ROLES),
-        sources=(Enqueues(common.signals.admin_rules.subscribe, lambda: tuple(ROLES)),),
-        resync_keys=lambda _: tuple(ROLES),
+        initial_keys=lambda: tuple(BUILT_INS),
+        sources=(Enqueues(common.signals.admin_rules.subscribe, lambda: tuple(BUILT_INS)),),
+        resync_keys=lambda _: tuple(BUILT_INS),
     )

@@ -18,6 +18,8 @@ TENANT_ROLES: Mapping[str, str] = {
 
 Each is what the host's own grants, cut to what a virtual cluster may have (rbac_rules.cut).
 """
+BUILT_INS: Mapping[str, str] = {ours: built_in for built_in, ours in TENANT_ROLES.items()}
+"""The reverse."""
 
 CLUSTER_READER = "virtual-cluster-reader"
 """The host's ClusterRole with what callers of the gateway may read of what has no namespace."""

@@ -10,14 +10,13 @@ from typing import Any
 
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import Object, dig, text_at
-from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
+from karmada_vc_agent.model.rbac_rule import BUILT_INS, TENANT_ROLES
 from karmada_vc_agent.model.service_accounts import account_of, user_of
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
 from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
-_BUILT_INS = {host: virtual for virtual, host in TENANT_ROLES.items()}
 CONVERTED_PREFIX = "vc:crb:"
 
 _SERVICE_ACCOUNT_GROUP = "system:serviceaccounts:"
@@ -245,7 +244,7 @@ def _virtual_role_ref(role_ref: Any, direction: Direction) -> Any:
     name = dig(role_ref, "name")
     if text_at(role_ref, "kind") not in _OF_THE_CLUSTER or not isinstance(name, str):
         return role_ref
-    return {**role_ref, "name": _BUILT_INS.get(name) or direction.name(name)}
+    return {**role_ref, "name": BUILT_INS.get(name) or direction.name(name)}
 
 
 def _list(value: Any, path: str, code: Code) -> list[Any]:

@@ -8,6 +8,7 @@ from karmada_vc_agent.gateway.mapping.membership import Membership
 from karmada_vc_agent.gateway.mapping.reading import Reader, is_readable
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind, Object, dig
+from karmada_vc_agent.model.rbac_rule import BUILT_INS
 
 Cell = Callable[[Any, Object, Reader], Any]
 """(cell, the mapped object of the row, reader) -> the cell for the client."""
@@ -21,10 +22,16 @@ def _text(cell: Any, _obj: Object, reader: Reader) -> Any:
     return reader.texts().text(cell) if isinstance(cell, str) and cell else cell
 
 
+def _role(cell: Any, obj: Object, reader: Reader) -> Any:
+    kind, _, name = cell.partition("/") if isinstance(cell, str) else ("", "", "")
+    is_ours = kind == kinds.CLUSTER_ROLE.kind and name in BUILT_INS
+    return f"{kind}/{BUILT_INS[name]}" if is_ours else _text(cell, obj, reader)
+
+
 _NAME = {"Name": _own_name}
 _SUBJECTS: Mapping[str, Cell] = {
     "Name": _own_name,
-    "Role": _text,
+    "Role": _role,
     "Users": _text,
     "Groups": _text,
     "ServiceAccounts": _text,

@@ -27,7 +27,6 @@ from karmada_vc_agent.controllers import (
     registration,
     service_names,
 )
-from karmada_vc_agent.controllers.admin_role import ROLES
 from karmada_vc_agent.controllers.orphans import ALL
 from karmada_vc_agent.controllers.policy_status import EVERYTHING
 from karmada_vc_agent.controllers.quotas import WORKLOADS
@@ -37,6 +36,7 @@ from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, AGENT_LABEL
 from karmada_vc_agent.model.karmada import work_name
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.rbac_rule import BUILT_INS
 from karmada_vc_agent.service.controllers import SETUPS, all_controllers
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.views.origins import Origin
@@ -258,7 +258,7 @@ CASES = [
     Case(node_labels.setup, 1, cluster_of_another_agent, {"n1", "n2"}),
     Case(node_labels.setup, 2, disputed("n1"), {"n1"}),
     Case(node_taints.setup, 0, NODE, {A}),
-    Case(admin_role.setup, 0, emitted("admin_rules"), set(ROLES)),
+    Case(admin_role.setup, 0, emitted("admin_rules"), set(BUILT_INS)),
     Case(policy_status.setup, 1, CLUSTER_GONE, {EVERYTHING}),
     Case(policy_status.setup, 2, CLAIM_GONE, {EVERYTHING}),
     Case(escape_detector.setup, 0, seeded(objects.pod("new", AWAY[0], "n2")), {(AWAY[0], "new")}),
@@ -382,7 +382,7 @@ INITIAL: dict[str, set[Any]] = {
     "cluster-access": BOTH,
     "orphans": {ALL},
     "service-names": {SERVICE_NAMES},
-    "admin-role": set(ROLES),
+    "admin-role": set(BUILT_INS),
     "policy-status": {EVERYTHING},
     "escape-detector": {AWAY},
     "evictions": {AWAY},
@@ -396,7 +396,7 @@ RESYNC: dict[str, set[Any]] = {
     "quotas": {A},
     "node-labels": {"n1", "n2"},
     "node-taints": {A},
-    "admin-role": set(ROLES),
+    "admin-role": set(BUILT_INS),
     "policy-status": {EVERYTHING},
     "escape-detector": {AWAY},
     "evictions": {AWAY},

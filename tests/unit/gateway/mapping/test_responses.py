@@ -232,7 +232,16 @@ def test_the_first_cell_of_namespaces_is_their_name(branch: FakeView) -> None:
     assert [row["cells"][0] for row in found["rows"]] == ["edge", "shop", "kube-system"]
 
 
-def test_cells_of_bindings_have_virtual_names(branch: FakeView) -> None:
+@pytest.mark.parametrize(
+    ("host", "virtual"),
+    [
+        ("ClusterRole/reader-v-branch-a", "ClusterRole/reader"),
+        ("ClusterRole/vc-view", "ClusterRole/view"),
+        ("ClusterRole/virtual-cluster-admin", "ClusterRole/cluster-admin"),
+        ("Role/vc-view", "Role/vc-view"),
+    ],
+)
+def test_cells_of_bindings_have_virtual_names(branch: FakeView, host: str, virtual: str) -> None:
     """G-46: `ns/name` cells, and users without their prefix."""
     path = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge/rolebindings"
     planned = forwarded(branch, "GET", path, accept=TABLE)
@@ -241,7 +250,7 @@ def test_cells_of_bindings_have_virtual_names(branch: FakeView) -> None:
     given["columnDefinitions"] = [{"name": name} for name in names]
     given["rows"][0]["cells"] = [
         "dev",
-        "ClusterRole/reader-v-branch-a",
+        host,
         "1d",
         "vc:branch-a:alice, vc:branch-a:bob",
         "vc:branch-a:ops, vc:branch-a",
@@ -250,7 +259,7 @@ def test_cells_of_bindings_have_virtual_names(branch: FakeView) -> None:
     found: Any = planned.response.map_list(given, branch)
     assert found["rows"][0]["cells"] == [
         "dev",
-        "ClusterRole/reader",
+        virtual,
         "1d",
         "alice, bob",
         "ops, system:authenticated",
