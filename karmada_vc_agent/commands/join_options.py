@@ -144,6 +144,12 @@ by field, and keeps what others set of replicas, image and resources of the Depl
     "there, but no Deployment.",
 )
 @click.option(
+    "--unconfined",
+    is_flag=True,
+    help="Join a host that serves no ValidatingAdmissionPolicy, too (Kubernetes before 1.30): "
+    "nothing there confines the agent and its tenants.",
+)
+@click.option(
     "--image",
     default="",
     help=f"Image of the agent. Default: what somebody else set in the Deployment, else {IMAGE}.",
@@ -205,6 +211,7 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         kubeconfig=options["kubeconfig"],
         lifetime_s=options["lifetime_s"],
         sides=(options["only"],) if options["only"] else ("hub", "host"),
+        unconfined=options["unconfined"],
         output=Output(
             options["applies"],
             options["output"] == "yaml",

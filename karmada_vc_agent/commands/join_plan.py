@@ -51,6 +51,7 @@ class JoinPlan:
     """All input of a `join`.
 
     sets_image: whether the image was asked for, so that one that somebody else set is replaced.
+    unconfined: install on a host without admission policies, too.
     """
 
     access: HubAccess
@@ -65,6 +66,7 @@ class JoinPlan:
     kubeconfig: str
     lifetime_s: int
     sides: tuple[str, ...]
+    unconfined: bool = False
     output: Output = field(default_factory=Output)
 
     def install(self, kubeconfig: str, described: Described | None = None) -> HostInstall:

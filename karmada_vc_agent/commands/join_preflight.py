@@ -96,8 +96,11 @@ def needs_for_certificate() -> list[Need]:
     ]
 
 
-def needs_on_host(namespace: str) -> list[Need]:
-    """Return the rights that an administrator needs on the host to install the agent."""
+def needs_on_host(namespace: str, *, objects: bool) -> list[Need]:
+    """Return the rights that an administrator needs on the host to install the agent.
+
+    objects: whether the CustomResourceDefinition is installed, too.
+    """
     kinds = ("serviceaccounts", "configmaps", "secrets", "services")
     writes = ("get", "create", "patch")
     return [
@@ -123,6 +126,10 @@ def needs_on_host(namespace: str) -> list[Need]:
             Need(verb, "admissionregistration.k8s.io", f"validatingadmissionpolic{end}")
             for end in ("ies", "ybindings")
             for verb in ("get", "create", "update")
+        ),
+        *(
+            Need(verb, "apiextensions.k8s.io", "customresourcedefinitions")
+            for verb in (writes if objects else ())
         ),
     ]
 

@@ -3,7 +3,13 @@
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-from karmada_vc_agent.commands import join_hub, join_preflight, join_steps, leave_steps
+from karmada_vc_agent.commands import (
+    host_trial,
+    join_hub,
+    join_preflight,
+    join_steps,
+    leave_steps,
+)
 from karmada_vc_agent.commands.changes import Changes
 from karmada_vc_agent.commands.host_rights import grant_on_host
 from karmada_vc_agent.commands.join_hub import Hub
@@ -50,7 +56,7 @@ async def run_join(plan: JoinPlan) -> None:
 async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: str) -> None:
     changes = Changes(plan.say, is_dry=plan.output.is_dry)
     if host is not None and HOST in plan.sides:
-        await join_preflight.check_rights(host, join_preflight.needs_on_host(plan.namespace))
+        await _check_host(plan, host)
     if hub is not None and HUB in plan.sides:
         async with join_hub.powerful(plan, hub) as administrator:
             await join_hub.check(plan, hub, administrator, uid)
@@ -63,6 +69,18 @@ async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: s
     plan.say("Joined" if changes.count else "Nothing to change")
     if host is not None and HOST in plan.sides and not plan.settings:
         plan.say(f"Still to create: ConfigMap {plan.namespace}/{plan.access.agent} with agent.yaml")
+
+
+async def _check_host(plan: JoinPlan, host: ApiClient) -> None:
+    """Do the preflight checks on the host. Raises PreflightError, KubeError."""
+    config = plan.config
+    needs = join_preflight.needs_on_host(plan.namespace, objects=config.objects.enabled)
+    await join_preflight.check_rights(host, needs)
+    rights, served = await rights_for(plan, host, "")
+    host_trial.check_confined(
+        rights, installs_policies=config.install_policies, unconfined=plan.unconfined
+    )
+    await host_trial.try_on_host(host, rights, served)
 
 
 async def _install(plan: JoinPlan, hub: Hub | None, host: ApiClient, changes: Changes) -> None:
