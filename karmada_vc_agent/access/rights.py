@@ -119,6 +119,15 @@ RIGHTS = (
         controllers=("certRotation",),
     ),
     Right(
+        Where.EVERYWHERE,
+        "certificates.k8s.io",
+        ("certificatesigningrequests/selfclusteragent",),
+        ("create",),
+        "have Karmada's agentcsrapproving approve that renewal, on hubs too that grant it to no "
+        "group of agents (karmada-operator)",
+        controllers=("certRotation",),
+    ),
+    Right(
         Where.LEASES,
         "coordination.k8s.io",
         ("leases",),

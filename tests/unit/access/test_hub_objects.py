@@ -77,6 +77,7 @@ def test_cluster_wide_opens_reading_and_nothing_else() -> None:
     [
         (("interpreter",), "resourceinterpretercustomizations"),
         (("certRotation",), "certificatesigningrequests"),
+        (("certRotation",), "certificatesigningrequests/selfclusteragent"),
     ],
 )
 def test_rights_of_a_controller_go_with_it(controllers: tuple[str, ...], resource: str) -> None:
