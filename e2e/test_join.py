@@ -17,6 +17,7 @@ from e2e.lab.agent import ROOT, Agent, clean_environment, settings_file
 from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.cleanup import LEASES, NAMESPACES, REQUESTS, clean_up
 from e2e.lab.lab import FAST, Group, Lab
+from e2e.lab.leave import leave
 from e2e.lab.lone_server import lone_karmada
 from e2e.lab.wait import eventually
 from karmada_vc_agent.commands.bootstrap import public_key_hash
@@ -260,6 +261,67 @@ def _host_marks(lab: Lab) -> list[str]:
 
 def _host_mark(role: Object) -> str:
     return str((role["metadata"].get("annotations") or {}).get(f"{DOMAIN}/host", ""))
+
+
+def test_rights_end_with_the_settings_that_needed_them(lab: Lab) -> None:
+    joining = Joining(lab, lab.group("a"))
+    settings = joining.agent.settings
+    settings["objects"] = {"enabled": True, "anyName": True}
+    settings["nodeGroups"] = {"enabled": True}
+    every_work = f"{_rbac('ClusterRoleBinding')}/vc-agent:{lab.id}:works"
+    tells = f"{_rbac('Role', 'default')}/vc-agent:{lab.id}"
+    joining.as_administrator()
+    assert lab.hub.find(every_work)
+    assert lab.host.find(tells)
+    settings["objects"]["anyName"] = False
+    settings["nodeGroups"]["enabled"] = False
+    lines = joining.as_administrator()
+    assert f"hub: remove ClusterRoleBinding vc-agent:{lab.id}:works" in lines
+    assert f"host: remove Role default/vc-agent:{lab.id}" in lines
+    assert lab.hub.find(every_work) is None
+    assert lab.host.find(tells) is None
+
+    settings["objects"]["anyName"] = True
+    joining.as_administrator()
+    name = settings["virtualClusters"][0]["name"]
+    for arguments in ((name, "--yes"), ("--purge", "--yes")):
+        done = leave(lab, *arguments)
+        assert done.returncode == 0, done.stderr
+    for kind in ("ClusterRoleBinding", "ClusterRole", "RoleBinding", "Role"):
+        for side in (lab.hub, lab.host):
+            left = side.list(_rbac(kind), f"{DOMAIN}/agent={lab.id}")
+            assert left == [], (side, kind)
+
+
+def test_hub_approves_renewals_though_it_grants_nothing_to_agents(lab: Lab) -> None:
+    """Asked as Karmada's agentcsrapproving does, of a user without the group of agents."""
+    Joining(lab, lab.group("a")).as_administrator()
+    assert _may_renew(lab, f"system:karmada:agent:{lab.id}")
+    assert not _may_renew(lab, f"system:karmada:agent:{lab.id}-other")
+
+
+def _may_renew(lab: Lab, user: str) -> bool:
+    attributes = {
+        "group": "certificates.k8s.io",
+        "version": "*",
+        "resource": "certificatesigningrequests",
+        "subresource": "selfclusteragent",
+        "verb": "create",
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user,
+            "groups": ["system:authenticated"],
+            "resourceAttributes": attributes,
+        },
+    }
+    return bool(lab.hub.create(review)["status"]["allowed"])
+
+
+def _rbac(kind: str, namespace: str = "") -> str:
+    return collection("rbac.authorization.k8s.io/v1", kind, namespace)
 
 
 def test_missing_rights_are_told_as_rules_to_add(lab: Lab) -> None:

@@ -8,12 +8,12 @@ from karmada_vc_agent.access.gateway_objects import (
     gateway_base_objects,
     gateway_workload,
 )
-from karmada_vc_agent.access.gateway_roles import GatewayAccess, gateway_bindings, gateway_roles
+from karmada_vc_agent.access.gateway_roles import GatewayAccess
 from karmada_vc_agent.access.gateway_secret import definition_key, keys_of, secret_name
 from karmada_vc_agent.commands.apply_objects import find, path_of
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, GATEWAY_LABEL
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, GATEWAY_LABEL
 from karmada_vc_agent.model.objects import Object, dig, key_of, labels_of
 from karmada_vc_agent.model.rbac_rule import CLUSTER_READER
 from karmada_vc_agent.model.well_known import RBAC_API
@@ -28,9 +28,10 @@ _A_PORT = 1
 async def remove_gateway(
     host: ApiClient, agent: str, namespace: str, tell: Tell, *, is_dry: bool = False
 ) -> None:
-    """Remove an agent's gateway, with its account and its rights. Raises KubeError.
+    """Remove an agent's gateway, with its account and its callers' rights. Raises KubeError.
 
-    Its Pods go first. The agent removes what it created in claimed namespaces.
+    Its Pods first. Its own rights are pruned with those of the agent, and the agent removes what it
+    created in claimed namespaces.
     """
     access = GatewayAccess(agent, namespace, ())
     if await find(host, f"{_BINDINGS_PATH}/{access.role}") is None:
@@ -68,9 +69,6 @@ def _objects(access: GatewayAccess) -> Iterator[Object]:
     install = GatewayInstall(access.agent, access.namespace, "", "", _A_PORT, OffGroups())
     workload = gateway_workload(install)
     yield from reversed(workload)
-    yield from gateway_bindings(access)
-    roles = (role for role in gateway_roles(access) if AGENT_LABEL in labels_of(role))
-    yield from roles
     yield from reversed(gateway_base_objects(access.agent, access.namespace))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.commands.prune import NEEDS as NEEDS_TO_PRUNE
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
@@ -82,6 +83,7 @@ def needs_on_hub(access: HubAccess) -> list[Need]:
             for cluster in access.clusters
             for verb in writes
         ),
+        *NEEDS_TO_PRUNE,
     ]
 
 
@@ -131,6 +133,7 @@ def needs_on_host(namespace: str, *, objects: bool) -> list[Need]:
             Need(verb, "apiextensions.k8s.io", "customresourcedefinitions")
             for verb in (writes if objects else ())
         ),
+        *NEEDS_TO_PRUNE,
     ]
 
 

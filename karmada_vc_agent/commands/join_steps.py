@@ -1,7 +1,7 @@
 """The steps of `join`: rights and credential on the hub, the agent on the host.
 
-Every step can be repeated: it tells and applies only the difference. Rights are only added;
-`leave` removes them.
+Every step can be repeated: it tells and applies only the difference. Virtual clusters are only
+added, and `leave` removes them; other rights that are not desired any more are removed here.
 """
 
 import base64
@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
-from karmada_vc_agent.access.gateway_secret import KINDS, hub_secret_name
-from karmada_vc_agent.access.host_roles import HUB_SECRET
+from karmada_vc_agent.access.host_roles import HUB_SECRET, HostAccess, host_bindings, host_roles
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
 from karmada_vc_agent.commands.agent_certificate import (
     is_still_good,
@@ -20,11 +19,12 @@ from karmada_vc_agent.commands.agent_certificate import (
 from karmada_vc_agent.commands.apply_objects import IMAGE_FIELDS, apply_all, find
 from karmada_vc_agent.commands.changes import Changes
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.commands.prune import prune
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
-from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
+from karmada_vc_agent.model.objects import Object, annotations_of, dig
 
 
 async def host_uid(host: ApiClient) -> str:
@@ -37,12 +37,14 @@ async def grant(hub: ApiClient, access: HubAccess, changes: Changes | None = Non
 
     Virtual clusters that its roles already name keep their rights.
     """
+    changes = changes or Changes()
     role = await find(hub, f"{CLUSTER_ROLES_PATH}/{access.role}") or {}
     names = dict.fromkeys((*named_clusters(role), *access.clusters))
-    wanted = replace(_with_host_of(role, access), clusters=tuple(names))
-    await apply_all(hub, hub_objects(wanted), changes)
+    desired = hub_objects(replace(_with_host_of(role, access), clusters=tuple(names)))
+    await apply_all(hub, desired, changes)
     if not access.gateway:
-        await _withdraw_access(hub, access, tuple(names), changes or Changes())
+        await _remove_tokens(hub, access, changes)
+    await prune(hub, access.agent, desired, changes.tell, is_dry=changes.is_dry)
 
 
 async def with_known_host(hub: ApiClient, access: HubAccess) -> HubAccess:
@@ -57,27 +59,18 @@ def _with_host_of(role: Object, access: HubAccess) -> HubAccess:
     return replace(access, host_id=access.host_id or known)
 
 
-async def _withdraw_access(
-    hub: ApiClient, access: HubAccess, clusters: tuple[str, ...], changes: Changes
-) -> None:
-    """Delete what the gateway needs on the hub, which the agent has no right to any more."""
-    auth_role = f"{CLUSTER_ROLES_PATH}/{access.auth_role}"
-    if await find(hub, auth_role) is None:
+async def _remove_tokens(hub: ApiClient, access: HubAccess, changes: Changes) -> None:
+    """Delete the tokens that the gateway published; the agent has no right to them any more."""
+    if await find(hub, f"{CLUSTER_ROLES_PATH}/{access.auth_role}") is None:
         return
-    secrets = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets"
-    paths = [f"{secrets}/{hub_secret_name(name, kind)}" for name in clusters for kind in KINDS]
-    for path in paths:
-        live = await find(hub, path)
-        if labels_of(live or {}).get(AGENT_LABEL) == access.agent:
-            await _delete(hub, path, changes)
-    await _delete(hub, auth_role, changes)
-
-
-async def _delete(hub: ApiClient, path: str, changes: Changes) -> None:
-    changes.tell(f"hub: remove {'/'.join(path.split('/')[-2:])}")
-    if not changes.is_dry:
-        with suppress(NotFoundError):
-            await hub.delete(path)
+    path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets"
+    answer = await hub.get(path, {"labelSelector": f"{AGENT_LABEL}={access.agent}"})
+    for secret in answer.get("items") or ():
+        name = secret["metadata"]["name"]
+        changes.tell(f"hub: remove Secret {LEASE_NAMESPACE}/{name}")
+        if not changes.is_dry:
+            with suppress(NotFoundError):
+                await hub.delete(f"{path}/{name}")
 
 
 async def credential(
@@ -100,6 +93,12 @@ async def credential(
         hub, access.user, access.agent, lifetime_s, approves=approves
     )
     return kubeconfig_text(cluster, access.agent, certificate)
+
+
+async def revoke_on_host(host: ApiClient, access: HostAccess, changes: Changes) -> None:
+    """Remove rights that an earlier `join` granted and this one does not. Raises KubeError."""
+    desired = [*host_roles(access), *host_bindings(access)]
+    await prune(host, access.agent, desired, changes.tell, is_dry=changes.is_dry)
 
 
 async def installed_kubeconfig(host: ApiClient, namespace: str) -> str:

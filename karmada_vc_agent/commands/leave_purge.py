@@ -4,7 +4,6 @@ Only once none of its virtual clusters is left. What others have in its namespac
 namespace with it.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from karmada_vc_agent.access.host_roles import HUB_SECRET
@@ -21,9 +20,9 @@ from karmada_vc_agent.commands.leave_steps import (
     Say,
     delete_found,
     known_state,
-    remove_all_rights,
 )
 from karmada_vc_agent.commands.policy_removal import remove_policies
+from karmada_vc_agent.commands.prune import BINDINGS, ROLES, labelled, prune
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import ApiError
@@ -42,7 +41,6 @@ from karmada_vc_agent.views.hub_clusters import host_id
 from karmada_vc_agent.views.labelled_objects import objects_in
 
 _RBAC_PATH = f"/apis/{RBAC_API}"
-_BINDINGS, _ROLES = ("clusterrolebindings", "rolebindings"), ("clusterroles", "roles")
 _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))
 _MANAGED_LABEL = "app.kubernetes.io/managed-by"
 
@@ -87,7 +85,7 @@ async def purge(
 ) -> None:
     """Remove an agent. hub, host: None = it does not answer. Raises KubeError."""
     if hub is not None:
-        await remove_all_rights(hub, HubAccess(agent.name, ()), say)
+        await prune(hub, agent.name, (), say)
     if host is not None:
         await _purge_host(agent, host, say)
     if hub is None or host is None:
@@ -141,12 +139,12 @@ async def _purge_host(agent: InstalledAgent, host: ApiClient, say: Say) -> None:
     """
     await delete_found(host, f"{_in_namespace(agent, 'apps/v1', 'deployments')}/{agent.name}", say)
     await remove_gateway(host, agent.name, agent.namespace, say)
-    await _delete_labelled(host, agent, _BINDINGS, say)
+    await prune(host, agent.name, (), say, BINDINGS, claimed=True)
     served = await Discovery(host).refresh()
     for policy in await remove_policies(host, served, agent.name):
         say(f"host: removed {policy}")
     await _report_accounts(host, agent, say)
-    await _delete_labelled(host, agent, _ROLES, say)
+    await prune(host, agent.name, (), say, ROLES, claimed=True)
     for name in TENANT_ROLES.values():
         await _delete_common_role(host, name, say)
     await _unlabel_nodes(host, agent, say)
@@ -160,32 +158,9 @@ def _in_namespace(agent: InstalledAgent, api_version: str, plural: str) -> str:
     return f"{root}/namespaces/{agent.namespace}/{plural}"
 
 
-async def _labelled(host: ApiClient, agent: InstalledAgent, plural: str) -> list[Object]:
-    """Return roles or bindings of the agent, in all namespaces."""
-    selector = {"labelSelector": f"{AGENT_LABEL}={agent.name}"}
-    answer = await host.get(f"{_RBAC_PATH}/{plural}", selector)
-    return [item for item in answer.get("items") or () if _is_named(item, agent)]
-
-
-def _is_named(item: Object, agent: InstalledAgent) -> bool:
-    name = item["metadata"]["name"]
-    return bool(name == agent.role or name.startswith(f"{agent.role}:"))
-
-
-async def _delete_labelled(
-    host: ApiClient, agent: InstalledAgent, plurals: Iterable[str], say: Say
-) -> None:
-    for plural in plurals:
-        for item in await _labelled(host, agent, plural):
-            metadata = item["metadata"]
-            space = metadata.get("namespace")
-            place = f"{_RBAC_PATH}/namespaces/{space}" if space else _RBAC_PATH
-            await delete_found(host, f"{place}/{plural}/{metadata['name']}", say)
-
-
 async def _report_accounts(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
     """Name the accounts of `applyAs` elsewhere: `join` does not mark those that it creates."""
-    for role in await _labelled(host, agent, "roles"):
+    for role in await labelled(host, agent.name, "roles"):
         space = role["metadata"]["namespace"]
         for rule in maps_at(role, "rules"):
             if "impersonate" in rule["verbs"] and space != agent.namespace:
@@ -202,7 +177,7 @@ async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:
     others = await host.get(f"{_RBAC_PATH}/clusterroles", {"labelSelector": AGENT_LABEL})
     if others.get("items"):
         return
-    for plural in _BINDINGS:
+    for plural in BINDINGS:
         for binding in (await host.get(f"{_RBAC_PATH}/{plural}")).get("items") or ():
             ref = dig(binding, "roleRef") or {}
             if (ref.get("kind"), ref.get("name")) == ("ClusterRole", name):

@@ -22,6 +22,7 @@ from karmada_vc_agent.commands.gateway_removal import revoke
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.commands.leave_checkpoint import forget_saved
 from karmada_vc_agent.commands.leave_cleaning import HostCleaner
+from karmada_vc_agent.commands.prune import prune
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH
 from karmada_vc_agent.kube.client import ApiClient
@@ -285,7 +286,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
         remaining += named_clusters(role)
         if not remaining:
             say(f"hub: agent {access.agent} has no virtual cluster left: removing all its rights")
-            await remove_all_rights(hub, access, say)
+            await prune(hub, access.agent, (), say)
             break
         await hub.merge_patch(path, {"rules": role["rules"]})
         say(f"hub: {role['kind']} {access.role} no longer names {leaving.cluster}")
@@ -301,20 +302,6 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
     space = await find(hub, f"/api/v1/namespaces/{namespace}")
     if space is not None and not space["metadata"].get("deletionTimestamp"):
         await delete_found(hub, f"/api/v1/namespaces/{namespace}", say)
-
-
-async def remove_all_rights(hub: ApiClient, access: HubAccess, say: Say) -> None:
-    """Remove the roles of an agent whose last virtual cluster left. Raises KubeError."""
-    local = f"{_RBAC_PATH}/namespaces/{LEASE_NAMESPACE}"
-    for path in (
-        f"{_RBAC_PATH}/clusterrolebindings/{access.role}",
-        f"{_RBAC_PATH}/clusterroles/{access.role}",
-        f"{_RBAC_PATH}/clusterroles/{access.works_role}",
-        f"{_RBAC_PATH}/clusterroles/{access.auth_role}",
-        f"{local}/rolebindings/{access.role}",
-        f"{local}/roles/{access.role}",
-    ):
-        await delete_found(hub, path, say)
 
 
 def _without(rules: list[Object], cluster: str) -> list[Object]:

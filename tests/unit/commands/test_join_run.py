@@ -11,12 +11,16 @@ import pytest
 import yaml
 from msgspec import structs
 
-from karmada_vc_agent.access.hub_objects import HubAccess
+from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.commands.agent_certificate import ClientCertificate, kubeconfig_text
 from karmada_vc_agent.commands.host_rights import Approvals
 from karmada_vc_agent.commands.join_plan import HubOptions, JoinPlan, Output
+from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.commands.join_run import run_join
 from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.translation.admission_objects import GROUP
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.authority import Authority
@@ -35,11 +39,26 @@ HUB = (
     Served(RBAC, "rolebindings", "RoleBinding"),
 )
 
-HOST = (
+POLICIES = tuple(
+    Served(f"{GROUP}/v1", f"validatingadmission{plural}", f"Validating{kind}", namespaced=False)
+    for plural, kind in (
+        ("policies", "AdmissionPolicy"),
+        ("policybindings", "AdmissionPolicyBinding"),
+    )
+)
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+UNPOLICED = (
     *served.HOST,
     Served("v1", "serviceaccounts", "ServiceAccount"),
     Served("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    Served(
+        "apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        namespaced=False,
+    ),
 )
+HOST = (*UNPOLICED, *POLICIES)
 
 
 @dataclass
@@ -188,3 +207,87 @@ async def test_hub_address_that_a_pod_cannot_reach_is_warned_of(
     warning = capsys.readouterr().err
     assert ("inside a Pod" in warning) is warns
     assert ("with --karmada-server" in warning) is warns
+
+
+# --- what is not desired any more --------------------------------------------------------
+
+EVERY_WORK = f"/apis/{RBAC}/clusterrolebindings/vc-agent:branches:works"
+
+
+def role(name: str, **labels: str) -> Object:
+    metadata = {"name": name, "namespace": "tenants", "labels": labels}
+    return {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": []}
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+async def test_rights_on_every_cluster_end_with_any_name(
+    ends: Ends, capsys: pytest.CaptureFixture[str], *, is_dry: bool
+) -> None:
+    ends.install_certificate(ELSEWHERE)
+    ends.hub.seed(*hub_objects(replace(ACCESS, any_name=True)))
+    plan = ends.plan(Output(applies=True, is_dry=is_dry), ELSEWHERE)
+    await run_join(plan)
+    assert (ends.hub.find(EVERY_WORK) is not None) == is_dry
+    told = "hub: remove ClusterRoleBinding vc-agent:branches:works"
+    assert told in capsys.readouterr().out
+    kept = f"/apis/{RBAC}/namespaces/karmada-es-branch-a/rolebindings/vc-agent:branches:works"
+    assert ends.hub.find(kept)
+
+
+async def test_rights_on_the_host_end_with_their_settings(ends: Ends) -> None:
+    """As those to impersonate an account that `applyAs` named; others' roles stay."""
+    ends.install_certificate(ELSEWHERE)
+    own = {AGENT_LABEL: "branches"}
+    kept = (
+        role("vc-agent:branches:kinds", **own, **{CLUSTER_LABEL: "branch-a"}),
+        role("vc-agent:other", **{AGENT_LABEL: "other"}),
+        role("shop", **own),
+    )
+    ends.host.seed(role("vc-agent:branches", **own), *kept)
+    await run_join(ends.plan(Output(applies=True), ELSEWHERE))
+    left = ends.host.listed(f"/apis/{RBAC}/namespaces/tenants/roles")
+    assert {each["metadata"]["name"] for each in left} == {
+        each["metadata"]["name"] for each in kept
+    }
+
+
+# --- hosts that refuse --------------------------------------------------------------------
+
+
+async def test_nothing_is_written_where_the_host_refuses_the_definition(ends: Ends) -> None:
+    plan = ends.plan(Output(applies=True), ELSEWHERE)
+    config = structs.replace(plan.config, objects=ObjectSettings(enabled=True))
+    name = "virtualclusters.virtualcluster.kubeedge.io"
+    refusal = "estimated rule cost exceeds budget by factor of more than 100x"
+    ends.host.fail(422, "Invalid", message=refusal, path=f"{DEFINITIONS}/{name}")
+    with pytest.raises(PreflightError) as refused:
+        await run_join(replace(plan, config=config))
+    assert refused.value.problems == (
+        f"host: CustomResourceDefinition {name} is refused: {refusal}",
+        "Nothing was changed",
+    )
+    assert ends.hub.changes() == ends.host.changes() == []
+
+
+async def test_nothing_is_written_where_the_host_refuses_a_policy(ends: Ends) -> None:
+    path = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
+    ends.host.fail(422, "Invalid", message="undeclared reference", method="POST", path=path)
+    with pytest.raises(PreflightError, match="undeclared reference"):
+        await run_join(ends.plan(Output(applies=True), ELSEWHERE))
+    assert ends.hub.changes() == ends.host.changes() == []
+
+
+async def test_host_without_policies_is_joined_only_if_the_administrator_says_so(
+    ends: Ends,
+) -> None:
+    async with FakeApiServer(UNPOLICED) as old:
+        old.seed(*ends.host.listed("/api/v1/namespaces"))
+        old.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS, times=1000)
+        ends = replace(ends, host=old)
+        ends.install_certificate(ELSEWHERE)
+        plan = ends.plan(Output(applies=True), ELSEWHERE)
+        with pytest.raises(PreflightError, match=r"no ValidatingAdmissionPolicy.*--unconfined"):
+            await run_join(plan)
+        assert ends.hub.changes() == old.changes() == []
+        await run_join(replace(plan, unconfined=True))
+        assert old.find("/apis/apps/v1/namespaces/agents/deployments/branches")

@@ -240,7 +240,7 @@ def on_hub(clusters: Iterable[str], uid: str = UID) -> list[Object]:
 
 
 async def test_rights_on_the_hub_go_and_what_others_share_stays(hub: FakeApiServer) -> None:
-    hub.seed(*on_hub(()))
+    hub.seed(*on_hub(()), *hub_objects(HubAccess("agent", (), any_name=True, gateway=True)))
     async with hub.client("hub") as client:
         await check_last(AGENT, client, None, UID)
         await purge(AGENT, client, None, lambda _: None)

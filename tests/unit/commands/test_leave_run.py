@@ -30,6 +30,7 @@ HUB = (
         namespaced=False,
         is_custom=True,
     ),
+    *(each for each in served.HOST if each.api_version == "rbac.authorization.k8s.io/v1"),
 )
 NOBODY = Credentials("https://nobody", None, "a test")
 
