@@ -103,6 +103,10 @@ class WorkEvents:
         """Report on a Cluster which admission policy is missing, changed or not in effect."""
         self._recorder.record(POLICIES, cluster, WARNING, reason, text)
 
+    def agent_failing(self, cluster: Object, reason: str, text: str) -> None:
+        """Report on a Cluster what the agent itself lacks on the hub."""
+        self._recorder.record(STATUS, cluster, WARNING, reason, text)
+
     def applied(self, manifest: Object, cluster: str) -> None:
         """Report on the template that its object is on the host."""
         self._applied(manifest, cluster, _slashed(manifest), EXECUTION)

@@ -150,7 +150,8 @@ async def _wait_signed(hub: ApiClient, name: str) -> bytes:
         raise CertificateError(
             f"CertificateSigningRequest {name} was not signed within {SIGNING_S:.0f} s ({said}); "
             "check that controller agentcsrapproving runs in karmada-controller-manager and "
-            "csrsigning in the hub's kube-controller-manager"
+            "csrsigning in the hub's kube-controller-manager. A hub made by karmada-operator lets "
+            "no bootstrap token be approved: use --karmada-kubeconfig there"
         ) from None
 
 

@@ -176,8 +176,9 @@ async def _cluster_info(credentials: Credentials, token: BootstrapToken) -> Obje
         return found  # still unsigned; `verify` reports it
     except (NotFoundError, PageError, ForbiddenError, UnauthorizedError) as error:
         raise BootstrapError(
-            f"the hub does not publish ConfigMap kube-public/cluster-info ({error}); use "
-            "--karmada-kubeconfig instead"
+            f"the hub does not publish ConfigMap kube-public/cluster-info ({error}), as one made "
+            "by karmada-operator; use an administrator's kubeconfig (--karmada-kubeconfig) instead "
+            "of a token"
         ) from error
     finally:
         await client.close()

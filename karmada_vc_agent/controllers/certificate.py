@@ -40,6 +40,7 @@ from karmada_vc_agent.model.generated_names import random_suffix
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.switches import CERT_ROTATION
 from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.views.agent_condition import AgentCondition
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +51,12 @@ POLL = Requeue(1.0)
 POLLS = 300
 """A pending request is polled every second for five minutes, as in Karmada; then at each check."""
 LONGEST_PAUSE_S = 3600.0
+_PENDING = (
+    "CertificateSigningRequest {} waits for approval on the hub; check that controller "
+    "agentcsrapproving runs in karmada-controller-manager"
+)
+_REFUSED = "the hub did not sign a new client certificate for the agent: {}"
+_READ_ONLY = "the file with the credential for the hub is read-only, and no Secret holds it"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
 
 
@@ -84,6 +91,7 @@ class CertificateController:
     """Renews the credential that `credentials` came from; there is one key, its file.
 
     stores: the file first, then where else it may be stored. use: called with new credentials.
+    renewed: reports why it is not renewed though it is due.
     """
 
     def __init__(
@@ -94,6 +102,7 @@ class CertificateController:
         rule: Rule,
         use: Callable[[Credentials], None],
         now: Callable[[], datetime],
+        renewed: AgentCondition | None = None,
     ) -> None:
         self._hub = hub
         self._credentials = credentials
@@ -101,6 +110,7 @@ class CertificateController:
         self._rule = rule
         self._use = use
         self._now = now
+        self._renewed = renewed or AgentCondition("")
         self._request: _Request | None = None
         self._issued: tuple[bytes, bytes] | None = None
         self._in_use: datetime | None = None
@@ -119,8 +129,10 @@ class CertificateController:
         newest = max(found, key=lambda one: one.certificate.not_after)
         self._catch_up(found, newest)
         if newest.certificate.remaining(self._now()) > self._rule.threshold:
+            self._renewed.succeed()
             return Requeue(self._rule.interval_s)
         if not any(one.store.is_writable() for one in found):
+            self._renewed.fail("ReadOnly", _READ_ONLY + _ends(newest))
             return self._rest(
                 "Cannot renew the hub credential: its file is read-only, and no Secret holds it; "
                 "see --karmada-kubeconfig-namespace",
@@ -203,10 +215,12 @@ class CertificateController:
             self._issued = (decode_base64(certificate), request.key)
             return await self._keep(found, self._issued)
         if reason := refusal(answer):
+            self._renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(found[0]))
             return self._begin_again(request, reason)
         request.polls += 1
         if request.polls < POLLS:
             return POLL
+        self._renewed.fail("RequestPending", _PENDING.format(request.name) + _ends(found[0]))
         return self._rest("Waiting for the hub to sign", request=request.name)
 
     def _begin_again(self, request: _Request, reason: str) -> Requeue:
@@ -243,6 +257,7 @@ class CertificateController:
         if not written:
             raise RetryError(f"a new hub credential cannot be stored: {'; '.join(problems)}")
         self._issued = None
+        self._renewed.succeed()
         extra = {"kept_in": ", ".join(written)}
         _log.info("Renewed the hub credential", extra=extra)
         for problem in problems:
@@ -261,6 +276,11 @@ class CertificateController:
         """Wait for the next check; a lasting state is logged once."""
         self._once.warning(message, kubeconfig=str(self._path), **extra)
         return Requeue(self._rule.interval_s)
+
+
+def _ends(found: _Found) -> str:
+    at = found.certificate.not_after.isoformat(timespec="minutes")
+    return f". The hub refuses the agent from {at} on; run karmada-vc-agent join"
 
 
 def _request_name(user: str) -> str:
@@ -287,6 +307,7 @@ def setup(parts: Parts) -> ControllerSpec[str] | None:
         ),
         clients.use_for_hub,
         lambda: datetime.now(UTC),
+        parts.credential,
     )
     return ControllerSpec(
         "cert-rotation",

@@ -7,8 +7,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
-from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
+from karmada_vc_agent.kube.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    NotServedError,
+)
 from karmada_vc_agent.kube.renew_time import SKEW_S, renew_time, seconds_ahead
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.lifecycle.lead import Lead
@@ -21,6 +26,7 @@ from karmada_vc_agent.parts.keys import itself
 from karmada_vc_agent.parts.leases import Reconcile
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.telemetry.collector import HUB
+from karmada_vc_agent.views.agent_condition import AgentCondition
 from karmada_vc_agent.views.hub_clusters import HubClusters
 from karmada_vc_agent.views.judgements import LEASE
 
@@ -29,6 +35,10 @@ _log = logging.getLogger(__name__)
 LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{karmada.LEASE_NAMESPACE}/leases"
 JITTER = 0.04
 RETRY_MAX_S = 5.0
+_NO_NAMESPACE = (
+    f"hub: Namespace {karmada.LEASE_NAMESPACE} does not exist, so no Lease can be created and the "
+    "hub does not consider the Clusters Ready; run karmada-vc-agent join, or create it"
+)
 _NO_FIELDS: list[Object] = [{}]
 """Has the server forget who wrote which field, for good: half a KB in each renewal and answer."""
 
@@ -40,7 +50,8 @@ class ClusterLeaseController:
     that does not answer. Each renewal records the process that made it: a process with doubtful
     leadership that finds another one recorded knows that a standby took over, and stops.
     on_renewed: called with each virtual cluster whose Lease was renewed. on_skew: called with how
-    many seconds a Lease that is taken over is ahead of our clock.
+    many seconds a Lease that is taken over is ahead of our clock. namespace: reports whether the
+    hub has the namespace of Leases.
     """
 
     def __init__(
@@ -53,6 +64,7 @@ class ClusterLeaseController:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         on_renewed: Callable[[str], None] = lambda _: None,
         on_skew: Callable[[str, float], None] = lambda *_: None,
+        namespace: AgentCondition | None = None,
     ) -> None:
         self._hub = hub
         self._clusters = clusters
@@ -61,6 +73,7 @@ class ClusterLeaseController:
         self._lead = lead
         self._on_renewed = on_renewed
         self._on_skew = on_skew
+        self._namespace = namespace or AgentCondition("")
         self._now = now
         self._leases: dict[str, Object] = {}
         self._written: dict[str, tuple[str, str, int]] = {}
@@ -120,7 +133,21 @@ class ClusterLeaseController:
                 "kind": "Lease",
                 "metadata": {"name": name, "namespace": karmada.LEASE_NAMESPACE},
             }
-            return await self._hub.create(LEASES_PATH, self._renewed(lease, cluster))
+            return await self._create(self._renewed(lease, cluster))
+
+    async def _create(self, lease: Object) -> Object:
+        """Create a Lease. Raises NotReadyError where the hub has no namespace for it."""
+        try:
+            made = await self._hub.create(LEASES_PATH, lease)
+        except NotServedError:
+            raise
+        except NotFoundError as error:
+            if not self._namespace.problem:
+                _log.error("Cannot create Leases", extra={"reason": _NO_NAMESPACE})
+            self._namespace.fail("NamespaceMissing", _NO_NAMESPACE)
+            raise NotReadyError(_NO_NAMESPACE) from error
+        self._namespace.succeed()
+        return made
 
     def _check_time(self, name: str, lease: Object) -> None:
         """Notice a hub that has a Lease from before our last renewal, as after a restore.
@@ -186,6 +213,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         common.lead,
         on_renewed=renewed,
         on_skew=parts.collector.lease_ahead,
+        namespace=parts.lease_namespace,
     )
     return ControllerSpec(
         "cluster-lease",

@@ -180,12 +180,16 @@ class ClusterStatusController:
             self._o.instrument.synced(name, self._clock.monotonic() - started, status, http_status)
 
     async def _report(self, cluster: Object, status: Object, ready: Condition) -> None:
-        """Write the status; a change of Ready is logged once the hub accepted it."""
+        """Write the status; a change of Ready is logged once the hub accepted it.
+
+        Not while the hub lacks the Lease: then it writes Unknown each time.
+        """
         name = cluster["metadata"]["name"]
         before = find_condition(dig(cluster, "status", "conditions"), READY)
         await self._o.contact.track(name, STATUS, self._write(cluster, status))
         self._o.contact.accepted(name, STATUS)
-        if before is None or before["status"] != ready["status"]:
+        has_lease = self._o.contact.is_accepted(name)
+        if before is None or (has_lease and before["status"] != ready["status"]):
             extra = {"virtual_cluster": name, "ready": ready["status"], "reason": ready["reason"]}
             _log.info("Reported readiness", extra=extra)
 
@@ -308,6 +312,8 @@ def setup(parts: Parts) -> ControllerSpec[str]:
             Enqueues(common.openings.changed.subscribe, itself),
             Enqueues(common.held.changed.subscribe, first_of),
             Enqueues(parts.orphaned.changed.subscribe, itself),
+            Enqueues(parts.credential.changed.subscribe, parts.names),
+            Enqueues(parts.lease_namespace.changed.subscribe, parts.names),
         ),
         resync_keys=same,
     )
@@ -348,6 +354,8 @@ def _host_view(parts: Parts) -> HostView:
             parts.kept,
             parts.changes,
             parts.orphans,
+            parts.credential.condition,
+            parts.lease_namespace.condition,
             NamedNodes(stores.nodes).condition,
             trust,
             presence,

@@ -20,6 +20,7 @@ from karmada_vc_agent.status.placement_enforced import with_kept
 from karmada_vc_agent.status.readiness import Thresholds
 from karmada_vc_agent.status.takes_changes import TAKES_CHANGES, takes_changes
 from karmada_vc_agent.telemetry.collector import MetricsCollector, Sources
+from karmada_vc_agent.views.agent_condition import AgentCondition
 from karmada_vc_agent.views.escaped_pods import EscapedPods
 from karmada_vc_agent.views.missing_rights import MissingRights
 from karmada_vc_agent.views.orphaned_objects import OrphanedObjects
@@ -34,7 +35,8 @@ class Parts:
     Leases are renewed. placement, escaped: what was found of policies and of pods. gateway: how
     the hub reaches virtual clusters. reachable: what is judged of nodes. missing_rights: which
     rights are missing, and for whom. checkpoint: what is kept of the hub. orphaned: host objects
-    without a Work.
+    without a Work. credential: whether the credential for the hub is renewed in time.
+    lease_namespace: whether the hub has the namespace of the Leases.
     controllers: all that run; nobody reads them but metrics.
     """
 
@@ -55,6 +57,8 @@ class Parts:
             common.config.agent_namespace,
             is_spared=partial(is_of_checkpoint, common.config.agent_name),
         )
+        self.credential = self._agent_condition("CredentialRenewed")
+        self.lease_namespace = self._agent_condition("LeaseNamespaceExists")
         self.orphaned = OrphanedObjects()
         works.registered.gone.subscribe(self.orphaned.forget)
         self.controllers: list[Controller[Any]] = []
@@ -103,6 +107,17 @@ class Parts:
         cluster = self.common.stores.clusters.ours(name)
         if self.orphaned.note(name, names) and cluster is not None:
             self.works.events.orphaned(cluster, objects_orphaned(*self.orphaned.of(name)))
+
+    def _agent_condition(self, kind: str) -> AgentCondition:
+        made = AgentCondition(kind)
+
+        def report() -> None:
+            for name in self.names() if made.problem else ():
+                if (cluster := self.common.stores.clusters.ours(name)) is not None:
+                    self.works.events.agent_failing(cluster, made.reason, made.problem)
+
+        made.changed.subscribe(report)
+        return made
 
     def _reachable(self) -> ReachableNodes:
         common, events = self.common, self.works.events

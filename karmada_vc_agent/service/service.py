@@ -118,11 +118,14 @@ class Service:
     def not_accepted(self) -> str | None:
         """Return what the hub has not accepted for as long as it waits for a Lease, or None.
 
-        A Remark while it accepts what is reported of others.
+        A Remark while it accepts what is reported of others, or would yet.
         """
+        if self._parts.lease_namespace.problem:
+            return self._parts.lease_namespace.problem
         contact = self._common.contact
-        problem = contact.problem()
-        return Remark(problem) if problem and contact.accepts_others() else problem
+        problem = contact.problem() or self._parts.credential.problem
+        accepts = not contact.problem() or contact.accepts_others()
+        return Remark(problem) if problem and accepts else problem or None
 
     def missing_rights(self) -> str | None:
         """Return which rights are missing; a Remark where that is not for all, None = none."""

@@ -18,6 +18,7 @@ from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.kube.kubeconfig import client_certificate, read_kubeconfig
 from karmada_vc_agent.lifecycle.hub_kubeconfig import FileStore, SecretStore
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.views.agent_condition import AgentCondition
 from tests.fakes.authority import START, SUBJECT, Authority, kubeconfig
 from tests.fakes.world import World
 
@@ -45,6 +46,7 @@ class Setting:
         self.path.chmod(0o640)
         self.used: list[Credentials] = []
         self.now = START + timedelta(days=1)
+        self.renewed = AgentCondition("CredentialRenewed")
         self.controller = self.new(FileStore(self.path))
 
     def new(self, file: FileStore) -> CertificateController:
@@ -55,6 +57,7 @@ class Setting:
             Rule(interval_s=300.0, threshold=0.2),
             self.used.append,
             lambda: self.now,
+            self.renewed,
         )
 
     def seed_secret(self, content: bytes) -> None:
@@ -210,6 +213,39 @@ async def test_request_that_waits_is_not_followed_by_another(setting: Setting) -
     setting.sign()
     await setting.step()
     assert len(setting.used) == 1
+
+
+async def test_request_that_waits_is_reported_within_an_hour_until_it_is_signed(
+    setting: Setting, caplog: pytest.LogCaptureFixture
+) -> None:
+    setting.now = DUE
+    waited_s = 0.0
+    while not setting.renewed.problem:
+        waited_s += (await setting.step()).after_s
+    assert waited_s < 3600.0
+    (request,) = setting.requests()
+    name = request["metadata"]["name"]
+    assert setting.renewed.reason == "RequestPending"
+    assert setting.renewed.problem.startswith(
+        f"CertificateSigningRequest {name} waits for approval on the hub"
+    )
+    assert "2026-04-11T00:00+00:00 on; run karmada-vc-agent join" in setting.renewed.problem
+    await setting.step()
+    assert [r.levelname for r in caplog.records if "Waiting for" in r.message] == ["WARNING"]
+    setting.sign()
+    await setting.step()
+    assert setting.renewed.problem == ""
+
+
+async def test_renewal_that_is_denied_or_cannot_be_stored_is_reported(setting: Setting) -> None:
+    setting.now = DUE
+    await setting.step()
+    setting.answer(conditions=[{"type": "Denied", "status": "True", "message": "not you"}])
+    await setting.step()
+    assert setting.renewed.reason == "RequestRefused"
+    setting.controller = setting.new(ReadOnlyFile(setting.path))
+    await setting.step()
+    assert setting.renewed.reason == "ReadOnly"
 
 
 async def test_request_that_was_denied_is_followed_by_another_later_each_time(

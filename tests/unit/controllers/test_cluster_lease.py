@@ -5,10 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH, ClusterLeaseController
+from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError, UnreachableError
 from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.views.agent_condition import AgentCondition
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World
@@ -310,3 +312,27 @@ async def test_lease_that_another_process_renews_by_now_is_left_to_it(
     world.virtual_clusters.replace_all([world.vc("branch-b")])
     assert await controller.reconcile("branch-a") is None
     assert world.hub.live(LEASE) == other
+
+
+async def test_missing_namespace_of_leases_is_one_error_until_it_is_there(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ("branch-a", "branch-b")
+    for name in names:
+        world.register(name)
+    world.look()
+    namespace = AgentCondition("LeaseNamespaceExists")
+    controller = ClusterLeaseController(
+        world.hub_client, world.clusters, 40.0, 0.25, Lead("first", lambda: True),
+        namespace=namespace,
+    )  # fmt: skip
+    text = 'namespaces "karmada-cluster" not found'
+    world.hub.fail(404, "NotFound", method="POST", path=LEASES_PATH, message=text, times=2)
+    for name in names:
+        with pytest.raises(NotReadyError):
+            await controller.reconcile(name)
+    assert "run karmada-vc-agent join" in namespace.problem
+    assert [r.levelname for r in caplog.records if r.message == "Cannot create Leases"] == ["ERROR"]
+    for name in names:
+        await controller.reconcile(name)
+    assert namespace.problem == ""

@@ -230,6 +230,8 @@ AWAY, THERE = ("edge-v-branch-a", "away"), ("shop-v-branch-a", "there")
 SERVICES, WORKS = backing_off(SERVICE, (B, "edge", "web")), backing_off(WEB, (B, "web-1"))
 
 CASES = [
+    Case(cluster_status.setup, 11, lambda world: world.parts.credential.fail("R", "r"), BOTH),
+    Case(cluster_status.setup, 12, lambda world: world.parts.lease_namespace.fail("R", "r"), BOTH),
     Case(cluster_lease.setup, 0, lambda world: world.parts.leases.start(A), {A}),
     Case(cluster_lease.setup, 1, emitted("lead_regained"), BOTH),
     Case(registration.setup, 0, cluster_changed, {A}),
