@@ -8,12 +8,7 @@ from datetime import UTC, datetime
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
-from karmada_vc_agent.kube.errors import (
-    ConflictError,
-    ForbiddenError,
-    NotFoundError,
-    NotServedError,
-)
+from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.renew_time import SKEW_S, renew_time, seconds_ahead
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.lifecycle.lead import Lead
@@ -139,8 +134,6 @@ class ClusterLeaseController:
         """Create a Lease. Raises NotReadyError where the hub has no namespace for it."""
         try:
             made = await self._hub.create(LEASES_PATH, lease)
-        except NotServedError:
-            raise
         except NotFoundError as error:
             if not self._namespace.problem:
                 _log.error("Cannot create Leases", extra={"reason": _NO_NAMESPACE})

@@ -19,9 +19,6 @@ BINDINGS = "work.karmada.io/v1alpha2"
 RBAC = "rbac.authorization.k8s.io/v1"
 HUB = (
     *served.HUB,
-    Served(RBAC, "roles", "Role"),
-    Served(RBAC, "rolebindings", "RoleBinding"),
-    Served(RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
     Served(BINDINGS, "resourcebindings", "ResourceBinding", is_custom=True),
     Served(
         BINDINGS,
@@ -30,7 +27,7 @@ HUB = (
         namespaced=False,
         is_custom=True,
     ),
-    *(each for each in served.HOST if each.api_version == "rbac.authorization.k8s.io/v1"),
+    *(each for each in served.HOST if each.api_version == RBAC),
 )
 NOBODY = Credentials("https://nobody", None, "a test")
 
@@ -130,7 +127,10 @@ async def test_agent_with_a_virtual_cluster_is_not_purged(
 async def test_last_virtual_cluster_takes_the_agent_along(
     capsys: pytest.CaptureFixture[str], hub: FakeApiServer, host: FakeApiServer
 ) -> None:
-    host.storage.served.append(Served("v1", "serviceaccounts", "ServiceAccount"))
+    host.storage.served += [
+        Served("v1", "serviceaccounts", "ServiceAccount"),
+        Served("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    ]
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
