@@ -19,14 +19,14 @@ import asyncio
 import itertools
 import logging
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 from cachetools import LRUCache
 
+from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -35,19 +35,24 @@ from karmada_vc_agent.kube.errors import (
     NotFoundError,
 )
 from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.turn_queue import TurnQueue
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.timestamps import timestamp
 
 _log = logging.getLogger(__name__)
 
+EVENTS_QPS = 50.0
+"""What the client of a recorder sends."""
+WRITERS = 8
+"""Events that are written concurrently, one of each turn: a slow one holds up no other turn."""
 QUEUE_LENGTH = 5000
 QUEUE_OF_ONE = QUEUE_LENGTH // 2
 WARNING = "Warning"
 BURST_PER_REASON = 500
 QPS_PER_REASON = 1.0
 FIRSTS_PER_REASON = QUEUE_OF_ONE
-QPS_OF_FIRSTS = 10.0
-"""At most a fifth of what the agent writes: objects may come and go faster than anybody reads."""
+QPS_OF_FIRSTS = EVENTS_QPS / 5
+"""Of what the agent writes: objects may come and go faster than anybody reads."""
 BURST_OF_NORMAL = 35
 QPS_OF_NORMAL = 0.1
 """1,000 new Works make events with 4 reasons: fewer than 200 in all if they take a minute."""
@@ -107,44 +112,6 @@ class _Reason:
     merged: EventRecord | None = None
 
 
-class _Turns:
-    """Records waiting to be written, one of each turn in rotation."""
-
-    def __init__(self) -> None:
-        self._waiting: OrderedDict[Hashable, deque[EventRecord]] = OrderedDict()
-        self._length = 0
-        self._is_filled = asyncio.Event()
-
-    def __len__(self) -> int:
-        return self._length
-
-    def try_add(self, turn: Hashable, record: EventRecord) -> bool:
-        """Add a record unless there are too many already, in total or in this turn."""
-        records = self._waiting.get(turn, ())
-        if self._length >= QUEUE_LENGTH or len(records) >= QUEUE_OF_ONE:
-            return False
-        self._waiting.setdefault(turn, deque()).append(record)
-        self._length += 1
-        self._is_filled.set()
-        return True
-
-    def pop(self) -> EventRecord:
-        turn, records = next(iter(self._waiting.items()))
-        record = records.popleft()
-        self._length -= 1
-        if records:
-            self._waiting.move_to_end(turn)
-        else:
-            del self._waiting[turn]
-        return record
-
-    async def take(self) -> EventRecord:
-        while not self._length:
-            self._is_filled.clear()
-            await self._is_filled.wait()
-        return self.pop()
-
-
 class EventRecorder:
     """Writes core/v1 Events; what does not fit into the queue is dropped and counted.
 
@@ -166,7 +133,8 @@ class EventRecorder:
         self._only_warnings = only_warnings
         self._wall_clock = wall_clock
         self._monotonic = monotonic
-        self._queue = _Turns()
+        self._queue: TurnQueue[EventRecord] = TurnQueue(QUEUE_LENGTH, QUEUE_OF_ONE)
+        self._next = asyncio.Lock()
         self._told: LRUCache[int, None] = LRUCache(FIRSTS_REMEMBERED)
         self._reasons: LRUCache[tuple[Hashable, ...], _Reason] = LRUCache(REMEMBERED)
         self._written: LRUCache[EventRecord, _Written] = LRUCache(REMEMBERED)
@@ -293,30 +261,50 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Write queued events until cancelled."""
-        while True:
-            record = await self._queue.take()
-            for _ in range(HELD_BACK_AT_MOST):
-                if not self._is_busy():
-                    break
-                await asyncio.sleep(HELD_BACK_S)
-            await self._try_write(record)
+        await self._write_by(self._write_queued)
 
     async def drain(self, timeout_s: float) -> None:
         """Write what is queued, within `timeout_s`."""
         self._queue_all_merged(is_last=True)
         try:
             async with asyncio.timeout(timeout_s):
-                while len(self._queue):
-                    await self._try_write(self._queue.pop())
+                await self._write_by(self._write_rest)
         except TimeoutError:
             _log.debug("Dropping unwritten events", extra={"count": len(self._queue)})
 
-    async def _try_write(self, record: EventRecord) -> None:
+    async def _write_by(self, write: Callable[[], Coroutine[None, None, None]]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WRITERS):
+                group.create_task(write(), name="events")
+
+    async def _write_queued(self) -> None:
+        while True:
+            async with self._next:
+                await self._queue.wait()
+                await self._hold_back()
+                taken = self._queue.pop()
+            if taken is not None:
+                await self._try_write(*taken)
+
+    async def _write_rest(self) -> None:
+        while (taken := self._queue.pop()) is not None:
+            await self._try_write(*taken)
+
+    async def _hold_back(self) -> None:
+        for _ in range(HELD_BACK_AT_MOST):
+            if not self._is_busy():
+                break
+            await asyncio.sleep(HELD_BACK_S)
+
+    async def _try_write(self, turn: Hashable, record: EventRecord) -> None:
         try:
-            await self._write(record)
+            with flows.of(turn):
+                await self._write(record)
         except KubeError as error:
             self.dropped += 1
             _log.debug("Dropping event", extra={"reason": str(error)})
+        finally:
+            self._queue.done(turn)
 
     async def _write(self, record: EventRecord) -> None:
         if record.series is not None:

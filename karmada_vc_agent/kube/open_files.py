@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 WANTED = 65_536
 RESERVED = 20
 """For regular files, the event loop, the log, the endpoints and the helper processes."""
-NEEDED, NEEDED_A_CLUSTER = 128, 16
-"""Maximum number of connections, and of watches of any agent; those of a virtual cluster."""
+WATCHES, WATCHES_A_CLUSTER = 32, 16
+"""Watches of any agent, and of each virtual cluster."""
 LEAST_WATCHES = 4
 
 
@@ -53,9 +53,10 @@ def allow_most() -> int:
     return soft
 
 
-def needed(clusters: int) -> int:
+def needed(clusters: int, leases: int) -> int:
     """Return how many open files a number of virtual clusters needs without taking turns."""
-    return NEEDED + NEEDED_A_CLUSTER * clusters
+    pooled = share_out(WANTED, leases).pooled
+    return RESERVED + pooled + WATCHES + WATCHES_A_CLUSTER * clusters
 
 
 def share_out(files: int, leases: int) -> Shares:

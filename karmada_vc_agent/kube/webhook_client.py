@@ -2,12 +2,19 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiohttp
 from cachetools import LRUCache
 from yarl import URL
 
+from karmada_vc_agent.kube.flows import FairSlots
+from karmada_vc_agent.kube.resolver import Resolver
+
+CONNECTIONS = 64
+RESOLVED_WITHIN_S = 30.0
+"""As long as Karmada waits for a webhook; each has a shorter time-out of its own."""
 ANSWER_BYTES = 16 * 2**20
 BUNDLES_KEPT = 256
 """Trust of webhooks that were asked last, 17 to 830 KB each; bundles rotate without end."""
@@ -39,9 +46,12 @@ class Endpoint:
 
 
 class WebhookClient:
-    """Posts to webhooks; connects on demand."""
+    """Posts to webhooks; connects on demand. connections: of all, divided fairly among flows."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, connections: int = CONNECTIONS, is_shared: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._slots = FairSlots(connections, is_shared)
         self._session: aiohttp.ClientSession | None = None
         self._contexts: LRUCache[bytes, ssl.SSLContext] = LRUCache(BUNDLES_KEPT)
 
@@ -55,6 +65,7 @@ class WebhookClient:
             headers["Host"] = endpoint.host
         try:
             async with (
+                self._slots.hold(),
                 asyncio.timeout(timeout_s),
                 self._open().post(
                     url,
@@ -90,7 +101,8 @@ class WebhookClient:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),  # callers are few, none waits for others
+                # Slots are the limit; a connection is held no longer than a slot.
+                connector=aiohttp.TCPConnector(limit=0, resolver=Resolver(RESOLVED_WITHIN_S)),
                 timeout=aiohttp.ClientTimeout(),  # each call has its own
                 cookie_jar=aiohttp.DummyCookieJar(),
             )

@@ -91,6 +91,13 @@ class WorkQueue(Generic[K]):
         """Return the number of ready keys."""
         return sum(len(keys) for keys in self._ready.values())
 
+    def due(self) -> int:
+        """Return the number of ready keys that one more worker each would take now."""
+        return sum(
+            min(len(keys), self.at_once - self._working_of[group]) if self.at_once else len(keys)
+            for group, keys in self._ready.items()
+        )
+
     def waiting(self) -> dict[Hashable, tuple[int, float]]:
         """Return, for each group, the number of ready keys and how many seconds the first waits."""
         now = self._clock()

@@ -12,13 +12,13 @@ from karmada_vc_agent.kube import open_files
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.connections import Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.events import EVENTS_QPS
 from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.kube.watch_turns import WatchTurns
 
 _log = logging.getLogger(__name__)
 
-EVENTS_QPS = 50.0
 EVENTS_BURST = 100
 """Events are told in the background: they must not take the API server from the Works."""
 REVIEWS_QPS = 5.0
@@ -89,7 +89,7 @@ class Clients:
 
 def warn_of_few_files(clusters: int) -> None:
     """Say that so many virtual clusters want more open files than the process may have."""
-    files, wanted = open_files.allow_most(), open_files.needed(clusters)
+    files, wanted = open_files.allow_most(), open_files.needed(clusters, LEASE_LANES)
     if files < wanted:
         _log.warning(
             "Few open files: connections are shared, watches take turns; raise RLIMIT_NOFILE",
@@ -106,6 +106,11 @@ class _Options(TypedDict):
     is_shared: Callable[[], bool]
 
 
+def connection_shares() -> open_files.Shares:
+    """Return how many connections of each sort this process has."""
+    return open_files.share_out(open_files.allow_most(), LEASE_LANES)
+
+
 def connect(
     config: AgentConfig,
     hub: Credentials,
@@ -120,7 +125,7 @@ def connect(
     lane; "" where it may. is_shared: whether there are several virtual clusters.
     """
     is_thin = config.link == THIN_LINK
-    shares = open_files.share_out(open_files.allow_most(), LEASE_LANES)
+    shares = connection_shares()
     bulk = partial(
         ApiClient,
         connections=shares.requests,

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Hashable
 
 from karmada_vc_agent.interpretation.interpreter import Interpreter
+from karmada_vc_agent.kube.webhook_client import WebhookClient
+from karmada_vc_agent.parts.clients import connection_shares
 from karmada_vc_agent.parts.common import Common
 from karmada_vc_agent.script_runner import ScriptRunner
 from karmada_vc_agent.views.hook_probes import HookProbes
@@ -14,14 +16,19 @@ class Interpreting:
 
     def __init__(self, common: Common) -> None:
         self._hook_answers = common.signals.hook_answers.emit
+        is_shared = common.virtual_clusters.are_several
         self.scripts = ScriptRunner(
             on_taken=common.metrics.interpreter_taken,
             on_given_back=common.metrics.interpreter_given_back,
         )
         self.rules = InterpreterRules(
-            common.clients.hub, self.scripts.run, common.signals.meaning.emit, common.supervisor
+            common.clients.hub,
+            self.scripts.run,
+            common.signals.meaning.emit,
+            common.supervisor,
+            WebhookClient(connection_shares().webhooks, is_shared),
         )
-        self.probes = HookProbes(self._answers_again)
+        self.probes = HookProbes(self._answers_again, is_shared)
         self.interpreter = Interpreter(self.rules.levels, common.clock.monotonic, self.probes.probe)
 
     def _answers_again(self, cluster: str, hook: Hashable) -> None:

@@ -21,7 +21,7 @@ from karmada_vc_agent.views.registered_clusters import RegisteredClusters
 from karmada_vc_agent.views.works import WorkKey
 
 BUSY_WORKS = 16
-"""Works waiting for a worker; events are held back while there are more."""
+"""Works that only a worker is missing for; events are held back while there are more."""
 
 
 class WorkParts:
@@ -52,7 +52,7 @@ class WorkParts:
         self._readers = readers = WorkReaders(common)
         self.interpreting = Interpreting(common)
         self._writers = writers = WorkWriters(
-            common, readers, self.interpreting.interpreter, lambda: len(self.queue) > BUSY_WORKS
+            common, readers, self.interpreting.interpreter, lambda: self.queue.due() > BUSY_WORKS
         )
         self.reports = WorkReports(readers.watches.works, self.status_queue.add, common.clock.now)
         self.bounds, self.watches, self.scope = readers.bounds, readers.watches, readers.scope

@@ -6,9 +6,12 @@ configured; the longer it is unavailable, the less often.
 
 import asyncio
 from collections.abc import Callable, Hashable
+from functools import partial
 
 from karmada_vc_agent.interpretation.hook_errors import HookError, UnavailableError
 from karmada_vc_agent.interpretation.hooks import Dependency
+from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.flows import FairSlots
 
 PAUSE_S = (2.0, 10.0)
 PAUSE_OF_OUTAGE = 0.1
@@ -16,24 +19,28 @@ PAUSE_OF_OUTAGE = 0.1
 AT_ONCE = 4
 """Concurrent probes: a lost one must not hide that the next would succeed."""
 PROBED_AT_MOST = 256
-"""Webhooks times virtual clusters; beyond that, Works themselves retry."""
+"""Webhooks times virtual clusters, divided fairly; beyond that, Works themselves retry."""
 
 OnAnswer = Callable[[str, Hashable], None]
 """(virtual cluster, key of the hook)"""
 
 
 class HookProbes:
-    """Probes webhooks; on_answer: called with each that answers again."""
+    """Probes webhooks; on_answer: called with each that answers again.
 
-    def __init__(self, on_answer: OnAnswer) -> None:
+    is_shared: whether there are several virtual clusters.
+    """
+
+    def __init__(self, on_answer: OnAnswer, is_shared: Callable[[], bool] = lambda: True) -> None:
         self._on_answer = on_answer
+        self._slots = FairSlots(PROBED_AT_MOST, is_shared)
         self._probed: set[Hashable] = set()
         self._new: asyncio.Queue[Dependency] = asyncio.Queue()
 
     def probe(self, rest: Dependency) -> None:
         """Probe a webhook until it answers."""
         key = (rest.cluster, rest.hook.key)
-        if key in self._probed or len(self._probed) >= PROBED_AT_MOST:
+        if key in self._probed or not self._slots.try_take(rest.cluster):
             return
         self._probed.add(key)
         self._new.put_nowait(rest)
@@ -49,6 +56,7 @@ class HookProbes:
             answers = await _wait_answer(rest)
         finally:
             self._probed.discard((rest.cluster, rest.hook.key))
+            self._slots.give_back(rest.cluster)
         if answers:
             self._on_answer(rest.cluster, rest.hook.key)
 
@@ -57,6 +65,7 @@ async def _wait_answer(rest: Dependency) -> bool:
     """Wait until it answers; return False if it is no longer configured."""
     loop = asyncio.get_running_loop()
     since, shortest, longest = loop.time(), *PAUSE_S
+    flow = ("probes", rest.cluster)  # of their own: no call of a Work waits for them
     asked: set[asyncio.Task[bool]] = set()
     try:
         while rest.is_current():
@@ -70,7 +79,7 @@ async def _wait_answer(rest: Dependency) -> bool:
                     return True
             await asyncio.sleep(next_at - loop.time())
             if len(asked) < AT_ONCE:
-                asked.add(asyncio.ensure_future(_answers(rest)))
+                asked.add(asyncio.ensure_future(flows.run(flow, partial(_answers, rest))))
         return False
     finally:
         for task in asked:

@@ -48,8 +48,8 @@ _WEBHOOKS = "resourceinterpreterwebhookconfigurations"
 class InterpreterRules:
     """Feeds the interpreter levels with hooks of users.
 
-    on_change: called with the kinds whose interpretation changed. were_seen: whether the hub had
-    rules for an earlier process, so that it serves their kinds.
+    on_change: called with the kinds whose interpretation changed. client: calls webhooks.
+    were_seen: whether the hub had rules for an earlier process, so that it serves their kinds.
     """
 
     were_seen = False
@@ -60,6 +60,7 @@ class InterpreterRules:
         run_script: RunScript,
         on_change: Callable[[Concerns], None],
         supervisor: Supervisor = ALONE,
+        client: WebhookClient | None = None,
     ) -> None:
         self._supervisor = supervisor
         self._on_change = on_change
@@ -72,7 +73,7 @@ class InterpreterRules:
             self._reflector(hub, _CUSTOMIZATIONS, plain, self._customizations),
             self._reflector(hub, _WEBHOOKS, hooks, self._configurations),
         ]
-        self._client = WebhookClient()
+        self._client = client or WebhookClient()
         codec = RawCodec(ServiceShape)
         self._services: Store[Object] = Store(codec)
         self._service_reflector = Reflector(hub, "/api/v1/services", codec, self._services)

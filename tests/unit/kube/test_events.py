@@ -15,9 +15,11 @@ from karmada_vc_agent.kube.events import (
     BURST_OF_NORMAL,
     BURST_PER_REASON,
     FIRSTS_PER_REASON,
+    HELD_BACK_S,
     QPS_OF_FIRSTS,
     QUEUE_LENGTH,
     QUEUE_OF_ONE,
+    WRITERS,
     EventRecorder,
     Series,
 )
@@ -208,6 +210,30 @@ async def test_who_has_many_events_waits_for_the_others(hub: FakeApiServer) -> N
     await recorder.drain(10.0)
     written = [request.path for request in hub.requests]
     assert written.index("/api/v1/namespaces/quiet/events") == 1
+
+
+async def test_turns_whose_events_hang_hold_up_no_other_turn(hub: FakeApiServer) -> None:
+    recorder = neighbours(hub)
+    paths = [f"/api/v1/namespaces/slow-{number}/events" for number in range(WRITERS - 1)]
+    released = [hub.hold("POST", path, 100) for path in paths]
+    for number in range(20):
+        for slow in range(WRITERS - 1):
+            recorder.record("x", about(f"w-{number}", f"slow-{slow}"), "Normal", "Said", "text")
+        recorder.record("x", about(f"w-{number}", "quiet"), "Normal", "Said", "text")
+    async with running(recorder):
+        await until(lambda: len(hub.asked("POST", "/api/v1/namespaces/quiet/events")) == 20)
+        assert [len(hub.asked("POST", path)) for path in paths] == [1] * len(paths)
+    for each in released:
+        each.set()
+
+
+async def test_an_event_that_is_held_back_is_written_at_the_end(hub: FakeApiServer) -> None:
+    recorder = EventRecorder(hub.client("hub"), lambda: True)
+    recorder.record("x", about("w", "quiet"), "Normal", "Said", "text")
+    async with running(recorder):
+        await asyncio.sleep(HELD_BACK_S * 1.5)
+    await recorder.drain(10.0)
+    assert len(hub.asked("POST", "/api/v1/namespaces/quiet/events")) == 1
 
 
 async def test_no_one_fills_the_queue(hub: FakeApiServer) -> None:

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.kube.open_files import RESERVED, needed, share_out
+from karmada_vc_agent.kube.open_files import (
+    RESERVED,
+    WATCHES,
+    WATCHES_A_CLUSTER,
+    needed,
+    share_out,
+)
 
 
 @given(files=st.integers(48, 100_000), leases=st.integers(4, 32))
@@ -29,7 +35,13 @@ def test_most_of_few_files_are_for_watches() -> None:
 
 
 def test_more_virtual_clusters_need_more() -> None:
-    assert needed(10) > needed(3) > 64
+    assert needed(10, 8) > needed(3, 8) > 64
+
+
+@given(clusters=st.integers(1, 1000))
+def test_files_that_are_needed_are_enough_for_all_watches(clusters: int) -> None:
+    shares = share_out(needed(clusters, 32), 32)
+    assert shares.watches >= WATCHES + WATCHES_A_CLUSTER * clusters
 
 
 @pytest.mark.parametrize(("soft", "hard"), [(40, 50), (50, 50)])

@@ -4,7 +4,8 @@ import asyncio
 import datetime as dt
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from karmada_vc_agent.kube import webhook_client
+from karmada_vc_agent.kube import flows, webhook_client
 from karmada_vc_agent.kube.webhook_client import (
     Endpoint,
     WebhookClient,
@@ -37,6 +38,8 @@ class Webhook:
     delay_s: float = 0.0
     host: str = ""
     received: bytes = b""
+    slow: int = 0
+    released: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def url(self) -> str:
@@ -45,6 +48,9 @@ class Webhook:
     async def answer(self, request: web.Request) -> web.Response:
         self.host, self.received = request.host, await request.read()
         await asyncio.sleep(self.delay_s)
+        if self.received == b"slow":
+            self.slow += 1
+            await self.released.wait()
         headers = {"Location": "https://127.0.0.1:1/elsewhere"} if self.status == 307 else {}
         return web.Response(status=self.status, body=self.body, headers=headers)
 
@@ -172,6 +178,24 @@ async def test_a_bundle_without_certificates_is_an_error(
 async def test_a_webhook_that_is_away_is_an_error(client: WebhookClient) -> None:
     with pytest.raises(WebhookError, match=r"https://127\.0\.0\.1:1/x"):
         await client.post(Endpoint("https://127.0.0.1:1/x", b""), b"", 30.0)
+
+
+async def test_calls_of_one_virtual_cluster_that_hang_hold_up_no_other(webhook: Webhook) -> None:
+    client = WebhookClient(8)
+    endpoint = Endpoint(webhook.url, webhook.ca_bundle)
+    hanging = [
+        asyncio.ensure_future(flows.run(cluster, partial(client.post, endpoint, b"slow", 30.0)))
+        for cluster in "abc"
+        for _ in range(20)
+    ]
+    await asyncio.sleep(10.0)
+    assert webhook.slow == 7
+    async with asyncio.timeout(5.0):
+        await flows.run("d", partial(client.post, endpoint, b"asked", 30.0))
+    assert not any(task.done() for task in hanging)
+    webhook.released.set()
+    await asyncio.gather(*hanging)
+    await client.close()
 
 
 async def test_trust_of_bundles_that_rotate_is_not_kept_for_ever(

@@ -618,3 +618,14 @@ async def test_key_that_counts_as_of_another_group_while_it_waits_is_given_out_o
     queue.add("of a")
     async with asyncio.timeout(1.0):
         assert await queue.take() == "of a", "its group has lost a place for good"
+
+
+async def test_keys_behind_slow_ones_of_their_group_are_not_due() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], at_once=2)
+    for key in ("a1", "a2", "a3", "a4", "b1", "b2", "b3"):
+        queue.add(key)
+    assert (len(queue), queue.due()) == (7, 4)
+    assert [await queue.take() for _ in range(3)] == ["a1", "b1", "a2"]
+    assert (len(queue), queue.due()) == (4, 1)
+    queue.at_once = 0
+    assert queue.due() == 4

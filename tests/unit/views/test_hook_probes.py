@@ -114,12 +114,19 @@ async def test_webhook_that_was_changed_is_probed_no_more() -> None:
     task.cancel()
 
 
-async def test_only_so_many_are_probed() -> None:
-    probes = HookProbes(lambda *_: None)
+@pytest.mark.parametrize(("is_shared", "expected"), [(True, 128), (False, 255)])
+async def test_only_so_many_of_a_virtual_cluster_are_probed(
+    is_shared: bool,
+    expected: int,
+) -> None:
+    probes = HookProbes(lambda *_: None, lambda: is_shared)
     task = asyncio.ensure_future(probes.run())
     webhooks = [Webhook() for _ in range(PROBED_AT_MOST + 10)]
     for number, webhook in enumerate(webhooks):
         probes.probe(webhook.rest(key=f"hook {number}"))
+    neighbour = Webhook()
+    probes.probe(neighbour.rest("branch-b"))
     await asyncio.sleep(3.0)
-    assert len([webhook for webhook in webhooks if webhook.asked]) == PROBED_AT_MOST
+    assert len([webhook for webhook in webhooks if webhook.asked]) == expected
+    assert neighbour.asked
     task.cancel()
