@@ -1,14 +1,16 @@
 """What one virtual cluster costs its neighbour: in time, and in the memory that both share.
 
 The neighbour gets single Works while the other one is quiet, while 200 of its Works hang in an
-interpreter webhook that never answers, and while 200 are of a kind that the host does not serve.
+interpreter webhook that never answers, while the host takes 29 s for each write of 200 others, and
+while 200 are of a kind that the host does not serve.
 """
 
+import asyncio
 import base64
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from bench import works
@@ -17,11 +19,14 @@ from bench.measurements import Bench, Contestant, memory
 from bench.process import AgentProcess
 from bench.results import AgentResults, NeighbourResults
 from bench.works import Object
-from e2e.lab.webhook_server import WebhookServer
+from e2e.lab.webhook_server import VALIDATING, WebhookServer, validating
 from karmada_vc_agent.kube.client import ApiClient
 
 NEIGHBOUR = "bench-neighbour"
 LOUD = "bench-loud"
+LOUD_NAMESPACE = f"{works.NAMESPACE}-v-{LOUD}"
+SLOW_S = 29.0
+"""Less than the longest time-out of an admission webhook."""
 TROUBLES = 200
 """Works that hang or fail."""
 LARGE = 120
@@ -34,9 +39,14 @@ _ANSWER_S = 10
 
 
 async def measure(
-    lab: Lab, bench: Bench, hub: ApiClient, singles: int, results: NeighbourResults
+    lab: Lab,
+    bench: Bench,
+    servers: tuple[ApiClient, ApiClient],
+    singles: int,
+    results: NeighbourResults,
 ) -> None:
-    """Measure one virtual cluster beside another that gives trouble."""
+    """Measure one virtual cluster beside another that gives trouble. servers: hub and host."""
+    hub, host = servers
     groups = {NEIGHBOUR: "1", LOUD: "2"}
     with lab.our_agent(groups) as agent:
         await bench.wait_ready(groups, agent)
@@ -49,6 +59,10 @@ async def measure(
             await bench.create_all((LOUD, works.service(f"silent-{n}")) for n in range(TROUBLES))
             results.beside_silent_ms = await _latencies(bench, one, singles)
             await hub.delete(f"{_WEBHOOKS}/{configuration['metadata']['name']}")
+        async with _slow_host(host):
+            await bench.create_all((LOUD, works.config_map(f"slow-{n}")) for n in range(TROUBLES))
+            results.beside_slow_host_ms = await _latencies(bench, one, singles)
+        await _wait_written(host)
         await bench.create_all((LOUD, works.widget(f"unknown-{n}")) for n in range(TROUBLES))
         results.beside_unknown_ms = await _latencies(bench, one, singles)
         await _large(bench, agent, results)
@@ -74,6 +88,37 @@ async def _large(bench: Bench, agent: AgentProcess, results: NeighbourResults) -
         LARGE_WRITERS,
     )
     results.with_large = await memory(agent)
+
+
+@asynccontextmanager
+async def _slow_host(host: ApiClient) -> AsyncIterator[None]:
+    """Have the host take long for each ConfigMap of the loud one."""
+    released = threading.Event()
+
+    def wait(_request: Object) -> Object:
+        released.wait(SLOW_S)
+        return {"allowed": True}
+
+    with tempfile.TemporaryDirectory() as directory:
+        server = WebhookServer(Path(directory), wait)
+        configuration = validating("bench-slow", LOUD_NAMESPACE, server)
+        try:
+            await host.create(VALIDATING, configuration)
+            yield
+            await host.delete(f"{VALIDATING}/bench-slow")
+        finally:
+            released.set()
+            server.close()
+
+
+async def _wait_written(host: ApiClient) -> None:
+    """Wait until all that the host was slow with is there."""
+    path = f"/api/v1/namespaces/{LOUD_NAMESPACE}/configmaps"
+    while True:
+        names = [each["metadata"]["name"] for each in (await host.get(path))["items"]]
+        if sum(name.startswith("slow-") for name in names) == TROUBLES:
+            return
+        await asyncio.sleep(1.0)
 
 
 @contextmanager

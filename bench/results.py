@@ -72,6 +72,7 @@ class NeighbourResults:
 
     quiet_ms: list[float] = field(default_factory=list)
     beside_silent_ms: list[float] = field(default_factory=list)
+    beside_slow_host_ms: list[float] = field(default_factory=list)
     beside_unknown_ms: list[float] = field(default_factory=list)
     before_large: Memory = field(default_factory=lambda: Memory(0, 0))
     with_large: Memory = field(default_factory=lambda: Memory(0, 0))

@@ -62,7 +62,9 @@ async def run(lab: Lab, plan: Plan) -> Results:
             await _one_cluster(plan, bench, contestants)
         await _many_clusters(lab, plan, bench, results)
         _say("a neighbour that gives trouble")
-        await neighbours.measure(lab, bench, servers.hub, plan.singles, results.neighbour)
+        await neighbours.measure(
+            lab, bench, (servers.hub, servers.host2), plan.singles, results.neighbour
+        )
         for watch in watches:
             watch.cancel()
     return results

@@ -1,6 +1,5 @@
 """Works of one virtual cluster that cannot be carried out, and what its neighbour feels of it."""
 
-import base64
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from e2e.lab.endpoints import Endpoints
 from e2e.lab.interpreting import Widgets
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.wait import eventually
-from e2e.lab.webhook_server import WebhookServer
+from e2e.lab.webhook_server import VALIDATING, WebhookServer, validating
 from e2e.lab.works import condition
 from e2e.test_interpreter_webhooks import by_url, configuration
 
@@ -26,7 +25,6 @@ MANY = 200
 CONNECTIONS = 16
 """To the host, for requests of Works (kube/open_files.py)."""
 SLOW_WORKS = 40
-HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 class Silent(WebhookServer):
@@ -59,11 +57,11 @@ def silent(tmp_path: Path) -> Iterator[Silent]:
 @pytest.fixture
 def slow_admission(lab: Lab, silent: Silent) -> Iterator[Callable[[str], Silent]]:
     """Have the host ask a webhook before each write of a ConfigMap to one namespace."""
-    path = f"{HOOKS}/{lab.id}"
+    path = f"{VALIDATING}/{lab.id}"
 
     def configure(namespace: str) -> Silent:
         silent.may_answer.set()
-        lab.host.create(_validating(lab.id, namespace, silent))
+        lab.host.create(validating(lab.id, namespace, silent))
 
         def is_called() -> None:
             assert lab.host.refusal(objects.config_map(namespace, "probe")) == ""
@@ -78,33 +76,6 @@ def slow_admission(lab: Lab, silent: Silent) -> Iterator[Callable[[str], Silent]
     silent.may_answer.set()
     with suppress(ApiError):
         lab.host.delete(path)
-
-
-def _validating(name: str, namespace: str, server: WebhookServer) -> Object:
-    rule = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "resources": ["configmaps"],
-        "operations": ["CREATE"],
-    }
-    hook = {
-        "name": "slow.example.com",
-        "clientConfig": {
-            "url": server.url,
-            "caBundle": base64.b64encode(server.ca_bundle).decode(),
-        },
-        "rules": [rule],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-        "sideEffects": "None",
-        "admissionReviewVersions": ["v1"],
-        "timeoutSeconds": 30,
-    }
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": name},
-        "webhooks": [hook],
-    }
 
 
 def declare(widgets: Widgets, server: WebhookServer, timeout_s: int) -> None:

@@ -1,5 +1,6 @@
-"""An interpreter webhook in the test's own process, with a certificate of its own."""
+"""A webhook in the test's own process, with a certificate of its own."""
 
+import base64
 import datetime as dt
 import http.server
 import ipaddress
@@ -17,7 +18,8 @@ from cryptography.x509.oid import NameOID
 from e2e.lab.api import Object
 
 Answer = Callable[[Object], Object]
-"""The request of a ResourceInterpreterContext -> the response, without its uid."""
+"""The request of a ResourceInterpreterContext or AdmissionReview -> its response without uid."""
+VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 class WebhookServer:
@@ -67,6 +69,34 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+
+def validating(name: str, namespace: str, server: WebhookServer) -> Object:
+    """Return the configuration that has a host ask before it creates ConfigMaps in a namespace."""
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["configmaps"],
+        "operations": ["CREATE"],
+    }
+    hook = {
+        "name": "slow.example.com",
+        "clientConfig": {
+            "url": server.url,
+            "caBundle": base64.b64encode(server.ca_bundle).decode(),
+        },
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 30,
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [hook],
+    }
 
 
 def self_signed(directory: Path, *names: str) -> Path:

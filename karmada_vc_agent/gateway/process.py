@@ -93,7 +93,12 @@ class GatewayProcess:
         self.state.file.replace_all(config.virtual_clusters)
         self._own_key = os.urandom(KEY_BYTES)
         self._sealed_with: tuple[bytes, Sealer] = (self._own_key, Sealer(_stretched(self._own_key)))
-        limits = Limits(settings.max_requests, settings.max_long_requests)
+        limits = Limits(
+            settings.max_requests,
+            settings.max_long_requests,
+            open_files.allow_most(),
+            self.state.virtual_clusters.are_several,
+        )
         meter = GatewayMeter(self.metrics, limits)
         audit = Audit() if settings.audit else Audit(nowhere)
         self._gateway = Gateway(self.state, self._requests, self._sealer, limits, audit, meter)
@@ -115,7 +120,6 @@ class GatewayProcess:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`. Raises ConfigError: an address that cannot be had."""
-        open_files.allow_most()
         sys.setswitchinterval(SWITCH_S)
         async with AsyncExitStack() as stack:
             for client in (self._client, self._reviews):

@@ -49,6 +49,7 @@ from karmada_vc_agent.gateway.server.room import Place, Room
 from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError, unauthorized
 from karmada_vc_agent.gateway.server.turns import FairTurns, Turns
 from karmada_vc_agent.gateway.server.upgrade import tunnel
+from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError, error_from_answer
 from karmada_vc_agent.model.objects import Object
 
@@ -113,7 +114,8 @@ class Gateway:
         head = exchange.head
         record = Record(head.method, head.cluster, head.path)
         try:
-            await self._answer(exchange, record)
+            with flows.of(head.cluster):
+                await self._answer(exchange, record)
         except RefusalError as refusal:
             await self._refuse(exchange, record, refusal)
         except ClientGoneError:

@@ -1,27 +1,43 @@
 """How much one virtual cluster may ask at once, so that the others are not kept waiting (8)."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from karmada_vc_agent.gateway.server.statuses import RefusalError
+from karmada_vc_agent.kube.flows import FairSlots
+from karmada_vc_agent.kube.open_files import RESERVED, WANTED
 
 SHORT, LONG = 200, 1000
 """Requests of one virtual cluster at once; long: watches, logs that are followed, upgrades."""
 
 
-class Limits:
-    """Counts the requests in progress. most_short, most_long: of each virtual cluster."""
+FILES_OF_REQUEST = 2
+"""The connection of the client, and that to the host."""
 
-    def __init__(self, most_short: int = SHORT, most_long: int = LONG) -> None:
+
+class Limits:
+    """Counts the requests in progress. most_short, most_long: of each virtual cluster.
+
+    files: the limit of open files, which virtual clusters share. are_several: whether they do.
+    """
+
+    def __init__(
+        self,
+        most_short: int = SHORT,
+        most_long: int = LONG,
+        files: int = WANTED,
+        are_several: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._most = {False: most_short, True: most_long}
+        self._slots = FairSlots(max(2, (files - RESERVED) // FILES_OF_REQUEST), are_several)
         self._in_progress: Counter[tuple[str, bool]] = Counter()
 
     @contextmanager
     def slot(self, cluster: str, *, is_long: bool) -> Iterator[None]:
         """Have a place while a request is in progress. Raises RefusalError."""
         key = (cluster, is_long)
-        if self._in_progress[key] >= self._most[is_long]:
+        if self._in_progress[key] >= self._most[is_long] or not self._slots.try_take(cluster):
             what = "watches and other long requests" if is_long else "requests"
             counted = "too-many-long" if is_long else "too-many"
             raise RefusalError(429, f"too many {what} at once; try again", counted=counted)
@@ -29,6 +45,7 @@ class Limits:
         try:
             yield
         finally:
+            self._slots.give_back(cluster)
             self._in_progress[key] -= 1
             if not self._in_progress[key]:
                 del self._in_progress[key]
