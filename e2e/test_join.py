@@ -317,7 +317,8 @@ def _may_renew(lab: Lab, user: str) -> bool:
             "resourceAttributes": attributes,
         },
     }
-    return bool(lab.hub.create(review)["status"]["allowed"])
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    return bool(lab.hub.post(path, review)["status"]["allowed"])
 
 
 def _rbac(kind: str, namespace: str = "") -> str:
