@@ -20,8 +20,9 @@ from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import Series
+from karmada_vc_agent.kube.permissions import FORBIDDEN_S
 from karmada_vc_agent.kube.rate_limit import TokenBucket
-from karmada_vc_agent.kube.reflector import FORBIDDEN_S, Reflector
+from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.host_event import HostEvent
 from karmada_vc_agent.model.karmada import TEMPLATE_UID_ANNOTATION

@@ -14,7 +14,8 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.namespaced_watches import NamespacedWatches, WatchScope
-from karmada_vc_agent.kube.reflector import FORBIDDEN_S, Reflector
+from karmada_vc_agent.kube.permissions import FORBIDDEN_S
+from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.model.objects import Object

@@ -17,8 +17,8 @@ from karmada_vc_agent.kube.aggregated import is_aggregated
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.kube.reflector import FORBIDDEN_S, Reflector
+from karmada_vc_agent.kube.permissions import FORBIDDEN_S, Need
+from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.retries import retry_every
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor

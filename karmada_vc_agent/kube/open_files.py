@@ -9,8 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 WANTED = 65_536
-RESERVED = 20
-"""For regular files, the event loop, the log, the endpoints and the helper processes."""
+RESERVED = 16
+"""For regular files, the event loop, the log and the helper processes."""
+ENDPOINTS = 2
+"""Addresses that we serve: health and metrics."""
+ENDPOINT_CONNECTIONS = 32
+"""Connections at once of one address. Scrapers and kubelets have one or two."""
 WATCHES, WATCHES_A_CLUSTER = 32, 16
 """Watches of any agent, and of each virtual cluster."""
 LEAST_WATCHES = 4
@@ -31,14 +35,15 @@ class Shares:
     reviews: int
     owners: int
     webhooks: int
+    endpoint: int
     watches: int
 
     @property
     def pooled(self) -> int:
-        """Return the number of all connections but watches."""
+        """Return the number of all connections but watches, with those of our endpoints."""
         of_both = self.requests + self.lists + self.urgent
         single = self.leases + self.events + self.reviews + self.owners + self.webhooks
-        return 2 * of_both + single
+        return 2 * of_both + single + ENDPOINTS * self.endpoint
 
 
 def allow_most() -> int:
@@ -70,9 +75,15 @@ def share_out(files: int, leases: int) -> Shares:
         reviews=_between(1, files // 64, 2),
         owners=_between(1, files // 64, 8),
         webhooks=_between(2, files // 16, 64),
+        endpoint=endpoint_connections(files),
         watches=LEAST_WATCHES,
     )
     return replace(shares, watches=max(LEAST_WATCHES, files - RESERVED - shares.pooled))
+
+
+def endpoint_connections(files: int) -> int:
+    """Return how many connections one address may have."""
+    return _between(2, files // 32, ENDPOINT_CONNECTIONS)
 
 
 def _between(least: int, wanted: int, most: int) -> int:

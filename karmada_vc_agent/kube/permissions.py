@@ -10,11 +10,10 @@ from karmada_vc_agent.model.rbac_rule import Rule
 
 LASTS_S = 30.0
 """Shorter denials come from the end of an execution namespace, not from missing rules."""
-REMEMBERED_S = 330.0
-"""A permission counts as missing for this long after it was last refused, unless it was given.
-
-Longer than the longest pause of a reflector that is forbidden its list.
-"""
+FORBIDDEN_S = 300.0
+"""The longest pause of a list where an administrator has to give a right first."""
+REMEMBERED_S = FORBIDDEN_S + LASTS_S
+"""A permission counts as missing for this long after it was last refused, unless it was given."""
 REMEMBERED = 1024
 """Permissions that are missing at once; a request may name any object, so of more none is kept."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}

@@ -48,8 +48,6 @@ T = TypeVar("T")
 WATCH_S = (300, 600)
 """Each watch ends after a random time in this range, as client-go's do."""
 BACKOFF_S = (0.2, 10.0)
-FORBIDDEN_S = 300.0
-"""The longest pause where an administrator has to give a right first, and others do not wait."""
 
 
 class Reflector(Generic[T]):

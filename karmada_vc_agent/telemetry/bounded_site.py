@@ -14,10 +14,9 @@ from typing import cast
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from karmada_vc_agent.kube import open_files
 from karmada_vc_agent.telemetry.handshakes import Handshakes
 
-MOST = 32
-"""Connections at once. Scrapers and kubelets have one or two."""
 IDLE_S = 60.0
 """How long a connection may wait for a request; longer than most scrape intervals."""
 HANDSHAKE_S = 10.0
@@ -70,6 +69,7 @@ class BoundedSite(web.BaseSite):
         self._address = address
         self._busy = busy
         self._tls = tls
+        self._most = open_files.endpoint_connections(open_files.allow_most())
         self._handshakes = Handshakes(self._shake_hands)
 
     @property
@@ -104,7 +104,7 @@ class BoundedSite(web.BaseSite):
     def _has_room(self) -> bool:
         """Whether there is room, or is now that the oldest one that waits is closed."""
         there = [each for each in self._handlers().connections if each.transport is not None]
-        if len(there) + len(self._handshakes) < MOST:
+        if len(there) + len(self._handshakes) < self._most:
             return True
         if self._handshakes.end_oldest():
             return True

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from karmada_vc_agent.gateway.server.statuses import RefusalError
 from karmada_vc_agent.kube.flows import FairSlots
-from karmada_vc_agent.kube.open_files import RESERVED, WANTED
+from karmada_vc_agent.kube.open_files import ENDPOINTS, RESERVED, WANTED, endpoint_connections
 
 SHORT, LONG = 200, 1000
 """Requests of one virtual cluster at once; long: watches, logs that are followed, upgrades."""
@@ -30,7 +30,8 @@ class Limits:
         are_several: Callable[[], bool] = lambda: True,
     ) -> None:
         self._most = {False: most_short, True: most_long}
-        self._slots = FairSlots(max(2, (files - RESERVED) // FILES_OF_REQUEST), are_several)
+        left = files - RESERVED - ENDPOINTS * endpoint_connections(files)
+        self._slots = FairSlots(max(2, left // FILES_OF_REQUEST), are_several)
         self._in_progress: Counter[tuple[str, bool]] = Counter()
 
     @contextmanager

@@ -11,7 +11,8 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.informers import IDLE_S, InformerSet
 from karmada_vc_agent.kube.namespaced_watches import WatchScope
-from karmada_vc_agent.kube.reflector import FORBIDDEN_S, WATCH_S
+from karmada_vc_agent.kube.permissions import FORBIDDEN_S
+from karmada_vc_agent.kube.reflector import WATCH_S
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from tests.fakes.api_server import FakeApiServer

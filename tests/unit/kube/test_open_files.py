@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.kube.open_files import (
+    ENDPOINT_CONNECTIONS,
+    ENDPOINTS,
     RESERVED,
     WATCHES,
     WATCHES_A_CLUSTER,
@@ -55,3 +57,10 @@ def test_soft_limit_is_raised_to_the_hard_one(soft: int, hard: int) -> None:
     printed = subprocess.check_output([sys.executable, "-c", code], text=True)  # noqa: S603 - ours
     assert printed.split() == ["50", "50", "50"]
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > hard
+
+
+def test_connections_to_our_endpoints_are_counted() -> None:
+    shares = share_out(1024, 8)
+    assert shares.endpoint == ENDPOINT_CONNECTIONS
+    assert shares.pooled > ENDPOINTS * ENDPOINT_CONNECTIONS
+    assert share_out(64, 4).endpoint == 2

@@ -28,16 +28,16 @@ def test_many_files_leave_the_settings_as_they_are(is_long: bool, expected: int)
 def test_virtual_clusters_share_the_requests_that_few_files_are_enough_for() -> None:
     limits = Limits(files=1024)
     with ExitStack() as stack:
-        assert [fill(limits, stack, each, is_long=True) for each in "abc"] == [251, 126, 63]
+        assert [fill(limits, stack, each, is_long=True) for each in "abc"] == [236, 118, 59]
         for _ in range(20):
             stack.enter_context(limits.slot("d", is_long=False))
     with ExitStack() as stack:
-        assert fill(limits, stack, "a", is_long=True) == 251
+        assert fill(limits, stack, "a", is_long=True) == 236
         assert fill(limits, stack, "a", is_long=False) == 0
 
 
 def test_a_virtual_cluster_that_is_alone_has_nearly_all() -> None:
     limits = Limits(files=1024, are_several=lambda: False)
     with ExitStack() as stack:
-        assert fill(limits, stack, "a", is_long=True) == 501
+        assert fill(limits, stack, "a", is_long=True) == 471
     assert limits.in_progress() == {}
