@@ -128,9 +128,13 @@ class LeaderElection:
         """
         if self.is_leading():
             return True
-        times, now = self._times, self._clock()
-        longest_s = times.retry_period_s + 2 * PATIENCE * times.renew_deadline_s + SLACK_S
-        return self._failed_at is not None and now - self._failed_at < longest_s
+        longest_s = self._times.retry_period_s + self._attempt_s
+        return self._failed_at is not None and self._clock() - self._failed_at < longest_s
+
+    @property
+    def _attempt_s(self) -> float:
+        """How long an attempt of a process that is not stopped takes at most: two requests."""
+        return 2 * PATIENCE * self._times.renew_deadline_s + SLACK_S
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours."""
@@ -156,11 +160,13 @@ class LeaderElection:
         """Renew until cancelled. Raises LeadLostError."""
         while True:
             await asyncio.sleep(self._times.retry_period_s)
-            was_leading = self.is_leading()
+            was_leading, started = self.is_leading(), self._clock()
             try:
                 holder = await self._try()
             except KubeError as error:
-                self._failed_at = self._clock()
+                # One that was under way while the process was stopped says nothing of now.
+                was_stopped = self._clock() - started > self._attempt_s
+                self._failed_at = None if was_stopped else self._clock()
                 _log.debug("Failed to renew the leader Lease", extra={"reason": str(error)})
                 continue
             if holder == self._identity and not was_leading:

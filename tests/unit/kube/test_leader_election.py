@@ -362,6 +362,27 @@ async def test_process_that_was_stopped_for_a_while_is_not_in_touch(
     assert not made.is_in_touch()
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+async def test_process_that_was_stopped_during_an_attempt_is_not_in_touch(
+    host: FakeApiServer, client: ApiClient, method: str
+) -> None:
+    host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
+    loop, stopped_s = asyncio.get_running_loop(), [0.0]
+    made = LeaderElection(
+        client, "agents", "agent", "me", TIMES, lambda: loop.time() + stopped_s[0]
+    )
+    await made.acquire()
+    task = asyncio.ensure_future(made.lead())
+    released = host.hold(method, LEASE)
+    await asyncio.sleep(TIMES.retry_period_s + 1.0)
+    stopped_s[0] = TIMES.lease_duration_s
+    for _ in range(9):
+        assert not made.is_in_touch(), "the end of that attempt is no contact"
+        await asyncio.sleep(0.5)
+    released.set()
+    await stop(task)
+
+
 async def test_who_tries_in_vain_is_in_touch(host: FakeApiServer, me: LeaderElection) -> None:
     await me.acquire()
     task = asyncio.ensure_future(me.lead())
