@@ -14,7 +14,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection
-from e2e.lab.checkpoint import KEPT, manifest_saved
+from e2e.lab.checkpoint import KEPT, is_saved, manifest_saved
 from e2e.lab.lab import CLUSTERS, QUICK_LEASE, Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.proxy import Proxy
@@ -270,11 +270,7 @@ def _served(lab: Lab, wire: Proxy) -> tuple[Group, Agent]:
 def _wait_kept(lab: Lab, agent: Agent, group: Group, *manifests: Object) -> None:
     for manifest in manifests:
         eventually(lab.on_host, manifest, group)
-        eventually(_is_kept, lab, agent, group, manifest)
-
-
-def _is_kept(lab: Lab, agent: Agent, group: Group, manifest: Object) -> None:
-    assert manifest_saved(lab.host, agent, group.name, manifest) is not None
+        eventually(is_saved, lab, agent, group, manifest)
 
 
 def _is_not_kept(lab: Lab, agent: Agent, group: Group, manifest: Object) -> None:

@@ -9,7 +9,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import ApiError, Object, collection
-from e2e.lab.checkpoint import KEPT, OFF, is_saved, manifest_saved, secrets_of
+from e2e.lab.checkpoint import KEPT, OFF, is_saved, is_trusted, manifest_saved, secrets_of
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
@@ -139,7 +139,7 @@ def test_what_an_earlier_version_did_not_keep_up_to_date_is_not_served(
     hub_wire.restore()
     eventually(_has, lab, group, template)
     assert agent.log().count("Not using the checkpoint") == 1
-    eventually(_is_trusted, lab, agent)
+    eventually(is_trusted, lab, agent)
     _assert_is_kept_without_the_hub(lab, agent, hub_wire, group, template)
     assert agent.log().count("Not using the checkpoint") == 1
 
@@ -282,13 +282,6 @@ def _assert_is_kept_without_the_hub(
 
 def _has(lab: Lab, group: Group, template: Object) -> None:
     assert lab.host.get(lab.host_path(template, group))["data"] == {"key": "1"}
-
-
-def _is_trusted(lab: Lab, agent: Agent) -> None:
-    """What was saved is up to date again: no note says otherwise."""
-    maps = collection("v1", "ConfigMap", agent.namespace)
-    noted = lab.host.get(f"{maps}/{agent.name}-state").get("data") or {}
-    assert not [key for key in noted if key.startswith("checkpoint-outdated")]
 
 
 def _has_no_secrets(lab: Lab, agent: Agent) -> None:

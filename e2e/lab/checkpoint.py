@@ -42,6 +42,14 @@ def is_saved(lab: Lab, agent: Agent, group: Group, manifest: Object) -> None:
     """Raise AssertionError unless a manifest of that kind and name is saved; for `eventually`."""
     found = manifest_saved(lab.host, agent, group.name, manifest)
     assert found is not None, "it is not in the checkpoint"
+    is_trusted(lab, agent)
+
+
+def is_trusted(lab: Lab, agent: Agent) -> None:
+    """Raise AssertionError while a note keeps the next start from serving what is saved."""
+    maps = collection("v1", "ConfigMap", agent.namespace)
+    noted = lab.host.get(f"{maps}/{agent.name}-state").get("data") or {}
+    assert not [key for key in noted if key.startswith("checkpoint-outdated")]
 
 
 def is_kept(lab: Lab, agent: Agent, group: Group) -> None:
