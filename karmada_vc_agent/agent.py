@@ -163,15 +163,23 @@ class Agent:
 
     def _check_server(self, server: str, client: ApiClient) -> str | None:
         """Return what is wrong with hub or host, by one of its clients."""
-        if not self._reachability[server].is_reachable:
-            text = f"the API server of the {server} does not answer"
-            return Remark(text) if server == HUB and self._has_checkpoint() else text
+        if away := self._check_away(server):
+            return Remark(away) if server == HUB and self._has_checkpoint() else away
         if server == HUB and (refusal := self._check_hub_accepts()) is not None:
             is_served = self._service is not None and self._service.serves_from_checkpoint()
             return Remark(refusal) if is_served else refusal
         if client.history.is_in_doubt:
             return Remark(f"the API server of the {server} went back in time; resyncing everything")
         return None
+
+    def _check_away(self, server: str) -> str | None:
+        """Return why hub or host is away: no response, or none that an API server gives."""
+        if not self._reachability[server].is_reachable:
+            return f"the API server of the {server} does not answer"
+        if self._service is not None:
+            return self._service.not_followed(server)
+        is_standby = server == HUB and self._phase == STANDING_BY
+        return self._hub_start.presence.away if is_standby else None
 
     def _has_checkpoint(self) -> bool:
         """Whether this process serves, or stands by, with a checkpoint in place of the hub."""
@@ -180,9 +188,8 @@ class Agent:
     def _is_hub_away(self) -> bool:
         """Whether the hub does not answer, or accepts nothing that is reported."""
         refusal = self._check_hub_accepts()
-        return not self._reachability[HUB].is_reachable or bool(
-            refusal and not isinstance(refusal, Remark)
-        )
+        accepts_none = bool(refusal) and not isinstance(refusal, Remark)
+        return accepts_none or self._check_away(HUB) is not None
 
     def _check_hub_accepts(self) -> str | None:
         """Return why a hub that answers accepts nothing, as with a certificate that expired."""

@@ -1,6 +1,6 @@
 """Encoding of request bodies and decoding of responses; any problem is a KubeError."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,9 @@ import orjson
 
 from karmada_vc_agent.kube import salvage
 from karmada_vc_agent.kube.errors import CutOffError, UnreadableError, UnwritableError
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.kube.permissions import need_of
+from karmada_vc_agent.kube.versions import is_of_storage
+from karmada_vc_agent.model.objects import Object, dig
 
 ANSWER_BYTES = 64 * 2**20
 """The largest response that is read; etcd stores no object above 1.5 MiB, pages are far smaller."""
@@ -54,6 +56,29 @@ def text(answer: Answer) -> bytes:
 def json_object(answer: Answer) -> Object:
     """Return the JSON object of a 2xx response."""
     return decoded(_success(answer).content)
+
+
+def decoder_of(path: str, *, or_status: bool = False) -> Callable[[Answer], Object]:
+    """Return what decodes the response at a path; an object has its name, a list a version.
+
+    or_status: whether a Status says as much.
+    """
+    need = need_of("GET", path)
+    if need is None or "/" in need.resource:
+        return json_object
+
+    def decode(answer: Answer) -> Object:
+        obj = json_object(answer)
+        if not need.name:
+            is_meant = is_of_storage(str(dig(obj, "metadata", "resourceVersion") or ""))
+        else:
+            is_meant = dig(obj, "metadata", "name") == need.name
+        if not is_meant and not (or_status and obj.get("kind") == "Status"):
+            what = f"{need.resource} {need.name!r}" if need.name else f"a list of {need.resource}"
+            raise UnreadableError(f"the response is not {what}")
+        return obj
+
+    return decode
 
 
 def unless_unchanged(answer: Answer) -> tuple[Object, str | None] | None:

@@ -42,9 +42,8 @@ from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Denials, Need, need_of
 from karmada_vc_agent.kube.rate_limit import FairRate
 from karmada_vc_agent.kube.resolver import Resolver
-from karmada_vc_agent.kube.versions import is_of_storage
 from karmada_vc_agent.kube.watch_turns import Turn, WatchTurns
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import Object
 
 T = TypeVar("T")
 
@@ -192,7 +191,7 @@ class ApiClient:
 
     async def get(self, path: str, query: Query | None = None) -> Object:
         """GET and decode. Raises UnreadableError for a page instead of the named object."""
-        return await self._ask("GET", path, query=query, decode=_decoding_object_at(path))
+        return await self._ask("GET", path, query=query, decode=answers.decoder_of(path))
 
     async def look_up(self, path: str) -> Object | None:
         """GET what somebody else named; None where there is no such object, or we may not see it.
@@ -201,7 +200,7 @@ class ApiClient:
         UnreachableError.
         """
         try:
-            return await self._ask("GET", path, decode=_decoding_object_at(path), is_ours=False)
+            return await self._ask("GET", path, decode=answers.decoder_of(path), is_ours=False)
         except (NotFoundError, ForbiddenError, UnwritableError):
             return None
 
@@ -276,7 +275,7 @@ class ApiClient:
 
         Raises UnreadableError for a page, which deletes nothing.
         """
-        decode = _decoding_object_at(path, or_status=True)
+        decode = answers.decoder_of(path, or_status=True)
         await self._ask("DELETE", path, body=options, as_user=as_user, decode=decode)
 
     async def delete_same(
@@ -532,29 +531,6 @@ class ApiClient:
             self._is_away = False
             for listener in self._recovery_listeners:
                 listener()
-
-
-def _decoding_object_at(path: str, *, or_status: bool = False) -> Callable[[Answer], Object]:
-    """Return what decodes the response at a path; an object has its name, a list a version.
-
-    or_status: whether a Status says as much.
-    """
-    need = need_of("GET", path)
-    if need is None or "/" in need.resource:
-        return answers.json_object
-
-    def decode(answer: Answer) -> Object:
-        obj = answers.json_object(answer)
-        if not need.name:
-            is_meant = is_of_storage(str(dig(obj, "metadata", "resourceVersion") or ""))
-        else:
-            is_meant = dig(obj, "metadata", "name") == need.name
-        if not is_meant and not (or_status and obj.get("kind") == "Status"):
-            what = f"{need.resource} {need.name!r}" if need.name else f"a list of {need.resource}"
-            raise UnreadableError(f"the response is not {what}")
-        return obj
-
-    return decode
 
 
 def kind_of(error: Exception, *, is_begun: bool) -> type[UnreachableError]:

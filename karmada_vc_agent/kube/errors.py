@@ -210,6 +210,13 @@ def error_from_answer(status: int, body: bytes, retry_after: str | None = None) 
     return error
 
 
+def watch_error(status: bytes) -> ApiError:
+    """Return the error of an ERROR event of a watch."""
+    error = error_from_answer(500, status)
+    is_expired = "Expired" in error.reason or error.reason == "Gone"
+    return ExpiredError(410, error.reason, str(error)) if is_expired else error
+
+
 def _is_named(answer: _Status) -> bool:
     """Whether a Status is about one object."""
     return isinstance(answer.details, dict) and bool(answer.details.get("name"))

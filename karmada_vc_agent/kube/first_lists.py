@@ -4,11 +4,24 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from karmada_vc_agent.kube.store import Store
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a resource is not followed, and since when, in seconds of the loop."""
+
+    reason: str
+    since: float
+
+    def lasts_s(self) -> float:
+        """Return for how long."""
+        return asyncio.get_running_loop().time() - self.since
 
 
 class Lists(Protocol):
@@ -24,6 +37,10 @@ class Lists(Protocol):
     def is_synced(self) -> bool:
         """Whether the first list is complete."""
 
+    @property
+    def trouble(self) -> Trouble | None:
+        """Why the last response was no good list or watch, None if it was one."""
+
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""
 
@@ -38,6 +55,11 @@ async def wait_all_synced(reflectors: Sequence[Lists], timeout_s: float) -> None
                 return
         missing = ",".join(unlisted(reflectors))
         _log.warning("Waiting for the first lists", extra={"paths": missing})
+
+
+def not_listed(path: str, reason: str) -> str:
+    """Return the words for a server that answers, and does not list a collection."""
+    return f"no API server lists {path}: {reason}"
 
 
 def unlisted(reflectors: Iterable[Lists]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec
+from karmada_vc_agent.kube.first_lists import Trouble
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.versions import is_at_most, is_lower
@@ -42,6 +43,7 @@ class NamedReflector(Generic[T]):
         self._codec = codec
         self._names = names
         self._parts: dict[str, Store[T]] = {}
+        self._reflectors: dict[str, Reflector[T]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._synced = asyncio.Event()
         self._has_changed = asyncio.Event()
@@ -60,6 +62,12 @@ class NamedReflector(Generic[T]):
         """Whether all names that were wanted at the start are listed."""
         return self._synced.is_set()
 
+    @property
+    def trouble(self) -> Trouble | None:
+        """Why the last response was no good list or watch of a name, None if all were."""
+        found = (self._reflectors[name].trouble for name in self._parts)
+        return next((each for each in found if each is not None), None)
+
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""
         await self._synced.wait()
@@ -67,6 +75,7 @@ class NamedReflector(Generic[T]):
     async def run(self) -> None:
         """List and watch until cancelled."""
         self._parts.clear()
+        self._reflectors.clear()
         self._tasks.clear()
         self.store.on_observed = self._observed
         async with asyncio.TaskGroup() as group:
@@ -81,13 +90,14 @@ class NamedReflector(Generic[T]):
         wanted = {*self._names(), *(self._name_of(obj) for obj in self.store)}
         for name in self._parts.keys() - wanted:
             self._tasks.pop(name).cancel()
-            del self._parts[name]
+            del self._parts[name], self._reflectors[name]
         for name in sorted(wanted - self._parts.keys()):
             part = self._parts[name] = Store(self._codec)
             part.add_handler(partial(self._take_over, name, part))
             part.on_replaced = partial(self._replaced, name, part)
             query = {"fieldSelector": f"{NAME_FIELD}={name}"}
             reflector = Reflector(self._client, self.path, self._codec, part, query, is_short=True)
+            self._reflectors[name] = reflector
             self._tasks[name] = group.create_task(
                 reflector.run(), name=f"reflector {self.path}/{name}"
             )

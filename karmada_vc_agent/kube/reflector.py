@@ -24,7 +24,6 @@ from karmada_vc_agent.kube import absence, aggregated
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
 from karmada_vc_agent.kube.errors import (
-    ApiError,
     CutOffError,
     ExpiredError,
     ForbiddenError,
@@ -33,8 +32,9 @@ from karmada_vc_agent.kube.errors import (
     UnauthorizedError,
     UnreachableError,
     UnreadableError,
-    error_from_answer,
+    watch_error,
 )
+from karmada_vc_agent.kube.first_lists import Trouble
 from karmada_vc_agent.kube.listing import Listing, PageSize
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.store import Store
@@ -98,6 +98,8 @@ class Reflector(Generic[T]):
         self._epoch = 0
         self._page_size = PageSize()
         self._listing: Listing[T] | None = None
+        self.trouble: Trouble | None = None
+        """Why the last response was no good list or watch, None if it was one."""
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -128,7 +130,7 @@ class Reflector(Generic[T]):
                     continue
             except KubeError as error:
                 await self._refused(error)
-                if _is_forbidden(error):
+                if isinstance(error, ForbiddenError):
                     longest_s = self._forbidden_s
             except Exception as error:  # noqa: BLE001 - a resource must not cost the others
                 self._version = None
@@ -168,7 +170,9 @@ class Reflector(Generic[T]):
     async def _refused(self, error: KubeError) -> None:
         """Handle an error of the server."""
         history = self._client.history
-        is_forbidden = _is_forbidden(error)
+        since = self.trouble.since if self.trouble else asyncio.get_running_loop().time()
+        self.trouble = Trouble(str(error), since)
+        is_forbidden = isinstance(error, ForbiddenError)
         if (is_forbidden and not len(self.store)) or (
             history.is_in_doubt and await self._is_of_another_server()
         ):
@@ -220,8 +224,11 @@ class Reflector(Generic[T]):
         try:
             found = str(dig(orjson.loads(answer), "metadata", "resourceVersion") or "")
         except orjson.JSONDecodeError:
+            found = ""
+        if not is_of_storage(found):
             self._version = None  # a list takes what can be read of it
             return
+        self.trouble = None
         if is_lower(found, self._version or ""):
             await self._went_back(f"{self.path} was at version {self._version} and is at {found}")
             self._is_back = True
@@ -309,6 +316,7 @@ class Reflector(Generic[T]):
         self._name_unreadable()
         self._is_back = False
         self._version = self._seen = page.resource_version
+        self.trouble = None
         self._once.ended()
         self._synced.set()
         self._answered.set()
@@ -349,7 +357,7 @@ class Reflector(Generic[T]):
             event = self._codec.event(line)
             has_told = has_told or event.type != "ERROR"
             if event.type == "ERROR":
-                raise _watch_error(event.error)
+                raise watch_error(event.error)
             if is_lower(event.resource_version, self._version or ""):
                 self._version = None  # servers do not send that; a list shows the state
                 return False
@@ -386,17 +394,3 @@ class Reflector(Generic[T]):
                 _log.warning("Cannot read an object", extra={**extra, "reason": reason})
         self._named = found
         self._client.instrument.unreadable(self._source, self.path, found)
-
-
-def _is_forbidden(error: KubeError) -> bool:
-    """Whether a right is missing, not the credential unknown."""
-    return isinstance(error, ForbiddenError)
-
-
-def _watch_error(status: bytes) -> ApiError:
-    error = error_from_answer(500, status)
-    return (
-        ExpiredError(410, error.reason, str(error))
-        if "Expired" in error.reason or (error.reason == "Gone")
-        else error
-    )

@@ -27,8 +27,8 @@ class Knowledge:
     """What the hub said, and of which hub it is.
 
     served: the virtual clusters that are. rules: stores of customizations and webhook
-    configurations. hub: uid of its kube-system, "" = not known. is_in_contact: whether it answers.
-    now: the time as Kubernetes writes it.
+    configurations. hub: uid of its kube-system, "" = not known. is_in_contact: whether the hub
+    lists Clusters, and Works of this one. now: the time as Kubernetes writes it.
     """
 
     clusters: HubClusters
@@ -37,7 +37,7 @@ class Knowledge:
     served: Collection[str]
     template: str
     hub: Callable[[], str]
-    is_in_contact: Callable[[], bool]
+    is_in_contact: Callable[[str], bool]
     now: Callable[[], str]
 
     def is_whole(self, cluster: str) -> bool:

@@ -280,11 +280,12 @@ class CheckpointWriter:
         """Note now and then that the hub still says the same, of whom it does."""
         now = self._clock()
         is_due = self._contact_at is None or now - self._contact_at >= self._contact_s
-        if not is_due or not self._k.is_in_contact():
+        if not is_due:
             return
         ours = [name for name in self._k.served if self._k.clusters.ours(name) is not None]
         errors = self._failures.errors
-        but = [name for name in ours if name in errors or not self._k.is_whole(name)]
+        current = {n for n in ours if self._k.is_whole(n) and self._k.is_in_contact(n)}
+        but = [name for name in ours if name in errors or name not in current]
         if len(but) == len(ours):
             return
         await self._secrets.write(0, {CONTACT_KEY: self._make.contact(but)})

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import KubeError, UnreachableError, UnreadableError
+from karmada_vc_agent.kube.errors import KubeError, PageError, UnreachableError, UnreadableError
+from karmada_vc_agent.kube.first_lists import not_listed
 from karmada_vc_agent.kube.listing import check_listed
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.lifecycle.api_servers import check_apart, check_karmada
@@ -24,7 +25,8 @@ class HubPresence:
     """Asks the hub.
 
     was_seen: whether there is evidence on the host that it served Clusters before; may raise
-    KubeError. refuses: why it would not accept this process, None if it would.
+    KubeError. refuses: why it would not accept this process, None if it would. away: why what
+    answers in its place cannot be the hub, None if it does not.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class HubPresence:
         self._answers_since: float | None = None
         self.is_checked = False
         self.refuses: str | None = None
+        self.away: str | None = None
 
     async def check(self, host_uid: str) -> None:
         """Return once it is a Karmada, and another API server than the host. Raises ConfigError."""
@@ -58,18 +61,22 @@ class HubPresence:
         except ConfigError as error:
             if not await self._was_seen():
                 raise
-            raise UnreadableError(f"{error.problem}, which it did before") from error
+            text = f"{self._hub.credentials.server} does not list Clusters now, and did before"
+            raise UnreadableError(text) from error
 
     async def keep_asking(self) -> None:
         """Notice while standing by that the hub is away, or would refuse this process."""
         while True:
             try:
                 await self._ask()
-                self.refuses = None
+                self.refuses = self.away = None
                 if self._answers_since is None:
                     self._answers_since = self._clock()
             except UnreachableError:
                 self._answers_since = None  # told by Reachability
+            except (PageError, UnreadableError) as error:
+                self._answers_since = None
+                self.away = not_listed(CLUSTERS_PATH, str(error))
             except KubeError as error:
                 self._answers_since = None
                 self.refuses = f"the hub refuses the agent: {error}"

@@ -16,6 +16,7 @@ from karmada_vc_agent.checkpoint.refused import Reason, RefusedError
 from karmada_vc_agent.checkpoint.saved import Saved, another_hub, is_another_hub
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.lifecycle.checkpoint_reader import log_refusal
+from karmada_vc_agent.lifecycle.hub_presence import PATIENCE_S
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.views.works import Works
@@ -35,7 +36,9 @@ class OfflineServing:
 
     clusters, rules: stores of Clusters, and of customizations and webhook configurations. is_away:
     whether the hub did not answer when this process began to serve. answered_at: when it did last,
-    None where it is known to be away. on_known: called once the hub has told its Clusters.
+    None where it is known to be away. failing_s: for how long no response listed Clusters ("") or
+    the Works of a Cluster; 0 if the last one did. on_known: called once the hub has told its
+    Clusters.
     """
 
     def __init__(
@@ -47,8 +50,10 @@ class OfflineServing:
         answered_at: Callable[[], float | None],
         *,
         is_away: bool,
+        failing_s: Callable[[str], float] = lambda _: 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._failing_s = failing_s
         self._saved = saved
         self._clusters = clusters
         self._works = works
@@ -119,11 +124,15 @@ class OfflineServing:
     def _is_overdue(self, what: str) -> bool:
         if self._is_away and not self._answers():
             return True
+        if self._failing_s(what) >= PATIENCE_S:
+            return True
         since = self._since.setdefault(what, self._clock())
         return self._clock() - since >= LISTS_S
 
     def _answers(self) -> bool:
         """Whether the hub answered since this process began to serve: a standby was before."""
+        if self._failing_s(""):
+            return False  # no answer but a good list is one of the hub
         answered_at = self._answered_at()
         return answered_at is not None and answered_at > self._began_at
 

@@ -27,6 +27,12 @@ class CheckpointParts:
     def __init__(self, checkpoint: Checkpoint, common: Common, works: WorkParts) -> None:
         clusters, rules = common.stores.clusters, works.interpreting.rules.stores
         hub = common.clients.hub_urgent
+
+        def failing_s(name: str) -> float:
+            of_hub = common.stores.of_hub
+            trouble = works.watches.trouble(name) if name else of_hub.trouble
+            return trouble.lasts_s() if trouble is not None else 0.0
+
         self._names, self._clusters = common.virtual_clusters, clusters
         self._outdated = checkpoint.outdated
         self.writer = CheckpointWriter(
@@ -38,7 +44,9 @@ class CheckpointParts:
                 served=common.virtual_clusters,
                 template=common.config.namespace_template,
                 hub=lambda: common.hub.uid,
-                is_in_contact=lambda: common.clients.hub.is_reachable,
+                is_in_contact=lambda name: (
+                    common.clients.hub.is_reachable and not failing_s("") and not failing_s(name)
+                ),
                 now=common.clock.now,
             ),
             checkpoint.outdated,
@@ -52,6 +60,7 @@ class CheckpointParts:
             rules,
             lambda: hub.answered_at if hub.is_reachable else None,
             is_away=checkpoint.is_hub_away,
+            failing_s=failing_s,
             clock=common.clock.monotonic,
         )
         works.interpreting.rules.were_seen = bool(checkpoint.saved.rules())

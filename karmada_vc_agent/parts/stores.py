@@ -82,6 +82,7 @@ class Stores:
             if config.clusters_by_name
             else Reflector(hub, CLUSTERS_PATH, clusters.codec, clusters)
         )
+        self.of_hub: Lists = of_hub
         self.reflectors: tuple[Lists, ...] = (of_hub, *self.of_host)
 
     def _by_name(

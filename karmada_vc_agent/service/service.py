@@ -8,7 +8,7 @@ from typing import Any
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.kube.first_lists import unlisted, wait_all_synced
+from karmada_vc_agent.kube.first_lists import not_listed, unlisted, wait_all_synced
 from karmada_vc_agent.lifecycle.offline_serving import OfflineServing
 from karmada_vc_agent.lifecycle.progress import vital_checks
 from karmada_vc_agent.lifecycle.resync import resync
@@ -19,6 +19,7 @@ from karmada_vc_agent.parts.common import Process
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.service.controllers import all_controllers
 from karmada_vc_agent.service.waiting_writes import WaitingWrites
+from karmada_vc_agent.telemetry.collector import HUB
 from karmada_vc_agent.telemetry.health import Remark
 from karmada_vc_agent.views.virtual_clusters import name_of_change
 
@@ -27,6 +28,8 @@ _log = logging.getLogger(__name__)
 FINISH_S = 3.0
 """What is being done may end within this time when the agent is told to stop."""
 LAST_EVENTS_S = 0.5
+FOLLOW_PATIENCE_S = 3.0
+"""How long a list may fail before /readyz says so: a load balancer may switch over."""
 END_S = FINISH_S + LAST_EVENTS_S + 0.5
 """What it may take in all to end."""
 _SHOWN = 5
@@ -66,6 +69,15 @@ class Service:
     def is_offline(self) -> bool:
         """Whether the hub has not told its Clusters yet, and they are those of the checkpoint."""
         return self._parts.checkpoint is not None and self._parts.checkpoint.offline.is_fencing
+
+    def not_followed(self, server: str) -> str | None:
+        """Return what of hub or host is not listed for a while, and why, None if nothing is."""
+        stores = self._common.stores
+        for lists in (stores.of_hub,) if server == HUB else stores.of_host:
+            trouble = lists.trouble
+            if trouble is not None and trouble.lasts_s() >= FOLLOW_PATIENCE_S:
+                return not_listed(lists.path, trouble.reason)
+        return None
 
     def serves_from_checkpoint(self) -> bool:
         """Whether any virtual cluster is served as the hub said before this process began."""

@@ -11,6 +11,7 @@ from functools import partial
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.first_lists import Trouble
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
@@ -53,6 +54,7 @@ class WorkWatches:
         self._supervisor = supervisor
         self._stores: dict[str, Store[Object]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._reflectors: dict[str, Reflector[Object]] = {}
         self._asked_for = asyncio.Event()
         self.works = Works(self._stores)
 
@@ -67,6 +69,7 @@ class WorkWatches:
         if self._is_covered(cluster):
             return  # its Works are read on: nobody else does
         task = self._running.pop(cluster, None)
+        self._reflectors.pop(cluster, None)
         if task is not None:
             task.cancel()
         if self._stores.pop(cluster, None) is not None and self._bounds is not None:
@@ -82,6 +85,11 @@ class WorkWatches:
         self.leave(cluster)
         self.stop(cluster)
         self.start(cluster)
+
+    def trouble(self, cluster: str) -> Trouble | None:
+        """Return why the Works of a virtual cluster are not followed, None if they are."""
+        reflector = self._reflectors.get("" if cluster in self._covered else cluster)
+        return reflector.trouble if reflector is not None else None
 
     async def run(self) -> None:
         """Watch what was started until cancelled; go on with what an earlier run began."""
@@ -113,7 +121,7 @@ class WorkWatches:
 
     def _watch(self, group: asyncio.TaskGroup, cluster: str, store: Store[Object]) -> None:
         path = work_path(execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
-        reflector = Reflector(self._hub, path, store.codec, store)
+        reflector = self._reflectors[cluster] = Reflector(self._hub, path, store.codec, store)
         name = f"reflector {path}"
         run = partial(flows.run, cluster, reflector.run)
         self._running[cluster] = self._supervisor.start(group, "reflector", run, name)

@@ -17,6 +17,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.objects import Object, copy_object
 from tests.fakes import served
+from tests.fakes.pages import PageFault
 from tests.fakes.served import Served
 from tests.fakes.storage import Change, NotServedError, Place, StatusError, Storage
 from tests.fakes.watches import Watch, is_asked_for, tell
@@ -224,6 +225,15 @@ class FakeApiServer:
     def answer(self, body: bytes, code: int = 200, *, path: str = "", times: int = 1) -> None:
         """Answer the next requests with these bytes."""
         self._faults.append(Fault(lambda _: web.Response(body=body, status=code), "", path, times))
+
+    @contextmanager
+    def in_front(self, page: PageFault) -> Iterator[None]:
+        """Answer all by a page while this lasts, as a proxy without a server; watches end."""
+        fault = Fault(lambda _: web.Response(body=page.body, status=page.code))
+        self._faults.insert(0, fault)
+        self.end_watches()
+        yield
+        self._faults.remove(fault)
 
     def clear_faults(self) -> None:
         """Answer as usual from now on."""

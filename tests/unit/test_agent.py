@@ -45,6 +45,7 @@ def scene() -> Scene:
     clients, service = MagicMock(spec=Clients), MagicMock(spec=Service)
     service.missing_rights.return_value = service.not_accepted.return_value = None
     service.checkpoint_remark.return_value = service.writes_nothing.return_value = None
+    service.not_followed.return_value = None
     service.serves_from_checkpoint.return_value = False
     clients.hub.history.is_in_doubt = clients.host.history.is_in_doubt = False
     service.unlisted.return_value = service.stepped_back.return_value = []
@@ -98,6 +99,22 @@ def test_hub_that_refuses_an_agent_with_a_checkpoint_is_a_remark(scene: Scene) -
     assert (scene.wrong(), scene.remarks()) == ({}, {"hub": "it refuses Leases"})
 
 
+@pytest.mark.parametrize("server", ["hub", "host"])
+def test_server_that_answers_and_does_not_list_is_named(scene: Scene, server: str) -> None:
+    scene.service.not_followed.side_effect = lambda of: "no list" if of == server else None
+    is_wrong = server == "host"
+    assert scene.wrong() == ({server: "no list"} if is_wrong else {})
+    assert scene.remarks() == ({} if is_wrong else {server: "no list"}), "the checkpoint serves"
+
+
+def test_standby_says_that_the_hub_is_a_page(scene: Scene) -> None:
+    scene.agent._service, scene.agent._phase = None, STANDING_BY
+    scene.agent._hub_start = MagicMock()
+    scene.agent._hub_start.presence.refuses = None
+    scene.agent._hub_start.presence.away = "no list"
+    assert (scene.wrong(), scene.remarks()) == ({}, {"hub": "no list"})
+
+
 def test_hub_that_answers_and_accepts_nothing_is_named(scene: Scene) -> None:
     scene.service.not_accepted.return_value = "it refuses Leases"
     assert scene.wrong() == {"hub": "it refuses Leases"}
@@ -106,7 +123,7 @@ def test_hub_that_answers_and_accepts_nothing_is_named(scene: Scene) -> None:
 def test_standby_is_ready_unless_the_hub_would_refuse_it(scene: Scene) -> None:
     scene.agent._service, scene.agent._phase = None, STANDING_BY
     scene.agent._hub_start = MagicMock()
-    scene.agent._hub_start.presence.refuses = None
+    scene.agent._hub_start.presence.refuses = scene.agent._hub_start.presence.away = None
     assert scene.wrong() == {}
     scene.agent._hub_start.presence.refuses = "the hub refuses the agent: Unauthorized"
     assert scene.wrong() == {"hub": "the hub refuses the agent: Unauthorized"}

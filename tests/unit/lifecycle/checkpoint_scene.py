@@ -81,7 +81,7 @@ class Scene:
                 served=self.served,
                 template=TEMPLATE,
                 hub=lambda: "hub-1",
-                is_in_contact=lambda: self.is_in_contact,
+                is_in_contact=lambda _: self.is_in_contact,
                 now=lambda: self.time,
             ),
             self.outdated,

@@ -14,6 +14,7 @@ from karmada_vc_agent.checkpoint.shards import RULES_KEY
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.lifecycle import offline_serving
+from karmada_vc_agent.lifecycle.hub_presence import PATIENCE_S
 from karmada_vc_agent.lifecycle.offline_serving import OfflineServing
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.views.works import Works
@@ -29,6 +30,7 @@ class Hub:
         self.clusters: Store[Object] = Store(RawCodec())
         self.works: Store[Object] = Store(RawCodec())
         self.answered_at: float | None = None
+        self.failing_s: dict[str, float] = {}
         self.told: list[tuple[str | None, str | None]] = []
         self.known = 0
         self.works.add_handler(lambda old, new: self.told.append((_spec(old), _spec(new))))
@@ -39,6 +41,7 @@ class Hub:
             (),
             lambda: self.answered_at,
             is_away=is_away,
+            failing_s=lambda what: self.failing_s.get(what, 0.0),
             clock=asyncio.get_running_loop().time,
         )
         self.offline.on_known = self._count
@@ -105,6 +108,32 @@ async def test_a_hub_that_answers_again_is_waited_for(tasks: list[asyncio.Task[N
     tasks.append(asyncio.ensure_future(hub.offline.run()))
     await asyncio.sleep(1.0)
     assert hub.names() == []
+
+
+async def test_a_hub_that_answers_and_does_not_list_is_not_waited_for(
+    tasks: list[asyncio.Task[None]],
+) -> None:
+    hub = await start(tasks, is_away=False)
+    hub.failing_s[""] = PATIENCE_S / 2
+    await asyncio.sleep(1.0)
+    assert hub.names() == [], "it may be a moment"
+    hub.failing_s[""] = PATIENCE_S
+    await asyncio.sleep(1.0)
+    assert hub.names() == ["a"], "its Works may still come"
+    hub.failing_s["a"] = PATIENCE_S
+    await asyncio.sleep(1.0)
+    assert hub.names() == ["a", "one"]
+
+
+async def test_an_answer_that_is_no_list_does_not_count_as_one_of_the_hub(
+    tasks: list[asyncio.Task[None]],
+) -> None:
+    hub = Hub(read([secret()], expected()))
+    hub.answered_at = asyncio.get_running_loop().time() + 0.1
+    hub.failing_s[""] = 0.1
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    await asyncio.sleep(1.0)
+    assert hub.names() == ["a", "one"]
 
 
 async def test_a_hub_that_answered_before_it_was_away_is_not_waited_for(
