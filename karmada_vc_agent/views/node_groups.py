@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 
 from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
 from karmada_vc_agent.views.membership import Membership
@@ -28,9 +29,14 @@ class NodeGroups:
         self._membership = membership
 
     def nodes_of(self, name: str) -> Collection[str] | None:
-        """Return the names of the nodes in a group, None if there is no such group (yet)."""
+        """Return the names of the nodes in a group, None if there is no such group.
+
+        Raises UnreachableError until the host has listed its groups.
+        """
         resource = self._find(NODE_GROUP)
         store = self._store_of(resource) if resource is not None else None
+        if store is not None and not store.is_synced:
+            raise UnreachableError("the host has not listed its NodeGroups yet")
         group = store.get("", name) if store is not None else None
         if group is None:
             return None

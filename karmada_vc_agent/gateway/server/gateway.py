@@ -121,6 +121,9 @@ class Gateway:
         except ClientGoneError:
             record.code, record.rejected = CLIENT_GONE, "client-gone"
             exchange.stream.abort()
+        except UnreachableError as error:  # what the rewriting rests on is not listed yet
+            starting = RefusalError(503, f"the gateway is starting: {error}", counted="starting")
+            await self._refuse(exchange, record, starting)
         except Exception:  # noqa: BLE001 - a bug at one request must not cost the others
             _log.exception("Failed to answer a request", extra={"virtual_cluster": head.cluster})
             bug = RefusalError(500, "the gateway failed to answer", counted="bug")

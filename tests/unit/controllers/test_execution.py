@@ -6,6 +6,7 @@ import pytest
 
 from karmada_vc_agent.apply.causes import KIND, Cause
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
+from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
@@ -14,9 +15,11 @@ from karmada_vc_agent.model.objects import (
     labels_of,
 )
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.views.node_groups import NODE_GROUP
 from tests.fakes import objects
 from tests.fakes.misled import mislead
-from tests.fakes.world import HUB_JUDGES, NOW, World
+from tests.fakes.served import Served
+from tests.fakes.world import HUB_JUDGES, NOW, World, fill
 
 KEY = ("branch-a", "web-1")
 WORK = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works/web-1"
@@ -468,3 +471,38 @@ async def test_nothing_new_is_told_when_nothing_changed(world: World) -> None:
     world.look()
     await reconcile(world)
     assert await world.events() == told
+
+
+async def test_work_with_a_node_group_waits_until_the_groups_are_listed(world: World) -> None:
+    """As after a change of the leader: a store that is not listed has no word of any group."""
+    api = NODE_GROUP.api_version
+    world.host.storage.served += [
+        Served(api, "nodegroups", "NodeGroup", namespaced=False, is_custom=True),
+        Served(api, "edgeapplications", "EdgeApplication", has_generation=True, is_custom=True),
+    ]
+    world.host.seed(
+        {
+            "apiVersion": api,
+            "kind": "NodeGroup",
+            "metadata": {"name": "east"},
+            "spec": {"matchLabels": {"branch": "a"}},
+        }
+    )
+    scope = {"targetNodeGroups": [{"name": "east"}]}
+    made = {
+        "apiVersion": api,
+        "kind": "EdgeApplication",
+        "metadata": objects.managed("web", "edge"),
+        "spec": {"workloadScope": scope, "workloadTemplate": {"manifests": []}},
+    }
+    given(world, made)
+    with pytest.raises(UnreachableError, match="has not listed its NodeGroups yet"):
+        await reconcile(world)
+    assert world.hub.writes() == [], "nothing is reported"
+    groups = await world.find_resource(NODE_GROUP)
+    assert groups is not None
+    store = world.parts.works.group_informers.store(groups)
+    assert store is not None
+    fill(store, world.host, groups.path())
+    await reconcile(world)
+    assert applied(world)["status"] == "True"

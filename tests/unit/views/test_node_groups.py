@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.views.node_groups import NODE_GROUP, NodeGroups
@@ -15,8 +18,7 @@ RESOURCE = Resource(NODE_GROUP, "nodegroups", namespaced=False)
 
 def groups(world: World, *found: Object) -> NodeGroups:
     store: Store[Object] = Store(RawCodec())
-    for group in found:
-        store.apply(group)
+    store.replace_all(found, "1")
     world.look()
 
     def find(gvk: GroupVersionKind) -> Resource | None:
@@ -54,3 +56,12 @@ async def test_nodes_are_those_of_labels_and_those_named(world: World) -> None:
 async def test_unknown_group_and_host_without_groups_have_none(world: World) -> None:
     assert groups(world).nodes_of("east") is None
     assert NodeGroups(lambda _: None, lambda _: None, world.membership).nodes_of("east") is None
+
+
+async def test_group_is_unknown_until_the_host_has_listed_its_groups(world: World) -> None:
+    store: Store[Object] = Store(RawCodec())
+    known = NodeGroups(lambda _: RESOURCE, lambda _: store, world.membership)
+    with pytest.raises(UnreachableError, match="has not listed its NodeGroups yet"):
+        known.nodes_of("east")
+    store.replace_all([], "1")
+    assert known.nodes_of("east") is None
