@@ -11,10 +11,9 @@ FAMILY = re.compile(r"^\| `(virtual_cluster_\w+)`", re.MULTILINE)
 CONTROLLER = re.compile(r'^controller_runtime_max_concurrent_reconciles{controller="([^"]+)"}')
 DEPTH = re.compile(r'^virtual_cluster_queue_depth{.*controller="([^"]+)"')
 NOT_BY_CLUSTER = {
-    f"{name}-controller"
-    for name in ("admin-role", "node-labels", "orphans", "policy-status", "service-names")
+    f"{name}-controller" for name in ("admin-role", "orphans", "policy-status", "service-names")
 }
-"""Their keys are nodes, or one for all: no virtual cluster waits in their queues."""
+"""Their keys are for all: no virtual cluster waits in their queues."""
 ONLY_WITH_CAUSE = {
     "virtual_cluster_endpoint_up",  # the gateway
     "virtual_cluster_quota_stalled",  # a quota in the settings
