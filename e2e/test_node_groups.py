@@ -116,6 +116,7 @@ def test_group_that_goes_while_nothing_runs_stays_registered(
     agent.start()
     eventually(is_absent, lab, group, "because nodeGroups.drain is off; to remove it, run")
     has_nodes(lab, group, 1)
+    is_trusted(lab, group, "Unknown", "the group is a list of node names")
     (after,) = lab.pods(group.host_namespace(web["metadata"]["namespace"]))
     assert after["metadata"]["uid"] == before["metadata"]["uid"], "nothing restarts"
     assert "Keeping a virtual cluster whose source is gone" in agent.log()

@@ -10,6 +10,7 @@ from karmada_vc_agent.config.completing import completed, field_of
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, FoundSettings
 from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.lifecycle.found_records import MOST_NODES, FoundRecord
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
@@ -32,6 +33,13 @@ class Found:
     labels: Mapping[str, str] | None = None
     nodes: tuple[str, ...] = ()
     problem: str = ""
+
+
+def record_of(source: str, found: Found) -> FoundRecord:
+    """Return what to remember of one that is served: all that selects its nodes, or nothing."""
+    if len(found.nodes) > MOST_NODES:
+        return FoundRecord(source, found.subject)
+    return FoundRecord(source, found.subject, found.labels or {}, nodes=found.nodes)
 
 
 class Finder(Protocol):
@@ -85,14 +93,14 @@ class Making:
             return self._made(found.name, selector, found.nodes)
         return replace(self._made(found.name, _ANY), node_selector=NO_NODES)
 
-    def of_gone(self, name: str, labels: Mapping[str, str]) -> VirtualCluster:
+    def of_gone(self, name: str, record: FoundRecord) -> VirtualCluster:
         """Return the virtual cluster of what is gone, with the nodes that it had. See `of`.
 
-        labels: those that selected its nodes; without them by those that it was given, which keeps
-        what its pods select.
+        Without labels and names by the label that they were given, which keeps what its pods
+        select.
         """
-        if labels:
-            return self._made(name, LabelSelector(labels))
+        if record.labels or record.nodes:
+            return self._made(name, LabelSelector(record.labels), record.nodes)
         given = Requirement(MEMBERSHIP_LABEL, "In", frozenset((name,)))
         return self._made(name, LabelSelector(match_expressions=(given,)))
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.found.finding import Finder, Found, Making
+from karmada_vc_agent.found.finding import Finder, Found, Making, record_of
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.lifecycle.found_records import FoundRecord, FoundRecords
@@ -129,8 +129,7 @@ class Follower:
             return self._refused(found, self._source.taken(name))
         if problem := await self._forbids(vc, record):
             return self._refused(found, problem)
-        labels = {} if found.nodes else found.labels or {}
-        await self._records.keep(name, FoundRecord(self._finder.source, found.subject, labels))
+        await self._records.keep(name, record_of(self._finder.source, found))
         if record is None:
             self._say("Serving a found virtual cluster", name, found.subject)
         self._source.put(vc)
@@ -208,7 +207,7 @@ class Follower:
     def _serve_gone(self, name: str, record: FoundRecord) -> None:
         """Serve what is gone by what is remembered of it, as after a start. Raises RetryError."""
         try:
-            self._source.put(self._making.of_gone(name, record.labels))
+            self._source.put(self._making.of_gone(name, record))
         except ValueError as error:
             gone = self._finder.text_of(record.subject)
             text = f"{gone} is gone; the virtual cluster cannot be served: {error}"

@@ -47,7 +47,7 @@ def _known(
             continue
         try:
             there = by_name.get(name)
-            yield making.of(there) if there else making.of_gone(name, record.labels)
+            yield making.of(there) if there else making.of_gone(name, record)
         except ValueError as error:
             _log.warning(
                 "Not serving a found virtual cluster",

@@ -9,11 +9,15 @@ from karmada_vc_agent.lifecycle.agent_state import AgentState
 _PREFIX = "found."
 
 
+MOST_NODES = 256
+"""Names that a record has at most; those of all groups are in one ConfigMap, of at most 1 MiB."""
+
+
 class FoundRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One that is served, or was.
 
-    source: `nodeGroups` or `discover`. subject: the NodeGroup, or the value of the label. labels:
-    those that select its nodes; empty = they are listed by name. gone_at: since when the subject is
+    source: `nodeGroups` or `discover`. subject: the NodeGroup, or the value of the label. labels,
+    nodes: what selects its nodes; both empty = too many names. gone_at: since when the subject is
     gone, Unix time; None = it is there. is_draining: whether its removal has begun.
     """
 
@@ -22,6 +26,7 @@ class FoundRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: Mapping[str, str] = {}
     gone_at: float | None = None
     is_draining: bool = False
+    nodes: tuple[str, ...] = ()
 
 
 class FoundRecords:

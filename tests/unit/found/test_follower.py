@@ -8,6 +8,7 @@ from karmada_vc_agent.found.follower import LOOK_S, STEP_S, SYNC_S, TELL_AGAIN_S
 from karmada_vc_agent.found.start import seed
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, UnreachableError
+from karmada_vc_agent.lifecycle.found_records import MOST_NODES, FoundRecord
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.virtual_cluster import NO_NODES, VirtualCluster
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
@@ -252,13 +253,29 @@ async def test_start_wants_what_was_served_before_anything_is_watched(
     assert following.world.vc("labelled").required_selector == {"branch": "a"}
     named = following.world.vc("named")
     assert named.required_selector == {MEMBERSHIP_LABEL: "named"}, "as when it was there"
-    assert named.selects("any", {MEMBERSHIP_LABEL: "named"})
-    assert not named.selects("n1", {})
+    assert named.selects("n1", {})
+    assert not named.selects("any", {MEMBERSHIP_LABEL: "named"}), "a node cannot join by a label"
+
+
+async def test_too_many_names_are_remembered_by_the_label_that_nodes_were_given(
+    following: Following,
+) -> None:
+    names = [f"n{number}" for number in range(MOST_NODES + 1)]
+    await following.find(*names[1:], zone="a")
+    record = following.record()
+    assert record is not None
+    assert (record.labels, record.nodes) == ({"zone": "a"}, tuple(names[1:]))
+    await following.find(*names, zone="a")
+    record = following.record()
+    assert record is not None
+    assert (record.labels, record.nodes) == ({}, ()), "not by a part of what selects them"
+    vc = Making(AgentConfig(agent_namespace="agents")).of_gone("branch-a", record)
+    assert vc.selects("any", {MEMBERSHIP_LABEL: "branch-a"})
 
 
 def test_what_lies_under_all_lies_under_these() -> None:
     config = AgentConfig(agent_namespace="agents", cluster_region="south")
-    assert Making(config).of_gone("a", {"branch": "a"}).region == "south"
+    assert Making(config).of_gone("a", FoundRecord("", "a", {"branch": "a"})).region == "south"
 
 
 async def test_what_is_switched_off_is_served_no_more_and_nothing_goes(
