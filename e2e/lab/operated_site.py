@@ -44,7 +44,7 @@ class OperatedSite:
         self.lab = lab
         self.a, self.b = lab.group("a"), lab.group("b")
         self.gateway = Gateway(lab, Way(lab.directory, by_proxy=False))
-        bounded = self.a.settings(quota={"pods": "20"}, podSecurity="baseline")
+        bounded = self.a.settings(quota={"pods": "200"}, podSecurity="baseline")
         settings = self.gateway.settings
         self.agent = lab.new_agent(bounded, self.b, hub=hub, gateway=settings).start()
         lab.wait_serving(self.agent)

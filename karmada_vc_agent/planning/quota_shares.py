@@ -85,9 +85,12 @@ def divide(total: Amounts, shares: Mapping[str, Share]) -> dict[str, dict[str, i
     """Return the target of each namespace; together never more than `total`.
 
     First what is used, then what is wanted, the smallest first, then what rollouts need; the rest
-    evenly. A division that still suffices is kept, so that a new pod does not change every quota.
+    evenly. A division that still suffices is kept, so that a new pod does not change every quota:
+    one in which each has half of an even part of the rest, and one at least while it lasts.
     """
     targets: dict[str, dict[str, int]] = {name: {} for name in shares}
+    if not shares:
+        return targets
     for resource, amount in total.items():
         for name, share in _divide_one(resource, amount, shares).items():
             targets[name][resource] = share
@@ -200,13 +203,14 @@ def _divide_one(resource: str, amount: int, shares: Mapping[str, Share]) -> dict
             grant = min(needs[name], free)
             granted[name] += grant
             free -= grant
-    each, rest = divmod(free, len(shares)) if shares else (0, 0)
+    each, rest = divmod(free, len(shares))
     current = {name: share.hard.get(resource, 0) for name, share in shares.items()}
-    if sum(current.values()) == amount and all(
-        current[name] >= granted[name] + each // 2 for name in shares
-    ):
+    spare = [current[name] - granted[name] for name in shares]
+    part = max(1, -(-each // 2))
+    serves = min(spare) >= 0 and sum(min(s, part) for s in spare) >= min(free, part * len(shares))
+    if sum(current.values()) == amount and serves:
         return current
-    return {n: granted[n] + each + (rest if n == min(shares) else 0) for n in shares}
+    return {n: granted[n] + each + (place < rest) for place, n in enumerate(sorted(shares))}
 
 
 def _held(lowered: int, share: Share, resource: str) -> int:

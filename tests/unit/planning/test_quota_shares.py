@@ -58,6 +58,25 @@ def test_namespace_without_room_gets_some_of_the_rest() -> None:
     assert divided(10, a=share(hard=6, used=2), b=share(hard=4, used=4)) == {"a": 4, "b": 6}
 
 
+@pytest.mark.parametrize("others", [10, 13, 19])
+def test_new_namespace_gets_one_where_an_even_part_is_one(others: int) -> None:
+    each, rest = divmod(20, others)
+    shares = {f"n{n:02}": share(hard=each + (n < rest)) for n in range(others)}
+    result = divided(20, **shares, new=share())
+    assert result["new"] == 1
+    assert min(result.values()) == 1
+    assert sum(result.values()) == 20
+
+
+def test_rest_smaller_than_the_number_of_namespaces_is_spread() -> None:
+    fresh = {f"n{n:02}": share() for n in range(19)}
+    result = divided(20, a=share(hard=10), b=share(hard=10), **fresh)
+    assert sorted(result.values()) == [0] + [1] * 20
+    kept = {name: share(hard=amount) for name, amount in result.items()}
+    assert divided(20, **kept) == result
+    assert divided(20, **kept | {"a": share(hard=1, used=1)}) == result, "a pod moves no share"
+
+
 def test_total_that_changed_is_divided_anew() -> None:
     assert divided(4, a=share(hard=6), b=share(hard=4)) == {"a": 2, "b": 2}
 
