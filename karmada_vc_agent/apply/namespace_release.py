@@ -12,9 +12,14 @@ from contextlib import suppress
 from karmada_vc_agent.apply import default_objects
 from karmada_vc_agent.apply.namespace_rights import BINDINGS, own_bindings
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.kube.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, RELEASING_ANNOTATION
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, labels_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.translation.namespace_defaults import DEFAULT_KINDS
 from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
 from karmada_vc_agent.views.claims import Phase, phase_of, unclaim
@@ -24,19 +29,21 @@ _log = logging.getLogger(__name__)
 _MARK: Object = {"metadata": {"annotations": {RELEASING_ANNOTATION: "true"}}}
 
 
-async def begin_release(host: ApiClient, live: Object, as_user: str = "") -> Object:
+async def begin_release(host: ApiClient, live: Object, agent: str, as_user: str = "") -> Object:
     """Mark a claimed namespace as RELEASING; return it. Raises KubeError."""
-    if RELEASING_ANNOTATION in annotations_of(live):
+    if phase_of(live, agent) is not Phase.CLAIMED:
         return live
-    return await host.merge_patch(_path(live), _MARK, as_user)
+    return await _patch(host, live, _MARK, agent, as_user)
 
 
 async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = "") -> Object:
     """Remove what an agent made in a namespace, then its claim; return the namespace.
 
-    live: the Namespace, RELEASING. as_user: who may change claimed namespaces; "" = the caller.
-    What is there is read from the server: an informer may lag. Raises KubeError.
+    live: the Namespace; left alone unless RELEASING. as_user: who may change claimed namespaces;
+    "" = the caller. What is there is read from the server: an informer may lag. Raises KubeError.
     """
+    if phase_of(live, agent) is not Phase.RELEASING:
+        return live
     name = live["metadata"]["name"]
     _log.info("Releasing namespace", extra={"namespace": name})
     # Rights are removed before what bounds their use.
@@ -49,7 +56,7 @@ async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = 
     for binding in own_bindings(agent):
         with suppress(NotFoundError):
             await host.delete(BINDINGS.path(name, binding))
-    return await host.merge_patch(_path(live), unclaim(live), as_user)
+    return await _patch(host, live, unclaim(live), agent, as_user)
 
 
 async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: str = "") -> None:
@@ -64,6 +71,20 @@ async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: s
         except ConflictError:
             if phase_of(await host.get(_path(live)), agent) is Phase.CLAIMED:
                 raise
+
+
+async def _patch(host: ApiClient, live: Object, patch: Object, agent: str, as_user: str) -> Object:
+    """Patch a claimed namespace; return it as it is if another process has released it.
+
+    Policies deny the agent what it does not claim. Raises KubeError.
+    """
+    try:
+        return await host.merge_patch(_path(live), patch, as_user)
+    except (ForbiddenError, InvalidError):
+        now = await host.get(_path(live))
+        if phase_of(now, agent) is not Phase.UNCLAIMED:
+            raise
+        return now
 
 
 def _is_of_the_claim(gvk: GroupVersionKind, obj: Object) -> bool:

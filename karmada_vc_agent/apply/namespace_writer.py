@@ -272,7 +272,9 @@ class NamespaceWriter:
                 return
             with suppress(NotFoundError):
                 if preserve or not is_made_by_agent(live):
-                    self._claims.store.accept(await begin_release(self._host, live))
+                    self._claims.store.accept(
+                        await begin_release(self._host, live, self._settings.agent_name)
+                    )
                     await self._end_release(name)
                 else:
                     extra = {"virtual_cluster": vc.name, "namespace": name}

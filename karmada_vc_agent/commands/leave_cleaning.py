@@ -4,12 +4,14 @@ Touches only objects with the label of the virtual cluster, and in a namespace o
 carries the claim of this agent too.
 """
 
-from collections.abc import Callable, Container
+import asyncio
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from functools import partial
 
 from karmada_vc_agent.apply.namespace_release import begin_release, delete_namespace, end_release
 from karmada_vc_agent.apply.shared_objects import SharedObjects
+from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError
@@ -21,6 +23,7 @@ from karmada_vc_agent.model.domain import (
     SHARED_LABEL,
 )
 from karmada_vc_agent.model.objects import Object, labels_of, namespaced_name
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.planning.metadata import without_claims
 from karmada_vc_agent.planning.orphaned import (
     is_foreign,
@@ -37,6 +40,9 @@ from karmada_vc_agent.views.live_objects import LiveObjects
 
 NAMESPACES_PATH = "/api/v1/namespaces"
 _ATTEMPTS = 5
+POLL_S = 0.2
+RELEASED_WITHIN_S = 20.0
+"""A running agent that serves the virtual cluster does it in less than a second."""
 Found = tuple[Resource, Object]
 
 
@@ -44,7 +50,8 @@ class HostCleaner:
     """Cleans up one virtual cluster of one agent.
 
     say: called with a line for each namespace and with totals. claims_user: the user to impersonate
-    when changing claimed namespaces; empty = nobody.
+    when changing claimed namespaces; empty = nobody. agent_releases: whether a running agent
+    releases the namespaces that are marked here: two would stand in each other's way.
     """
 
     def __init__(
@@ -54,6 +61,8 @@ class HostCleaner:
         cluster: str,
         say: Callable[[str], None],
         claims_user: str = "",
+        *,
+        agent_releases: bool = False,
     ) -> None:
         self._host = host
         self._objects = LiveObjects(host, lambda _: None)
@@ -61,6 +70,7 @@ class HostCleaner:
         self.cluster = cluster
         self._say = say
         self._claims_user = claims_user
+        self._agent_releases = agent_releases
         self._discovery = Discovery(host)
 
     async def namespaces(self) -> dict[str, Object]:
@@ -128,8 +138,7 @@ class HostCleaner:
             done = "released, without the agent's labels" if preserve else "deleted"
             self._say(f"host: {len(objects)} objects {done}")
         await self._leave_shared(preserve=preserve)
-        give_up = partial(self.give_up, preserve=preserve)
-        await for_each(claimed.items(), lambda found: give_up(*found))
+        await self.give_up(claimed, preserve=preserve)
 
     async def _leave_shared(self, *, preserve: bool) -> None:
         """Release the objects that virtual clusters share; delete those without another owner."""
@@ -163,16 +172,45 @@ class HostCleaner:
         with suppress(NotFoundError):
             await retry_on(ConflictError, _ATTEMPTS, replace)
 
-    async def give_up(self, name: str, live: Object, *, preserve: bool) -> None:
-        """Delete a claimed namespace that the agent created; otherwise remove the claim."""
-        if preserve or not is_made_by_agent(live):
-            with suppress(NotFoundError):
-                released = await begin_release(self._host, live, self._claims_user)
-                await end_release(self._host, released, self._agent, self._claims_user)
-                self._say(f"host: namespace {name} stays, without the agent's claim")
-        elif not live["metadata"].get("deletionTimestamp"):
+    async def give_up(self, claimed: Mapping[str, Object], *, preserve: bool) -> None:
+        """Delete the claimed namespaces that the agent created; remove the claim of others.
+
+        claimed: by name.
+        """
+        goes = [ns for ns in claimed.values() if is_made_by_agent(ns) and not preserve]
+        stays = [ns for ns in claimed.values() if ns not in goes]
+        await for_each(goes, self._delete)
+        begun = [ns for ns in await for_each(stays, self._begin_release) if ns is not None]
+        left = await self._not_released(begun) if self._agent_releases else begun
+        await for_each(left, self._end_release)
+        for live in begun:
+            self._say(f"host: namespace {_name(live)} stays, without the agent's claim")
+
+    async def _delete(self, live: Object) -> None:
+        if not live["metadata"].get("deletionTimestamp"):
             await delete_namespace(self._host, live, self._agent, self._claims_user)
-            self._say(f"host: namespace {name} deleted")
+            self._say(f"host: namespace {_name(live)} deleted")
+
+    async def _begin_release(self, live: Object) -> Object | None:
+        with suppress(NotFoundError):
+            return await begin_release(self._host, live, self._agent, self._claims_user)
+        return None
+
+    async def _not_released(self, begun: list[Object]) -> list[Object]:
+        """Wait for the running agent to release namespaces; return those that it did not."""
+        left = begun
+        what = f"the agent to release {listed(sorted(map(_name, begun)))}"
+        with suppress(TimeoutError):
+            async with waiting(what, RELEASED_WITHIN_S):
+                while left:
+                    claimed = await self.namespaces()
+                    left = [live for live in left if _name(live) in claimed]
+                    await asyncio.sleep(POLL_S)
+        return left
+
+    async def _end_release(self, begun: Object) -> None:
+        with suppress(NotFoundError):
+            await end_release(self._host, begun, self._agent, self._claims_user)
 
 
 async def claimed_clusters(host: ApiClient, agent: str) -> tuple[str, ...]:
@@ -198,6 +236,10 @@ def _origin(live: Object) -> tuple[str | None, str]:
 def _is_at_home(live: Object, claimed: Container[str]) -> bool:
     namespace = live["metadata"].get("namespace") or ""
     return not namespace or namespace in claimed
+
+
+def _name(live: Object) -> str:
+    return str(live["metadata"]["name"])
 
 
 def _path(resource: Resource, live: Object) -> str:

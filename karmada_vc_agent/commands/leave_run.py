@@ -137,8 +137,8 @@ async def _leave_by_agent(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> N
         await leave_steps.preserve_works(hub, what.cluster, _say)
     await leave_steps.delete_cluster(hub, what.cluster, _say)
     await leave_steps.wait_gone(hub, what, _say, releases=False)
-    # Nobody else writes there now: remove what no Work created, such as `default`.
-    await leave_steps.clean_host(host, what, _say)
+    # Remove what no Work created, such as `default`.
+    await leave_steps.clean_host(host, what, _say, agent_releases=True)
     await _give_up_policies(plan, host)
     await leave_steps.take_rights(hub, what, _say)
 
@@ -222,7 +222,7 @@ async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str)
     what = replace(plan.what, cluster=cluster)
     check_ours(facts.cluster, what, await join_steps.host_uid(host))
     user = await leave_claims.claims_user(host, plan.what.agent) if plan.is_sure else ""
-    cleaner = HostCleaner(host, plan.what.agent, cluster, _say, user)
+    cleaner = HostCleaner(host, plan.what.agent, cluster, _say, user, agent_releases=True)
     return await _prune_objects(plan, hub, cleaner) + await _prune_namespaces(plan, hub, cleaner)
 
 
@@ -258,7 +258,7 @@ async def _prune_namespaces(plan: LeavePlan, hub: ApiClient, cleaner: HostCleane
             continue
         needed = namespaces_needed(await leave_steps.works_of(hub, cleaner.cluster))
         if name in await cleaner.orphaned_namespaces(needed):  # no Work was created meanwhile
-            await cleaner.give_up(name, live, preserve=False)
+            await cleaner.give_up({name: live}, preserve=False)
             pruned += 1
     return pruned
 

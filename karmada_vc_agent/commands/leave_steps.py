@@ -1,9 +1,10 @@
 """The steps of `leave`: Cluster, Works, host objects, rights, and the agent's record.
 
 Never two writers. While an agent serves the virtual cluster, the Cluster is deleted on the hub and
-that agent cleans up; this command removes what no Work created once the Cluster is gone. Otherwise
-this command holds leadership, so that no agent starts meanwhile, and does everything itself. Every
-step can be repeated: it skips what an earlier attempt finished.
+that agent cleans up; once the Cluster is gone, this command deletes what no Work created, and marks
+the namespaces that stay, which the agent then releases. Otherwise this command holds leadership, so
+that no agent starts meanwhile, and does everything itself. Every step can be repeated: it skips
+what an earlier attempt finished.
 """
 
 import asyncio
@@ -333,10 +334,22 @@ async def delete_found(client: ApiClient, path: str, say: Say) -> None:
 # --- the host ---------------------------------------------------------------------------
 
 
-async def clean_host(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Delete or release everything that remains on the host."""
+async def clean_host(
+    host: ApiClient, leaving: Leaving, say: Say, *, agent_releases: bool = False
+) -> None:
+    """Delete or release everything that remains on the host.
+
+    agent_releases: whether a running agent serves the virtual cluster, and releases what stays.
+    """
     await revoke(host, leaving.agent, leaving.namespace, leaving.cluster, say)
-    cleaner = HostCleaner(host, leaving.agent, leaving.cluster, say, leaving.claims_user)
+    cleaner = HostCleaner(
+        host,
+        leaving.agent,
+        leaving.cluster,
+        say,
+        leaving.claims_user,
+        agent_releases=agent_releases,
+    )
     await cleaner.clean(preserve=leaving.preserve)
     await forget_saved(host, leaving.namespace, leaving.agent, leaving.cluster, say)
 

@@ -10,7 +10,7 @@ import pytest
 from karmada_vc_agent.apply.default_objects import RESOURCES
 from karmada_vc_agent.apply.namespace_release import begin_release, end_release
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.kube.errors import ApiError, InvalidError
 from karmada_vc_agent.model.domain import RELEASING_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualNamespace
@@ -18,6 +18,7 @@ from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
 from karmada_vc_agent.translation.translate import HostObject, translate
 from karmada_vc_agent.views.claims import Phase
 from tests.fakes import objects
+from tests.fakes.policies import confine_to_claims
 from tests.fakes.world import AGENT, World, new_world
 
 EDGE = VirtualNamespace("edge")
@@ -143,7 +144,7 @@ async def test_release_that_failed_is_ended_by_the_next_repair(
 
 
 async def test_nothing_is_applied_in_a_namespace_that_is_being_released(adopted: World) -> None:
-    await begin_release(adopted.host_client, adopted.host.live(PATH))
+    await begin_release(adopted.host_client, adopted.host.live(PATH), AGENT)
     adopted.look()
     with pytest.raises(RetryError, match="released"):
         await adopted.namespace_writer.claim(adopted.vc(), EDGE)
@@ -171,8 +172,34 @@ async def test_manifest_of_the_namespace_does_not_claim_what_is_being_released(
     assert left(adopted) == ["team", "theirs"]
 
 
+@pytest.mark.parametrize("agent_first", [True, False])
+async def test_two_processes_that_release_a_namespace_do_not_fail(
+    adopted: World, *, agent_first: bool
+) -> None:
+    """`leave` is another process; policies deny what the agent does not claim any more."""
+    adopted.follow()
+    confine_to_claims(adopted.host)
+    live = adopted.host.live(PATH)
+
+    async def leave() -> None:
+        begun = await begin_release(adopted.host_client, live, AGENT)
+        await end_release(adopted.host_client, begun, AGENT)
+
+    calls = [release(adopted), leave()] if agent_first else [leave(), release(adopted)]
+    await asyncio.gather(*calls)
+    assert left(adopted) == ["team", "theirs"]
+    await leave()  # by what it read before
+    assert left(adopted) == ["team", "theirs"]
+
+
+async def test_release_that_is_denied_while_the_claim_holds_fails(adopted: World) -> None:
+    adopted.host.fail(422, "Invalid", method="PATCH", path=PATH)
+    with pytest.raises(InvalidError):
+        await release(adopted)
+
+
 async def test_release_can_be_repeated(adopted: World) -> None:
-    live = await begin_release(adopted.host_client, adopted.host.live(PATH))
+    live = await begin_release(adopted.host_client, adopted.host.live(PATH), AGENT)
     assert annotations_of(live)[RELEASING_ANNOTATION] == "true"
     for _ in range(2):
         await end_release(adopted.host_client, live, AGENT)

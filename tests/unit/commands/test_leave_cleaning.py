@@ -1,11 +1,13 @@
 """HostCleaner: what a virtual cluster shares with others is given up, not taken from them."""
 
+import asyncio
 import json
 from contextlib import nullcontext
 
 import pytest
 
-from karmada_vc_agent.commands.leave_cleaning import HostCleaner
+from karmada_vc_agent.apply.namespace_release import end_release
+from karmada_vc_agent.commands.leave_cleaning import RELEASED_WITHIN_S, HostCleaner
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, ConflictError
 from karmada_vc_agent.model.domain import (
@@ -14,13 +16,15 @@ from karmada_vc_agent.model.domain import (
     CLUSTER_LABEL,
     CREATED_BY_AGENT_ANNOTATION,
     OWNERS_ANNOTATION,
+    RELEASING_ANNOTATION,
     SHARED_LABEL,
     WORK_ANNOTATION,
 )
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.planning.share_plan import owners_of
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
+from tests.fakes.policies import confine_to_claims
 
 PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
 EDGE = "edge-v-branch-a"
@@ -91,8 +95,10 @@ def claimed(**annotations: str) -> Object:
     return namespace
 
 
-def cleaner_of(client: ApiClient) -> HostCleaner:
-    return HostCleaner(client, "karmada-vc-agent", "branch-a", lambda _: None)
+def cleaner_of(client: ApiClient, *, agent_releases: bool = False) -> HostCleaner:
+    return HostCleaner(
+        client, "karmada-vc-agent", "branch-a", lambda _: None, agent_releases=agent_releases
+    )
 
 
 async def test_only_claimed_namespaces_that_no_work_needs_are_orphaned(
@@ -148,7 +154,7 @@ async def test_a_namespace_that_the_agent_did_not_make_only_loses_its_claim(
     host.seed(theirs)
     cleaner = cleaner_of(client)
     assert await cleaner.obstacle(EDGE, namespace) == ""
-    await cleaner.give_up(EDGE, namespace, preserve=False)
+    await cleaner.give_up({EDGE: namespace}, preserve=False)
     left = host.live(f"/api/v1/namespaces/{EDGE}")["metadata"]
     assert not [key for key in left.get("labels", {}) if "kubeedge.io" in key]
     assert host.live(f"/api/v1/namespaces/{EDGE}/configmaps/theirs")
@@ -173,13 +179,51 @@ async def test_a_namespace_that_stays_keeps_nothing_that_came_with_its_claim(
         *(in_edge(rbac, "RoleBinding", name, **ours) for name in ("vc:admin", "vc:crb:dev")),
         in_edge(rbac, "RoleBinding", "vc-agent:karmada-vc-agent"),
     )
-    await cleaner_of(client).give_up(EDGE, namespace, preserve=True)
+    await cleaner_of(client).give_up({EDGE: namespace}, preserve=True)
     kinds = ("resourcequotas", "limitranges")
     paths = [f"/api/v1/namespaces/{EDGE}/{plural}" for plural in kinds]
     paths.append(f"/apis/networking.k8s.io/v1/namespaces/{EDGE}/networkpolicies")
     paths.append(f"/apis/{rbac}/namespaces/{EDGE}/rolebindings")
     left = [each["metadata"]["name"] for path in paths for each in host.listed(path)]
     assert left == ["theirs"]
+
+
+QUOTA = f"/api/v1/namespaces/{EDGE}/resourcequotas/vc-quota"
+
+
+async def test_running_agent_releases_what_leave_marks(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    namespace = host.seed(claimed(**MADE))
+    host.seed(in_edge("v1", "ResourceQuota", "vc-quota", **namespace["metadata"]["labels"]))
+    confine_to_claims(host)
+    path = f"/api/v1/namespaces/{EDGE}"
+    marked = asyncio.Event()
+    host.storage.listener = lambda _: marked.set()
+
+    async def follow() -> None:
+        await marked.wait()
+        assert RELEASING_ANNOTATION in annotations_of(host.live(path))
+        await asyncio.sleep(RELEASED_WITHIN_S / 2)
+        assert not host.asked("DELETE", QUOTA), "there is one to release it"
+        await end_release(host.client(), host.live(path), "karmada-vc-agent")
+
+    cleaner = cleaner_of(client, agent_releases=True)
+    await asyncio.gather(follow(), cleaner.give_up({EDGE: namespace}, preserve=True))
+    assert len(host.asked("PATCH", path)) == 2, "the mark, and the end of the claim"
+    assert host.find(QUOTA) is None
+    assert CLUSTER_LABEL not in labels_of(host.live(path))
+
+
+async def test_leave_releases_what_the_agent_does_not(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    namespace = host.seed(claimed(**MADE))
+    host.seed(in_edge("v1", "ResourceQuota", "vc-quota", **namespace["metadata"]["labels"]))
+    cleaner = cleaner_of(client, agent_releases=True)
+    await cleaner.give_up({EDGE: namespace}, preserve=True)
+    assert host.find(QUOTA) is None
+    assert CLUSTER_LABEL not in labels_of(host.live(f"/api/v1/namespaces/{EDGE}"))
 
 
 @pytest.mark.parametrize("is_terminating", [True, False])
@@ -193,7 +237,7 @@ async def test_another_namespace_under_the_name_is_an_error_unless_it_terminates
         found["metadata"] |= {"deletionTimestamp": objects.SINCE, "finalizers": ["e.com/wait"]}
     host.seed(found)
     with nullcontext() if is_terminating else pytest.raises(ConflictError):
-        await cleaner_of(client).give_up(EDGE, namespace, preserve=False)
+        await cleaner_of(client).give_up({EDGE: namespace}, preserve=False)
 
 
 async def test_leave_says_that_a_kind_cannot_be_listed(
