@@ -128,13 +128,16 @@ class LeaderElection:
         """
         if self.is_leading():
             return True
-        longest_s = self._times.retry_period_s + self._attempt_s
-        return self._failed_at is not None and self._clock() - self._failed_at < longest_s
+        return self._failed_at is not None and self._clock() - self._failed_at < self._longest_s
 
     @property
-    def _attempt_s(self) -> float:
-        """How long an attempt of a process that is not stopped takes at most: two requests."""
-        return 2 * PATIENCE * self._times.renew_deadline_s + SLACK_S
+    def _longest_s(self) -> float:
+        """The longest time from one attempt to the end of the next: a pause and two requests.
+
+        A process that takes longer was stopped.
+        """
+        times = self._times
+        return times.retry_period_s + 2 * PATIENCE * times.renew_deadline_s + SLACK_S
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours."""
@@ -158,17 +161,20 @@ class LeaderElection:
 
     async def lead(self) -> None:
         """Renew until cancelled. Raises LeadLostError."""
+        was_stopped = False
         while True:
+            before = self._clock()
             await asyncio.sleep(self._times.retry_period_s)
-            was_leading, started = self.is_leading(), self._clock()
+            was_leading = self.is_leading()
             try:
                 holder = await self._try()
             except KubeError as error:
-                # One that was under way while the process was stopped says nothing of now.
-                was_stopped = self._clock() - started > self._attempt_s
+                # After a stop another one may lead, until a renewal shows that not.
+                was_stopped = was_stopped or self._clock() - before > self._longest_s
                 self._failed_at = None if was_stopped else self._clock()
                 _log.debug("Failed to renew the leader Lease", extra={"reason": str(error)})
                 continue
+            was_stopped = False
             if holder == self._identity and not was_leading:
                 _log.info("Leading again", extra={"lease": f"{self._namespace}/{self._name}"})
                 for listener in self._listeners:

@@ -383,6 +383,31 @@ async def test_process_that_was_stopped_during_an_attempt_is_not_in_touch(
     await stop(task)
 
 
+async def test_process_that_was_stopped_is_in_touch_again_by_a_renewal_only(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
+    loop, stopped_s = asyncio.get_running_loop(), [0.0]
+    made = LeaderElection(
+        client, "agents", "agent", "me", TIMES, lambda: loop.time() + stopped_s[0]
+    )
+    await made.acquire()
+    task = asyncio.ensure_future(made.lead())
+    await asyncio.sleep(TIMES.retry_period_s / 2)
+    stopped_s[0] = TIMES.lease_duration_s  # between two attempts; the next ones fail at once
+    with host.down():
+        for _ in range(9):
+            await asyncio.sleep(TIMES.retry_period_s / 2)
+            assert not made.is_in_touch(), "another one may lead since"
+    await asyncio.sleep(TIMES.retry_period_s)
+    assert made.is_leading()
+    with host.down():
+        for _ in range(99):
+            await asyncio.sleep(TIMES.retry_period_s / 2)
+            assert made.is_in_touch(), "nobody can take the Lease"
+    await stop(task)
+
+
 async def test_who_tries_in_vain_is_in_touch(host: FakeApiServer, me: LeaderElection) -> None:
     await me.acquire()
     task = asyncio.ensure_future(me.lead())
