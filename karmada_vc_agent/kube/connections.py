@@ -12,6 +12,8 @@ from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.kube.resolver import Resolver
 
 KEPT_OPEN_S = 75.0
+PART_OF_OWN = 16
+"""One of so many connections is of the agent itself alone, however many flows are slow."""
 TLS_BUFFER_BYTES = 64 * 1024
 """What each TLS connection reads into.
 
@@ -84,7 +86,7 @@ class Lane:
             total=total_s, sock_connect=timeouts.connect_s, sock_read=silence_s
         )
         self.session = new_session(connections, timeout, headers, resolver)
-        self.slots = FairSlots(connections, is_shared)
+        self.slots = FairSlots(connections, is_shared, connections // PART_OF_OWN)
 
 
 def keepalive_socket(address: Any) -> socket.socket:

@@ -4,7 +4,6 @@ Uses aggregated discovery (two requests); for a server without it, reads the gro
 each version.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from urllib.parse import quote
 
 from karmada_vc_agent.kube.client import DISCOVERY, ApiClient
 from karmada_vc_agent.kube.errors import ApiError, UnreadableError
+from karmada_vc_agent.kube.flows import SharedLock
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
 
@@ -86,7 +86,7 @@ class Discovery:
         self._is_outdated = True
         self._is_expired = False
         self._doubted: set[GroupVersionKind] = set()
-        self._lock = asyncio.Lock()
+        self._lock = SharedLock()
         self.served = ServedApis([], is_complete=False)
         self.changed = Signal[[]]()
         """Emitted when `served` is another one, whoever asked for it."""

@@ -4,15 +4,15 @@ The flow of a task is set where its work begins, such as by a controller for eac
 that it starts inherit it. So whatever is limited divides itself, and no caller computes a share.
 
 A flow may hold no more than is free at that time: the first one gets half, the next one half of the
-rest. What is held cannot be taken back, so this holds in advance, before another flow waits: slow
-requests of some flows always leave something to the next one.
+rest. What is held cannot be taken back, so this holds in advance, before another flow waits. Of 16
+slots four slow flows hold 15; a fifth one waits, while the last slot is of the agent itself.
 """
 
 import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -44,16 +44,36 @@ async def run(flow: Hashable, work: Callable[[], Awaitable[T]]) -> T:
         return await work()
 
 
+class SharedLock(asyncio.Lock):
+    """A lock of several flows. What is done under it is of the agent itself.
+
+    Otherwise all that wait for the lock would wait for a slot of the one flow that holds it.
+    """
+
+    _token: Token[Hashable]
+
+    async def __aenter__(self) -> None:
+        await super().__aenter__()
+        self._token = _flow.set(OWN)
+
+    async def __aexit__(self, *exc: object) -> None:
+        _flow.reset(self._token)
+        self.release()
+
+
 class FairSlots:
     """A semaphore that flows share; those that wait take turns.
 
     is_shared: whether there are several virtual clusters. One that is alone may hold all slots but
-    one, as the agent itself always may.
+    one, as the agent itself always may. of_own: slots that only the agent itself may take.
     """
 
-    def __init__(self, total: int, is_shared: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self, total: int, is_shared: Callable[[], bool] = lambda: True, of_own: int = 0
+    ) -> None:
         self._free = total
         self._is_shared = is_shared
+        self._of_own = of_own
         self._held: Counter[Hashable] = Counter()
         self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
 
@@ -95,9 +115,9 @@ class FairSlots:
 
     def _may_take(self, flow: Hashable) -> bool:
         held = self._held[flow]
-        if flow == OWN or not self._is_shared():
+        if flow == OWN:
             return self._free > min(held, 1)
-        return self._free > held
+        return self._free > max(held if self._is_shared() else min(held, 1), self._of_own)
 
     async def _wait(self, flow: Hashable) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, KubeError, NotServedError
+from karmada_vc_agent.kube.flows import SharedLock
 
 TIMEOUT_S = 10.0
 
@@ -19,7 +20,7 @@ class HealthProbe:
         self._client = client
         self._max_age_s = max_age_s
         self._clock = clock
-        self._lock = asyncio.Lock()
+        self._lock = SharedLock()
         self._asked_at = float("-inf")
         self._status: int | None = None
 

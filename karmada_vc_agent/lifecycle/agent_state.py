@@ -6,7 +6,6 @@ that was deleted on the hub, and finalised here, is not registered again while t
 otherwise was lost, as by a restore of the hub, and is registered again.
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ import orjson
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
+from karmada_vc_agent.kube.flows import SharedLock
 from karmada_vc_agent.kube.retries import retry_every
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import one_line
@@ -57,7 +57,7 @@ class AgentState:
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._path = f"{self._collection}/{self._name}"
         self._values: dict[str, str] = {}
-        self._lock = asyncio.Lock()
+        self._lock = SharedLock()
 
     async def load(self) -> None:
         """Load the state of an earlier process, and create what is missing. Raises KubeError."""

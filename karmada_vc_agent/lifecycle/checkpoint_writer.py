@@ -31,6 +31,7 @@ from karmada_vc_agent.checkpoint.shards import (
 )
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, KubeError, UnreachableError
+from karmada_vc_agent.kube.flows import SharedLock
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.lifecycle.checkpoint_entries import EntryMaker, Knowledge, Part
 from karmada_vc_agent.lifecycle.checkpoint_failures import Failures
@@ -89,7 +90,7 @@ class CheckpointWriter:
         self._clock = clock
         self._contact_s = contact_s
         self._books: dict[str, _Book] = {}
-        self._lock = asyncio.Lock()
+        self._lock = SharedLock()
         self._wake = asyncio.Event()
         self._once = LogOnce(_log)
         self._surprises = secrets.surprises

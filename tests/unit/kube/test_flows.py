@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.kube import flows
-from karmada_vc_agent.kube.flows import OWN, FairSlots
+from karmada_vc_agent.kube.flows import OWN, FairSlots, SharedLock
 from tests.fakes.virtual_time import let_others_run
 
 TOTALS = (2, 3, 4, 16, 32, 64)
@@ -57,6 +57,14 @@ def test_the_agent_itself_has_all_but_one(total: int) -> None:
     slots = FairSlots(total)
     assert take_all(slots, OWN) == total - 1
     assert slots.try_take("a")
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_flows_leave_to_the_agent_itself_what_is_its_own(*, is_shared: bool) -> None:
+    slots = FairSlots(16, lambda: is_shared, of_own=1)
+    held = [take_all(slots, flow) for flow in "abcdefgh"]
+    assert held == ([8, 4, 2, 1, 0, 0, 0, 0] if is_shared else [15, 0, 0, 0, 0, 0, 0, 0])
+    assert slots.try_take(OWN)
 
 
 @pytest.mark.parametrize("flow", ["a", OWN])
@@ -155,3 +163,22 @@ async def test_tasks_belong_to_the_flow_of_the_task_that_starts_them() -> None:
     assert await start() == OWN
     with flows.of(None):
         assert await start() == OWN
+
+
+async def test_who_has_a_shared_lock_is_the_agent_itself() -> None:
+    lock, seen = SharedLock(), list[Hashable]()
+
+    async def work() -> Hashable:
+        async with lock:
+            seen.append(flows.current())
+            await asyncio.sleep(1.0)
+        return flows.current()
+
+    tasks = [asyncio.create_task(flows.run(flow, work)) for flow in ("a", "b", "c")]
+    await let_others_run()
+    tasks[0].cancel()
+    tasks[1].cancel()
+    assert (await asyncio.gather(*tasks, return_exceptions=True))[2] == "c"
+    assert seen == [OWN, OWN]
+    assert not lock.locked()
+    assert flows.current() == OWN

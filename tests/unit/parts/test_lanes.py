@@ -1,9 +1,7 @@
 """Each lane while all requests of one virtual cluster hang: the neighbour's are answered."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -16,13 +14,10 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.parts.clients import Clients, connect
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 from tests.fakes.api_server import FakeApiServer
+from tests.fakes.hanging import HELD_S, NAMESPACES, asking, hanging
 
-MANY = 40
-HELD_S = 20.0
-"""Before the shortest time-out of a lane."""
 LANES = [name for name in Clients.__dataclass_fields__ if name != "host_reviews"]
 """Reviews are of clients of the endpoints of the agent, and of no virtual cluster."""
-NAMESPACES = "/api/v1/namespaces"
 
 
 @pytest.fixture
@@ -36,32 +31,6 @@ async def clients(host: FakeApiServer) -> AsyncIterator[Clients]:
         client._limit = FairRate(0.0, 1, asyncio.get_running_loop().time)  # test_rate_limit.py
     yield made
     await made.close()
-
-
-def asking(client: ApiClient, path: str, *, is_list: bool) -> Callable[[], Awaitable[object]]:
-    return partial(client.read_page, path, {}) if is_list else partial(client.request, "GET", path)
-
-
-@asynccontextmanager
-async def hanging(
-    server: FakeApiServer, client: ApiClient, clusters: tuple[str, ...], *, is_list: bool
-) -> AsyncIterator[list[asyncio.Task[object]]]:
-    """Begin many requests of some virtual clusters that are not answered."""
-    tasks: list[asyncio.Task[object]] = []
-    released: list[asyncio.Event] = []
-    for cluster in clusters:
-        path = f"{NAMESPACES}/{cluster}"
-        released.append(server.hold("GET", path, MANY))
-        for _ in range(MANY):
-            ask = flows.run(cluster, asking(client, path, is_list=is_list))
-            tasks.append(asyncio.ensure_future(ask))
-        await asyncio.sleep(HELD_S / 4)  # it has all that it may have
-    try:
-        yield tasks
-    finally:
-        for each in released:
-            each.set()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +56,15 @@ async def test_a_virtual_cluster_that_is_alone_has_nearly_all(host: FakeApiServe
     client = host.client(connections=16, is_shared=lambda: False)
     async with hanging(host, client, ("branch-a",), is_list=False):
         assert len(host.asked("GET", f"{NAMESPACES}/branch-a")) == 15
+
+
+@pytest.mark.parametrize("name", ["hub", "host", "hub_leases"])
+async def test_the_agent_itself_is_answered_however_many_are_slow(
+    host: FakeApiServer, clients: Clients, name: str
+) -> None:
+    client: ApiClient = getattr(clients, name)
+    many = tuple(f"branch-{each}" for each in "abcdefghijkl")
+    async with hanging(host, client, many, is_list=False):
+        async with asyncio.timeout(HELD_S / 4):
+            for _ in range(5):
+                await asking(client, NAMESPACES, is_list=False)()
