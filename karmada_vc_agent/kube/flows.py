@@ -132,7 +132,7 @@ class FairSlots:
 
     def _admit(self) -> None:
         """Admit waiters, one of each flow in rotation."""
-        while (flow := next(filter(self._may_take, self._waiting), None)) is not None:
+        while (flow := self._next()) is not None:
             futures = self._waiting[flow]
             future = futures.popleft()
             if futures:
@@ -141,3 +141,9 @@ class FairSlots:
                 del self._waiting[flow]
             if not future.cancelled() and self.try_take(flow):
                 future.set_result(None)
+
+    def _next(self) -> Hashable | None:
+        """Return the flow whose turn it is; there may be a thousand, of which none may take one."""
+        is_left = self._free > self._of_own
+        waiting = self._waiting if is_left else self._waiting.keys() & {OWN}
+        return next(filter(self._may_take, waiting), None)

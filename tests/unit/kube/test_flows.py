@@ -165,6 +165,28 @@ async def test_tasks_belong_to_the_flow_of_the_task_that_starts_them() -> None:
         assert await start() == OWN
 
 
+class CountedFlow:
+    """A flow that counts how often its slots are looked up."""
+
+    lookups = 0
+
+    def __hash__(self) -> int:
+        CountedFlow.lookups += 1
+        return id(self)
+
+
+async def test_a_slot_is_handed_over_without_a_look_at_all_that_wait() -> None:
+    slots, many = FairSlots(16, of_own=1), 1000
+
+    async def hold() -> None:
+        async with slots.hold(CountedFlow()):
+            await asyncio.sleep(0)
+
+    CountedFlow.lookups = 0
+    await asyncio.gather(*(hold() for _ in range(many)))
+    assert CountedFlow.lookups < 100 * many
+
+
 async def test_who_has_a_shared_lock_is_the_agent_itself() -> None:
     lock, seen = SharedLock(), list[Hashable]()
 
