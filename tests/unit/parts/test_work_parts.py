@@ -2,6 +2,7 @@
 
 import pytest
 
+from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object, copy_object
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
@@ -70,7 +71,8 @@ async def test_node_groups_are_told_of_once_somebody_asked(world: World) -> None
     told: list[object] = []
     world.parts.common.signals.node_group.subscribe(lambda *change: told.append(change))
     nodes_of_group = world.context_for(world.vc(), "").nodes_of_group
-    assert nodes_of_group("east") is None
+    with pytest.raises(UnreachableError):
+        nodes_of_group("east")
     metadata = {"name": "east"}
     world.host.seed(
         {"apiVersion": NODE_GROUP.api_version, "kind": "NodeGroup", "metadata": metadata}
