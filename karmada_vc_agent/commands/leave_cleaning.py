@@ -175,10 +175,11 @@ class HostCleaner:
     async def give_up(self, claimed: Mapping[str, Object], *, preserve: bool) -> None:
         """Delete the claimed namespaces that the agent created; remove the claim of others.
 
-        claimed: by name.
+        claimed: by name. Those that are being deleted are left alone.
         """
-        goes = [ns for ns in claimed.values() if is_made_by_agent(ns) and not preserve]
-        stays = [ns for ns in claimed.values() if ns not in goes]
+        found = [ns for ns in claimed.values() if not ns["metadata"].get("deletionTimestamp")]
+        goes = [ns for ns in found if is_made_by_agent(ns) and not preserve]
+        stays = [ns for ns in found if ns not in goes]
         await for_each(goes, self._delete)
         begun = [ns for ns in await for_each(stays, self._begin_release) if ns is not None]
         left = await self._not_released(begun) if self._agent_releases else begun
@@ -187,9 +188,8 @@ class HostCleaner:
             self._say(f"host: namespace {_name(live)} stays, without the agent's claim")
 
     async def _delete(self, live: Object) -> None:
-        if not live["metadata"].get("deletionTimestamp"):
-            await delete_namespace(self._host, live, self._agent, self._claims_user)
-            self._say(f"host: namespace {_name(live)} deleted")
+        await delete_namespace(self._host, live, self._agent, self._claims_user)
+        self._say(f"host: namespace {_name(live)} deleted")
 
     async def _begin_release(self, live: Object) -> Object | None:
         with suppress(NotFoundError):

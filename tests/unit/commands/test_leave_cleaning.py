@@ -188,6 +188,18 @@ async def test_a_namespace_that_stays_keeps_nothing_that_came_with_its_claim(
     assert left == ["theirs"]
 
 
+@pytest.mark.parametrize("preserve", [True, False])
+async def test_namespace_that_is_being_deleted_is_not_waited_for(
+    host: FakeApiServer, client: ApiClient, *, preserve: bool
+) -> None:
+    namespace = claimed(**MADE)
+    namespace["metadata"] |= {"deletionTimestamp": objects.SINCE, "finalizers": ["e.com/wait"]}
+    namespace = host.seed(namespace)
+    cleaner = cleaner_of(client, agent_releases=True)
+    await cleaner.give_up({EDGE: namespace}, preserve=preserve)
+    assert host.requests == []
+
+
 QUOTA = f"/api/v1/namespaces/{EDGE}/resourcequotas/vc-quota"
 
 
