@@ -23,7 +23,6 @@ from karmada_vc_agent.model.domain import (
     SHARED_LABEL,
 )
 from karmada_vc_agent.model.objects import Object, labels_of, namespaced_name
-from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.planning.metadata import without_claims
 from karmada_vc_agent.planning.orphaned import (
     is_foreign,
@@ -34,7 +33,7 @@ from karmada_vc_agent.planning.orphaned import (
 )
 from karmada_vc_agent.planning.share_plan import owners_of
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
-from karmada_vc_agent.views.claims import claim_of
+from karmada_vc_agent.views.claims import Phase, claim_of, phase_of
 from karmada_vc_agent.views.labelled_objects import labelled_objects, objects_in
 from karmada_vc_agent.views.live_objects import LiveObjects
 
@@ -179,38 +178,35 @@ class HostCleaner:
         """
         found = [ns for ns in claimed.values() if not ns["metadata"].get("deletionTimestamp")]
         goes = [ns for ns in found if is_made_by_agent(ns) and not preserve]
-        stays = [ns for ns in found if ns not in goes]
         await for_each(goes, self._delete)
-        begun = [ns for ns in await for_each(stays, self._begin_release) if ns is not None]
-        left = await self._not_released(begun) if self._agent_releases else begun
-        await for_each(left, self._end_release)
-        for live in begun:
-            self._say(f"host: namespace {_name(live)} stays, without the agent's claim")
+        await for_each((ns for ns in found if ns not in goes), self._release)
 
     async def _delete(self, live: Object) -> None:
         await delete_namespace(self._host, live, self._agent, self._claims_user)
-        self._say(f"host: namespace {_name(live)} deleted")
+        self._say(f"host: namespace {live['metadata']['name']} deleted")
 
-    async def _begin_release(self, live: Object) -> Object | None:
+    async def _release(self, live: Object) -> None:
+        name = live["metadata"]["name"]
         with suppress(NotFoundError):
-            return await begin_release(self._host, live, self._agent, self._claims_user)
-        return None
+            begun = await begin_release(self._host, live, self._agent, self._claims_user)
+            if self._agent_releases:
+                await self._wait_released(name)
+            if not self._agent_releases:
+                await end_release(self._host, begun, self._agent, self._claims_user)
+            self._say(f"host: namespace {name} stays, without the agent's claim")
 
-    async def _not_released(self, begun: list[Object]) -> list[Object]:
-        """Wait for the running agent to release namespaces; return those that it did not."""
-        left = begun
-        what = f"the agent to release {listed(sorted(map(_name, begun)))}"
-        with suppress(TimeoutError):
-            async with waiting(what, RELEASED_WITHIN_S):
-                while left:
-                    claimed = await self.namespaces()
-                    left = [live for live in left if _name(live) in claimed]
+    async def _wait_released(self, name: str) -> None:
+        """Wait for the running agent to release a namespace; one that does not releases none."""
+        path = f"{NAMESPACES_PATH}/{name}"
+        try:
+            async with waiting(f"the agent to release namespace {name}", RELEASED_WITHIN_S):
+                while True:
+                    live = await self._host.get(path)
+                    if phase_of(live, self._agent) is not Phase.RELEASING:
+                        return
                     await asyncio.sleep(POLL_S)
-        return left
-
-    async def _end_release(self, begun: Object) -> None:
-        with suppress(NotFoundError):
-            await end_release(self._host, begun, self._agent, self._claims_user)
+        except TimeoutError:
+            self._agent_releases = False
 
 
 async def claimed_clusters(host: ApiClient, agent: str) -> tuple[str, ...]:
@@ -236,10 +232,6 @@ def _origin(live: Object) -> tuple[str | None, str]:
 def _is_at_home(live: Object, claimed: Container[str]) -> bool:
     namespace = live["metadata"].get("namespace") or ""
     return not namespace or namespace in claimed
-
-
-def _name(live: Object) -> str:
-    return str(live["metadata"]["name"])
 
 
 def _path(resource: Resource, live: Object) -> str:

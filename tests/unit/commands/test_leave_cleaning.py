@@ -9,7 +9,7 @@ import pytest
 from karmada_vc_agent.apply.namespace_release import end_release
 from karmada_vc_agent.commands.leave_cleaning import RELEASED_WITHIN_S, HostCleaner
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ApiError, ConflictError
+from karmada_vc_agent.kube.errors import ApiError, ConflictError, InvalidError
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
     BY_GATEWAY_ANNOTATION,
@@ -230,12 +230,29 @@ async def test_running_agent_releases_what_leave_marks(
 async def test_leave_releases_what_the_agent_does_not(
     host: FakeApiServer, client: ApiClient
 ) -> None:
-    namespace = host.seed(claimed(**MADE))
-    host.seed(in_edge("v1", "ResourceQuota", "vc-quota", **namespace["metadata"]["labels"]))
-    cleaner = cleaner_of(client, agent_releases=True)
-    await cleaner.give_up({EDGE: namespace}, preserve=True)
-    assert host.find(QUOTA) is None
-    assert CLUSTER_LABEL not in labels_of(host.live(f"/api/v1/namespaces/{EDGE}"))
+    several = {name: objects.claimed("branch-a", name) for name in ("x", "y", "z")}
+    spaces = {space["metadata"]["name"]: host.seed(space) for space in several.values()}
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await cleaner_of(client, agent_releases=True).give_up(spaces, preserve=True)
+    for name in spaces:
+        assert CLUSTER_LABEL not in labels_of(host.live(f"/api/v1/namespaces/{name}"))
+    assert loop.time() - began < 2 * RELEASED_WITHIN_S, "one that does not release releases none"
+
+
+@pytest.mark.parametrize("agent_releases", [True, False])
+async def test_namespace_that_cannot_be_marked_stops_no_other(
+    host: FakeApiServer, client: ApiClient, *, agent_releases: bool
+) -> None:
+    several = {name: objects.claimed("branch-a", name) for name in ("x", "y", "z")}
+    spaces = {space["metadata"]["name"]: host.seed(space) for space in several.values()}
+    refused, *others = spaces
+    host.fail(422, "Invalid", method="PATCH", path=f"/api/v1/namespaces/{refused}")
+    cleaner = cleaner_of(client, agent_releases=agent_releases)
+    with pytest.raises(InvalidError):
+        await cleaner.give_up(spaces, preserve=True)
+    for name in others:
+        assert CLUSTER_LABEL not in labels_of(host.live(f"/api/v1/namespaces/{name}"))
 
 
 @pytest.mark.parametrize("is_terminating", [True, False])
