@@ -54,6 +54,26 @@ class Recorder:
         return self.waits
 
 
+class HangingRecorder(Recorder):
+    """Never ends with objects whose names begin with `slow`."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+
+    async def seen(self, kind: str | None, body: Object) -> None:
+        await self._hang("seen", body["metadata"]["name"])
+        await super().seen(kind, body)
+
+    async def step(self, name: str) -> str:
+        await self._hang("step", name)
+        return ""
+
+    async def _hang(self, what: str, name: str) -> None:
+        if what == self._what and name.startswith("slow"):
+            await asyncio.Event().wait()
+
+
 @asynccontextmanager
 async def running(host: FakeApiServer, recorder: Recorder) -> AsyncIterator[asyncio.Task[None]]:
     credentials = host.client().credentials
@@ -125,6 +145,34 @@ async def test_deletion_that_was_marked_before_goes_on(
     recorder.waits = ""
     async with running(host, recorder):
         await until(lambda: host.find(OBJECT) is None)
+
+
+@pytest.mark.parametrize("what", ["seen", "step"])
+async def test_an_object_that_hangs_holds_up_no_other_one(host: FakeApiServer, what: str) -> None:
+    """All there is of some hangs, as where all their requests to the host do."""
+    recorder, many = HangingRecorder(what), [f"slow-{number}" for number in range(40)]
+    host.seed(*(virtual_cluster(name) for name in (*many, "branch-a")))
+    for name in (*many, "branch-a"):
+        host.mark_deleted(f"{PATH}/{name}")
+    async with running(host, recorder):
+        await until(lambda: host.find(OBJECT) is None)
+        assert all(host.find(f"{PATH}/{name}") for name in many)
+        host.seed(virtual_cluster("branch-b"))
+        await until(lambda: ("ADDED", "branch-b") in recorder.events)
+
+
+async def test_requests_for_some_objects_that_hang_hold_up_no_other_one(
+    host: FakeApiServer, recorder: Recorder
+) -> None:
+    many = [f"slow-{number}" for number in range(120)]  # aiohttp has 100 connections by itself
+    released = [host.hold("PATCH", f"{PATH}/{name}", 100) for name in many]
+    host.seed(*(virtual_cluster(name, finalizers=[]) for name in many))
+    async with running(host, recorder):
+        await until(lambda: sum(request.method == "PATCH" for request in host.requests) >= 120)
+        host.seed(virtual_cluster(finalizers=[]))
+        await until(lambda: host.live(OBJECT)["metadata"].get("finalizers") == [FINALIZER])
+    for each in released:
+        each.set()
 
 
 async def test_operator_ends_when_it_is_cancelled(host: FakeApiServer, recorder: Recorder) -> None:
