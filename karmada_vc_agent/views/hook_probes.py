@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Hashable
 from functools import partial
 
-from karmada_vc_agent.interpretation.hook_errors import HookError, UnavailableError
+from karmada_vc_agent.interpretation.hook_errors import UnavailableError
 from karmada_vc_agent.interpretation.hooks import Dependency
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.flows import FairSlots
@@ -88,11 +88,11 @@ async def _wait_answer(rest: Dependency) -> bool:
 
 
 async def _answers(rest: Dependency) -> bool:
-    """Whether the webhook answers, even with an error."""
+    """Whether the webhook answers, even with an error; the Works that call it meet that, too."""
     try:
         await rest.ask_again()
     except UnavailableError:
         return False
-    except HookError:
+    except Exception:  # noqa: BLE001 - a bug must not end the probes of others
         return True
     return True

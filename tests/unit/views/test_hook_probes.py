@@ -18,7 +18,7 @@ class Webhook:
     """Silent for 10 s, unless it was told what to say."""
 
     def __init__(self) -> None:
-        self.says: bool | HookError | None = None
+        self.says: bool | Exception | None = None
         self.is_current = True
         self.asked: list[float] = []
         self.under_way = 0
@@ -30,7 +30,7 @@ class Webhook:
             if self.says is None:
                 await asyncio.sleep(10.0)
                 raise OverrunError("no response within 10 s")
-            if isinstance(self.says, HookError):
+            if isinstance(self.says, Exception):
                 raise self.says
             return self.says
         finally:
@@ -129,4 +129,20 @@ async def test_only_so_many_of_a_virtual_cluster_are_probed(
     await asyncio.sleep(3.0)
     assert len([webhook for webhook in webhooks if webhook.asked]) == expected
     assert neighbour.asked
+    task.cancel()
+
+
+async def test_a_bug_in_one_webhook_ends_no_probe_of_another() -> None:
+    told: list[object] = []
+    probes = HookProbes(lambda *what: told.append(what))
+    task = asyncio.ensure_future(probes.run())
+    faulty, sound = Webhook(), Webhook()
+    faulty.says = RuntimeError("a bug")
+    sound.says = UnreachableHookError("refused")
+    probes.probe(faulty.rest("branch-a"))
+    probes.probe(sound.rest("branch-b"))
+    await asyncio.sleep(10.0)
+    sound.says = True
+    await asyncio.sleep(10.0)
+    assert told == [("branch-a", "hook"), ("branch-b", "hook")]
     task.cancel()
