@@ -53,11 +53,18 @@ class NotReadyError(RetryError):
 class _Turn:
     """What a worker is at.
 
-    task: it runs in. is_relieved: another worker has taken its place meanwhile.
+    task: it runs in. is_relieved: another worker has taken its place meanwhile. check: the next
+    one of whether that is due.
     """
 
     task: asyncio.Task[None] | None
     is_relieved: bool = False
+    check: asyncio.TimerHandle | None = None
+
+    def end_check(self) -> None:
+        """Check no more until the next key."""
+        if self.check is not None:
+            self.check.cancel()
 
 
 async def _at_once() -> None:
@@ -147,7 +154,6 @@ class Controller(Generic[K]):
                 self.supervisor.start(group, "worker", work, f"{self.name}-{number}")
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
-        loop = asyncio.get_running_loop()
         turn = _Turn(asyncio.current_task())
         while not turn.is_relieved:
             try:
@@ -156,26 +162,34 @@ class Controller(Generic[K]):
                 return
             started = time.monotonic()
             result = "error"
-            relief = loop.call_later(RELIEVED_AFTER_S, self._relieve, group, turn)
+            self._check_later(group, turn)
             try:
                 result = await self._once(key)
             finally:
-                relief.cancel()
+                turn.end_check()
                 self.queue.done(key)
                 self.instrument.ended(result, time.monotonic() - started)
             # A reconcile that never awaited anything must not block the event loop.
             await asyncio.sleep(0)
 
+    def _check_later(self, group: asyncio.TaskGroup, turn: _Turn) -> None:
+        loop = asyncio.get_running_loop()
+        turn.check = loop.call_later(RELIEVED_AFTER_S, self._relieve, group, turn)
+
     def _relieve(self, group: asyncio.TaskGroup, turn: _Turn) -> None:
         """Let another worker take the place of one that is at a slow key.
 
-        None comes while the controller is being cancelled, however long the keys take to end.
+        None comes while the controller is being cancelled, however long the keys take to end; nor
+        while there is one group only, to which others may be added.
         """
-        is_ending = turn.task is not None and turn.task.cancelling()
-        if self.queue.at_once and not self.queue.is_closed and not is_ending:
-            turn.is_relieved = True
-            work = partial(self._work, group)
-            self.supervisor.start(group, "worker", work, f"{self.name}-relief")
+        if self.queue.is_closed or (turn.task is not None and turn.task.cancelling()):
+            return
+        if not self.queue.at_once:
+            self._check_later(group, turn)
+            return
+        turn.is_relieved = True
+        work = partial(self._work, group)
+        self.supervisor.start(group, "worker", work, f"{self.name}-relief")
 
     async def _once(self, key: K) -> str:
         """Reconcile once; return the result for ControllerInstrument."""

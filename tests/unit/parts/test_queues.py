@@ -7,7 +7,7 @@ import pytest
 from karmada_vc_agent.kube.controller import RELIEVED_AFTER_S, Controller, ControllerSpec
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.queues import Queues
+from karmada_vc_agent.parts.queues import FEW_WORKERS, Queues
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 
 BASE_S = 7.0
@@ -50,5 +50,32 @@ async def test_slow_keys_of_some_virtual_clusters_do_not_hold_up_another(
     task = asyncio.ensure_future(Controller(ControllerSpec("test", queue, reconcile)).run())
     await asyncio.sleep(10.0)
     assert ended[0] - began == pytest.approx(3 * RELIEVED_AFTER_S)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_virtual_cluster_that_is_added_does_not_wait_for_slow_keys_of_the_only_one() -> (
+    None
+):
+    registry = VirtualClusters((VirtualCluster(name="branch-a"),))
+    queues = Queues(registry, BASE_S)
+    queue: WorkQueue[str] = queues.by_cluster(lambda key: key.partition("/")[0])
+    begun: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        begun.append(key)
+        if key != "branch-b":
+            await asyncio.sleep(1000.0)
+
+    for number in range(20):
+        queue.add(f"branch-a/{number}")
+    spec = ControllerSpec("test", queue, reconcile, FEW_WORKERS)
+    task = asyncio.ensure_future(Controller(spec).run())
+    await asyncio.sleep(10.0)
+    assert len(begun) == FEW_WORKERS
+    registry.put(VirtualCluster(name="branch-b"))
+    queue.add("branch-b")
+    await asyncio.sleep(2 * RELIEVED_AFTER_S)
+    assert "branch-b" in begun
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
