@@ -3,6 +3,7 @@
 With KubeEdge's own CRDs; its controller is not needed, for the agent goes by what groups say.
 """
 
+import copy
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
 from e2e.lab.node_groups import GROUPS, NodeGroups
 from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import condition
+
+BELONGING_TO = "apps.kubeedge.io/belonging-to"
 
 
 def follow(
@@ -122,6 +125,64 @@ def test_group_that_goes_while_nothing_runs_stays_registered(
     assert "Keeping a virtual cluster whose source is gone" in agent.log()
     node_groups.apply(name, nodes=group.nodes)
     eventually(is_found, lab, group)
+
+
+def test_edge_application_for_the_group_of_its_cluster_runs(
+    lab: Lab, node_groups: NodeGroups
+) -> None:
+    follow(lab, node_groups)
+    group = of_group(lab, "x" + lab.id[4:])
+    name = named(lab, group)
+    node_groups.apply(name, nodes=group.nodes)
+    lab.wait_ready(group.name)
+    for node in group.nodes:
+        lab.host.patch(f"{NODES}/{node}", {"metadata": {"labels": {BELONGING_TO: name}}})
+    web = objects.deployment(lab.namespace(), replicas=1)
+    application = {
+        "apiVersion": "apps.kubeedge.io/v1alpha1",
+        "kind": "EdgeApplication",
+        "metadata": {"name": "shop", "namespace": web["metadata"]["namespace"]},
+        "spec": {
+            "workloadTemplate": {"manifests": [web]},
+            "workloadScope": {"targetNodeGroups": [{"name": name}]},
+        },
+    }
+    lab.wait_applied(lab.create_work(group, "shop", application))
+    live = lab.on_host(application, group)
+    lab.host.create(made_by_kubeedge(live))
+    eventually(runs_on, lab, group)
+
+
+def made_by_kubeedge(application: Object) -> Object:
+    """Return the Deployment that KubeEdge's controller makes of the first manifest and target."""
+    spec = application["spec"]
+    made: Object = copy.deepcopy(spec["workloadTemplate"]["manifests"][0])
+    made["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": application["apiVersion"],
+            "kind": application["kind"],
+            "name": application["metadata"]["name"],
+            "uid": application["metadata"]["uid"],
+        }
+    ]
+    pod = made["spec"]["template"]["spec"]
+    scope = spec["workloadScope"]
+    if groups := scope.get("targetNodeGroups"):
+        pod["nodeSelector"] = {BELONGING_TO: groups[0]["name"]}
+        return made
+    labels = scope["targetNodeLabels"][0]["labelSelector"]["matchLabels"]
+    each = [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
+    required = {"nodeSelectorTerms": [{"matchExpressions": each}]}
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+    pod["affinity"] = {**pod.get("affinity", {}), "nodeAffinity": affinity}
+    return made
+
+
+def runs_on(lab: Lab, group: Group) -> None:
+    pods = lab.pods(group.host_namespace(lab.namespaces[0]))
+    assert len(pods) == 1
+    assert pods[0]["spec"]["nodeName"] in group.nodes
+    assert pods[0]["status"]["phase"] == "Running"
 
 
 def test_bad_groups_and_taken_names_are_told_and_cost_no_other(

@@ -1,8 +1,8 @@
 """KubeEdge's EdgeApplication: embedded manifests, and the nodes they go to.
 
 Each embedded manifest is rewritten like one of its own, by the function passed in; the scope must
-stay within the virtual cluster (rewriting-rules 3.2). KubeEdge replaces node selectors afterwards,
-so admission on the host enforces placement of its pods (kubeedge 4).
+stay within the virtual cluster (rewriting-rules 3.2). For a NodeGroup KubeEdge replaces node
+selectors afterwards, for labels of nodes it does not, so groups become labels (kubeedge 4).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -10,6 +10,7 @@ from typing import Any
 
 from karmada_vc_agent.model import karmada, kinds
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
+from karmada_vc_agent.model.well_known import NODE_GROUP_LABEL
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.placement import require_node_labels
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
@@ -18,6 +19,7 @@ _MANIFESTS = ("spec", "workloadTemplate", "manifests")
 NOT_INSIDE = frozenset({kinds.EDGE_APPLICATION})
 """Kinds that are refused inside, in addition to cluster-scoped ones."""
 _SCOPE = "spec.workloadScope"
+_GROUPS, _LABELS = "targetNodeGroups", "targetNodeLabels"
 MANIFESTS_MAX = 200
 """Each is translated as a manifest of its own."""
 _CONTROLLERS_DOMAIN = f"{kinds.EDGE_APPLICATION.group}/"
@@ -96,9 +98,14 @@ def confine_scope(
 ) -> None:
     """Keep, in place, the node labels of the scope within the virtual cluster.
 
+    A group becomes the label of its nodes: for a group KubeEdge replaces the node selector of pods,
+    which the host then denies; for labels it writes node affinity (kubeedge 4). One exception: a
+    virtual cluster that is selected by this label.
+
     Refuses NodeScopeForbidden: a group or labels that match other nodes.
     """
-    for index, target in enumerate(_targets(obj, "targetNodeGroups")):
+    selected = []
+    for index, target in enumerate(_targets(obj, _GROUPS)):
         name = dig(target, "name")
         nodes = nodes_of_group(name) if isinstance(name, str) else None
         path = f"{_SCOPE}.targetNodeGroups[{index}]"
@@ -112,10 +119,41 @@ def confine_scope(
         if not all(owns_node(node) for node in nodes):
             detail = f'targetNodeGroups "{name}" has nodes outside the virtual cluster'
             raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail, str(name))
-    for index, target in enumerate(_targets(obj, "targetNodeLabels")):
+        labels = {NODE_GROUP_LABEL: name}
+        selected.append(_without_name(target) | {"labelSelector": {"matchLabels": labels}})
+    if any(each["labelSelector"]["matchLabels"] != required for each in selected):
+        scope = obj["spec"]["workloadScope"]
+        del scope[_GROUPS]
+        scope[_LABELS] = [*selected, *_targets(obj, _LABELS)]
+    for index, target in enumerate(_targets(obj, _LABELS)):
         path = f"{_SCOPE}.targetNodeLabels[{index}].labelSelector.matchLabels"
         if isinstance(target, dict):
             require_node_labels(target, path, required)
+
+
+def restore_scope(obj: Object, required: Mapping[str, str]) -> None:
+    """Restore, in place, the groups of the scope: labels that select one and no more."""
+    targets = _targets(obj, _LABELS)
+    groups, labelled = [], []
+    for target in targets:
+        labels = dig(target, "labelSelector", "matchLabels")
+        name = dig(labels, NODE_GROUP_LABEL)
+        if name is not None and labels == {**required, NODE_GROUP_LABEL: name}:
+            rest = {key: value for key, value in target.items() if key != "labelSelector"}
+            groups.append({"name": name, **rest})
+        else:
+            labelled.append(target)
+    if not groups:
+        return
+    scope = obj["spec"]["workloadScope"]
+    del scope[_LABELS]
+    scope[_GROUPS] = [*_targets(obj, _GROUPS), *groups]
+    if labelled:
+        scope[_LABELS] = labelled
+
+
+def _without_name(target: Object) -> Object:
+    return {key: value for key, value in target.items() if key != "name"}
 
 
 def _in_namespace(manifest: Object, namespace: str) -> Object:

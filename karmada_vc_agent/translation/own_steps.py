@@ -151,8 +151,9 @@ def _rewrite_inside(draft: Draft) -> None:
 
 
 def _restore_inside(returning: Returning) -> None:
-    """Restore each embedded manifest."""
+    """Restore each embedded manifest, and the node groups."""
     edge_application.restore_manifests(returning.obj, returning.restore_inside)
+    edge_application.restore_scope(returning.obj, returning.context.vc.required_selector)
 
 
 _BINDING = OwnSteps(rewrite=_confine_subjects, restore=_restore_subjects)
