@@ -45,6 +45,7 @@ from karmada_vc_agent.gateway.server.mapped_answers import (
 )
 from karmada_vc_agent.gateway.server.meter import GatewayMeter
 from karmada_vc_agent.gateway.server.new_namespaces import NewNamespaces
+from karmada_vc_agent.gateway.server.offline_nodes import OfflineNodes
 from karmada_vc_agent.gateway.server.room import Place, Room
 from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError, unauthorized
 from karmada_vc_agent.gateway.server.turns import FairTurns, Turns
@@ -99,6 +100,7 @@ class Gateway:
         self._moved: dict[str, asyncio.Event] = {}
         self._creations: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turns = FairTurns()
+        self._offline_nodes = OfflineNodes(state, self._answer_to)
         self._bodies, self._answers = Room(BODIES_AT_ONCE), Room()
         self._events = Room()
         self._planning = Room(LONG_PLANS_AT_ONCE)
@@ -167,6 +169,7 @@ class Gateway:
             if not isinstance(planned, Forward):
                 await self._answer_at_once(exchange, planned)
                 return
+            await self._offline_nodes.check(head.cluster, planned.path, who)
             if not planned.is_long and not head.is_upgrade:
                 await self._forward(exchange, planned, who, view)
                 return

@@ -46,9 +46,14 @@ def to_host(head: Head, forward: Forward, who: Identity) -> Headers:
         headers.append((b"connection", b"Upgrade"))
     headers += [(name, value) for name, value in head.headers if name in passed]
     if not forward.as_gateway:
-        headers.append((b"impersonate-user", who.host_user.encode()))
-        headers += [(b"impersonate-group", group.encode()) for group in who.host_groups]
+        headers += impersonating(who)
     return headers
+
+
+def impersonating(who: Identity) -> Headers:
+    """Return the headers by which the host takes a request for the client's."""
+    groups = [(b"impersonate-group", group.encode()) for group in who.host_groups]
+    return [(b"impersonate-user", who.host_user.encode()), *groups]
 
 
 def to_client(headers: Headers, map_text: MapText, *, is_mapped: bool) -> list[tuple[str, str]]:
