@@ -1,7 +1,9 @@
 """manifests/ as its users apply it: rendered by kubectl and by Helm, and accepted by a host."""
 
 import os
+import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,17 @@ from control_planes import tools
 from e2e.lab.agent import ROOT
 from e2e.lab.api import Api, Object, path_of
 from e2e.lab.lone_server import lone_api_server
+from e2e.lab.wait import eventually
+from generate.manifests import files
 from karmada_vc_agent.cli import main
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
+from karmada_vc_agent.model.rbac_rule import gateway_role
 
 MANIFESTS = ROOT / "manifests"
 AGENT = "karmada-vc-agent"
 SETTINGS = MANIFESTS / "base" / "agent.yaml"
 KUSTOMIZED = ("base", "overlays/kubeedge", "overlays/dev")
+CLUSTER_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 KUBERNETES = (tools.TOOL_MODULES / "kubernetes" / "go.mod").read_text()
 Named = dict[tuple[str, str], Object]
 
@@ -190,8 +197,68 @@ def test_manifests_and_join_may_be_mixed_and_repeated(tmp_path: Path) -> None:
         join_host(host, other)
 
 
-def join_host(host: Api, settings: Path) -> None:
+@pytest.mark.parametrize("installs", ["kustomize", "server-side", "helm"])
+def test_applying_manifests_again_keeps_the_names_that_join_gave(
+    tmp_path: Path, installs: str
+) -> None:
+    """NodeGroups with a gateway, whose names the settings do not have (ADR 62)."""
+    manifests = tmp_path / "manifests"
+    settings = manifests / "base" / "agent.yaml"
+    shutil.copytree(MANIFESTS, manifests)
+    head = {key: yaml.safe_load(SETTINGS.read_text())[key] for key in ("apiVersion", "kind")}
+    sources = {"nodeGroups": {"enabled": True}, "discover": {"nodeLabel": "shop"}}
+    gateway = {"gateway": {"enabled": True, "host": "gateway.example"}}
+    settings.write_text(yaml.safe_dump(head | sources | gateway))
+    for path, text in files(settings).items():
+        (manifests / path.relative_to(MANIFESTS)).write_text(text)
+    with lone_api_server(tmp_path / "host") as host:
+        program, *arguments = _install(installs, manifests, host)
+        install = partial(run, program, *arguments)
+        agent = host.acting_as(f"system:serviceaccount:{AGENT}:{AGENT}")
+        install()
+        assert "cannot create" in claim(agent, "branch-east"), "no rights before join"
+        join_host(host, settings, "branch-east")
+        install()
+        eventually(claims_alone, agent, {"branch-east"}, "branch-west")
+        assert len(readers(host)) == 1
+        join_host(host, settings, "branch-west")
+        install()
+        eventually(claims_alone, agent, {"branch-east", "branch-west"}, "branch-north")
+        assert len(readers(host)) == 2
+
+
+def _install(way: str, manifests: Path, host: Api) -> tuple[str, ...]:
+    """Return the command that installs manifests on a host in one way."""
+    access = ("--kubeconfig", str(host.kubeconfig))
+    if way == "helm":
+        release = ("--install", "--create-namespace", AGENT, str(manifests / "chart"), "-n", AGENT)
+        return ("helm", "upgrade", *release, *access)
+    flags = ("--server-side", "--force-conflicts") if way == "server-side" else ()
+    return ("kubectl", *access, "apply", *flags, "-k", str(manifests / "base"))
+
+
+def claims_alone(agent: Api, clusters: set[str], other: str) -> None:
+    """Assert that the agent may claim namespaces for these virtual clusters, and not another."""
+    assert [claim(agent, cluster) for cluster in clusters] == [""] * len(clusters)
+    assert "may write only namespaces that it claims" in claim(agent, other)
+
+
+def claim(agent: Api, cluster: str) -> str:
+    """Claim a namespace for a virtual cluster by dry run; return the refusal."""
+    labels = {CLUSTER_LABEL: cluster, NAMESPACE_LABEL: "bank", AGENT_LABEL: AGENT}
+    metadata = {"name": f"bank-v-{cluster}", "labels": labels}
+    return agent.refusal({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+
+
+def readers(host: Api) -> set[str]:
+    """Return the virtual clusters whose callers may read what has no namespace."""
+    binding = host.get(f"{CLUSTER_BINDINGS}/{gateway_role(AGENT)}:readers")
+    return {subject["name"].split(":")[1] for subject in binding["subjects"]}
+
+
+def join_host(host: Api, settings: Path, *names: str) -> None:
     """Run `join` for the host alone, as an administrator of it."""
-    sides = ("--only", "host", "--apply", "--kubeconfig", str(host.kubeconfig))
+    sides = ["--only", "host", "--apply", "--kubeconfig", str(host.kubeconfig)]
+    sides += [flag for name in names for flag in ("--name", name)]
     joined = CliRunner().invoke(main, ["join", "--config", str(settings), *sides])
     assert joined.exit_code == 0, joined.output

@@ -61,22 +61,25 @@ _VALUES_HEAD = f"""\
 Parts = dict[str, list[Object]]
 
 
-def files() -> dict[Path, str]:
+def files(settings: Path = SETTINGS) -> dict[Path, str]:
     """Return the text of each file that is written."""
-    parts, why = host_parts(AGENT, IMAGE)
+    parts, why = host_parts(AGENT, IMAGE, settings)
     made = {
         MANIFESTS / "base" / name: manifest_text(objects, why, f"{_HEADS[name]}\n{_WRITTEN_BY}")
         for name, objects in parts.items()
     }
-    made[MANIFESTS / "hub.yaml"] = _hub_text()
+    made[MANIFESTS / "hub.yaml"] = _hub_text(settings)
     monitor = manifest_text(_monitoring(AGENT), {}, f"{_MONITORING}\n{_WRITTEN_BY}")
     made[MANIFESTS / "components" / "monitoring" / "monitoring.yaml"] = monitor
     made |= _proxy_files()
-    return made | _chart_files(parts)
+    return made | _chart_files(parts, settings)
 
 
 def host_parts(namespace: str, image: str, settings: Path = SETTINGS) -> tuple[Parts, Reasons]:
-    """Return the objects for the host by file, in the order to apply them."""
+    """Return the objects for the host by file, in the order to apply them.
+
+    Without rights and policies if only `join` has the names that they depend on (ADR 62).
+    """
     config = with_default_accounts(load_config(settings, {}), namespace)
     applies = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as is not None]
     install = HostInstall(
@@ -96,6 +99,8 @@ def host_parts(namespace: str, image: str, settings: Path = SETTINGS) -> tuple[P
         "bindings.yaml": host_bindings(rights.access),
         "agent-objects.yaml": workload_objects(install),
     }
+    if config.has_open_names:
+        parts |= {name: [] for name in _OF_JOIN}
     return parts, host_reasons(rights.access)
 
 
@@ -161,8 +166,15 @@ _HEADS = {
 }
 
 
-def _hub_text() -> str:
-    config = load_config(SETTINGS, {})
+_OF_JOIN = ("roles.yaml", "policies.yaml", "bindings.yaml")
+
+
+def _hub_text(settings: Path) -> str:
+    config = load_config(settings, {})
+    if config.has_open_names:
+        return manifest_text(
+            [], {}, f"`karmada-vc-agent join --only hub` has names.\n{_WRITTEN_BY}"
+        )
     names = tuple(vc.name for vc in config.virtual_clusters)
     access = HubAccess(AGENT, names, gateway=config.gateway.enabled)
     head = (
@@ -173,8 +185,8 @@ def _hub_text() -> str:
     return manifest_text(hub_objects(access), reasons(access), head)
 
 
-def _chart_files(base: Parts) -> dict[Path, str]:
-    parts, why = host_parts(_NAMESPACE, _IMAGE)
+def _chart_files(base: Parts, settings: Path) -> dict[Path, str]:
+    parts, why = host_parts(_NAMESPACE, _IMAGE, settings)
     parts["namespace.yaml"] = [obj for obj in parts["namespace.yaml"] if obj["kind"] != "Namespace"]
     parts["agent-objects.yaml"] = [_with_values(obj) for obj in parts["agent-objects.yaml"]]
     made = {
@@ -190,7 +202,7 @@ def _chart_files(base: Parts) -> dict[Path, str]:
     made[CHART / "templates" / "konnectivity.yaml"] = (
         f"{{{{- if .Values.konnectivity }}}}\n{text}{{{{- end }}}}\n"
     )
-    made[CHART / "values.yaml"] = _values_text(base["agent-objects.yaml"])
+    made[CHART / "values.yaml"] = _values_text(base["agent-objects.yaml"], settings)
     made[CHART / "crds" / "crd.yaml"] = crd_file.text()
     return made
 
@@ -212,7 +224,7 @@ def _template(text: str) -> str:
     return text
 
 
-def _values_text(objects: Iterable[Object]) -> str:
+def _values_text(objects: Iterable[Object], settings: Path) -> str:
     deployment: Any = next(obj for obj in objects if obj["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     values = {
@@ -221,7 +233,7 @@ def _values_text(objects: Iterable[Object]) -> str:
         "resources": container["resources"],
         "monitoring": False,
         "konnectivity": False,
-        "settings": SETTINGS.read_text(),
+        "settings": settings.read_text(),
     }
     return _VALUES_HEAD + manifest_text([values], {}, "")
 

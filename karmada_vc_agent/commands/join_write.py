@@ -103,6 +103,8 @@ def _host_head(plan: JoinPlan, kubeconfig: str, *, asks: bool) -> str:
         lines.append(
             "Made for Kubernetes 1.34; with --kubeconfig, join asks the host what it serves."
         )
+    if not asks and plan.config.has_open_names:
+        lines.append("Has no names of an earlier join; with --kubeconfig, join keeps them.")
     if not kubeconfig:
         what = f"Secret karmada-kubeconfig in {plan.namespace}, the agent's kubeconfig for the hub"
         lines.append(f"Still needed: {what}; --apply and --output-dir have it signed.")

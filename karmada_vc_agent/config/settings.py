@@ -461,6 +461,11 @@ class AgentConfig(
         return self.objects.enabled or self.node_groups.enabled or bool(self.discover.node_label)
 
     @property
+    def has_open_names(self) -> bool:
+        """Whether `join --name` gives names, which no generated manifest can list (ADR 62)."""
+        return self.has_other_sources and not self.objects.any_name
+
+    @property
     def removes_clusters(self) -> bool:
         """Whether the agent removes Clusters from the hub that are wanted no more."""
         drains = (

@@ -103,6 +103,33 @@ def test_base_with_the_gateway_has_all_of_it(tmp_path: Path) -> None:
         assert list(yaml.safe_load_all(text)) == objects
 
 
+@pytest.mark.parametrize("tenancy", ["Shared", "Strict"])
+def test_manifests_have_nothing_that_depends_on_names_of_join(tmp_path: Path, tenancy: str) -> None:
+    on = yaml.safe_load(SETTINGS.read_text()) | {
+        "virtualClusters": [],
+        "nodeGroups": {"enabled": True},
+        "gateway": {"enabled": True, "host": "gateway.example"},
+        "tenancy": tenancy,
+    }
+    settings = tmp_path / "agent.yaml"
+    settings.write_text(yaml.safe_dump(on))
+    made = files(settings)
+    kinds = {
+        obj["kind"]
+        for path in made
+        if path.is_relative_to(BASE) or path == MANIFESTS / "hub.yaml"
+        for obj in yaml.safe_load_all(made[path])
+        if obj
+    }
+    assert "Deployment" in kinds
+    assert not {kind for kind in kinds if "Policy" in kind and "Admission" in kind}
+    assert not {kind for kind in kinds if "Role" in kind}
+    join = ["join", "--config", str(settings), "--only", "host", "-o", "yaml", "--name", "a"]
+    result = CliRunner().invoke(main, join)
+    assert result.exit_code == 0, result.output
+    assert "# Has no names of an earlier join" in result.output
+
+
 def test_pods_meet_the_standard_that_their_namespace_asks_for() -> None:
     (namespace, _), (*_, deployment) = (
         host_parts(AGENT, IMAGE)[0][name] for name in ("namespace.yaml", "agent-objects.yaml")
