@@ -62,7 +62,7 @@ class SharedLock(asyncio.Lock):
 
 
 class FairSlots:
-    """A semaphore that flows share; those that wait take turns.
+    """A semaphore that flows share; those that wait take turns, and the agent itself after any.
 
     is_shared: whether there are several virtual clusters. One that is alone may hold all slots but
     one, as the agent itself always may. of_own: slots that only the agent itself may take.
@@ -131,7 +131,7 @@ class FairSlots:
             raise
 
     def _admit(self) -> None:
-        """Admit waiters, one of each flow in rotation."""
+        """Admit waiters, one of each flow in rotation, and the agent itself after any of them."""
         while (flow := self._next()) is not None:
             futures = self._waiting[flow]
             future = futures.popleft()
@@ -139,6 +139,8 @@ class FairSlots:
                 self._waiting.move_to_end(flow)
             else:
                 del self._waiting[flow]
+            if flow != OWN and OWN in self._waiting:
+                self._waiting.move_to_end(OWN, last=False)
             if not future.cancelled() and self.try_take(flow):
                 future.set_result(None)
 

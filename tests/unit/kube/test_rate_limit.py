@@ -67,6 +67,18 @@ async def test_flows_get_tokens_in_turns() -> None:
     assert times[-1] - times[0] == pytest.approx(2 * 0.3)  # twice of what it is without the others
 
 
+async def test_the_agent_itself_does_not_wait_for_the_turns_of_many_flows() -> None:
+    loop = asyncio.get_running_loop()
+    rate = FairRate(10.0, 1, loop.time)
+    others = [asyncio.ensure_future(flows.run(f"f{each}", rate.wait)) for each in range(1000)]
+    await asyncio.sleep(1.0)
+    for _ in range(5):
+        await rate.wait()
+    assert loop.time() - 1000.0 <= 1.0 + 5 * 3 * 0.1
+    assert sum(task.done() for task in others) >= 10
+    await asyncio.gather(*others)
+
+
 async def test_rate_without_limit_waits_for_nothing() -> None:
     rate = FairRate(0.0, 1, asyncio.get_running_loop().time)
     for _ in range(100):
