@@ -8,6 +8,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError, UnreadableError
+from karmada_vc_agent.kube.listing import check_version
 from karmada_vc_agent.model.core import Pod
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, key_of, labels_of
@@ -92,6 +93,7 @@ class Adoptions:
                 page = self._codec.page(content)
             except ValueError as error:
                 raise UnreadableError(f"cannot read the pods of {namespace}: {error}") from error
+            check_version(page.resource_version)
             found += (msgspec.to_builtins(pod) for pod in page.items)
             if not page.continue_token:
                 return found

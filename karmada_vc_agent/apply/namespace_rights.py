@@ -8,10 +8,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from cachetools import LRUCache
 
+from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
@@ -23,7 +23,7 @@ from karmada_vc_agent.kube.errors import (
     InvalidError,
     NotServedError,
 )
-from karmada_vc_agent.kube.identity import user_name
+from karmada_vc_agent.kube.identity import SELF_REVIEWS_PATH, user_name
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
@@ -123,8 +123,12 @@ class NamespaceRights:
             return None
         if not all(store.get(host, name) for name in self._roles):
             return False
-        with suppress(NotServedError):  # before Kubernetes 1.28: subjects are not compared
+        try:
             await self._name_us()
+        except NotServedError:
+            if not await is_absent(self._host, SELF_REVIEWS_PATH):
+                raise
+            # Before Kubernetes 1.28: subjects are not compared.
         return self._is_bound(host)
 
     def _is_bound(self, host: HostNamespace) -> bool:

@@ -16,12 +16,11 @@ from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.domain import SHARED_LABEL
-from karmada_vc_agent.model.well_known import NAME_FIELD
 from karmada_vc_agent.parts.keys import same
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.planning.share_plan import owners_of
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy, policy_for
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, HubClusters
+from karmada_vc_agent.views.hub_clusters import HubClusters, find_cluster
 from karmada_vc_agent.views.labelled_objects import labelled_objects
 
 _log = logging.getLogger(__name__)
@@ -88,9 +87,7 @@ class DeparturesController:
             return True
         if doubt := doubt_of(self._hub.history, self._host.history):
             raise NotReadyError(doubt)
-        # By a list: `leave` takes the right to get a Cluster by its name along.
-        found = await self._hub.get(CLUSTERS_PATH, {"fieldSelector": f"{NAME_FIELD}={name}"})
-        return any(cluster["metadata"]["name"] == name for cluster in found.get("items") or ())
+        return await find_cluster(self._hub, name) is not None
 
     def _is_shared(self, resource: Resource) -> bool:
         """Whether objects of a kind are shared: others have no votes, and may not all be read."""

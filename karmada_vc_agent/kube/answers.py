@@ -64,19 +64,33 @@ def decoder_of(path: str, *, or_status: bool = False) -> Callable[[Answer], Obje
     or_status: whether a Status says as much.
     """
     need = need_of("GET", path)
-    if need is None or "/" in need.resource:
+    if need is None or (not need.resource.endswith("/status") and "/" in need.resource):
         return json_object
+    if need.name:
+        return _named(need.name, or_status=or_status)
 
     def decode(answer: Answer) -> Object:
-        obj = json_object(answer)
-        if not need.name:
-            is_meant = is_of_storage(str(dig(obj, "metadata", "resourceVersion") or ""))
-        else:
-            is_meant = dig(obj, "metadata", "name") == need.name
-        if not is_meant and not (or_status and obj.get("kind") == "Status"):
-            what = f"{need.resource} {need.name!r}" if need.name else f"a list of {need.resource}"
-            raise UnreadableError(f"the response is not {what}")
-        return obj
+        found = json_object(answer)
+        if not is_of_storage(str(dig(found, "metadata", "resourceVersion") or "")):
+            raise UnreadableError(f"the response is not a list of {need.resource}")
+        return found
+
+    return decode
+
+
+def decoder_of_created(obj: Any) -> Callable[[Answer], Object]:
+    """Return what decodes the response to a create; reviews and subresources have no name."""
+    name = dig(obj, "metadata", "name") if isinstance(obj, dict) else None
+    return _named(name) if isinstance(name, str) else json_object
+
+
+def _named(name: str, *, or_status: bool = False) -> Callable[[Answer], Object]:
+    def decode(answer: Answer) -> Object:
+        found = json_object(answer)
+        is_meant = dig(found, "metadata", "name") == name
+        if not is_meant and not (or_status and found.get("kind") == "Status"):
+            raise UnreadableError(f"the response is not the object {name!r}")
+        return found
 
     return decode
 

@@ -207,9 +207,17 @@ class ApiClient:
     async def create(
         self, path: str, obj: Any, as_user: str = "", query: Query | None = None
     ) -> Object:
-        """POST and decode; as_user: see request()."""
+        """POST and decode; as_user: see request().
+
+        Raises UnreadableError for a page in place of the object, as all that writes.
+        """
         return await self._ask(
-            "POST", path, query=query, body=obj, as_user=as_user, decode=answers.json_object
+            "POST",
+            path,
+            query=query,
+            body=obj,
+            as_user=as_user,
+            decode=answers.decoder_of_created(obj),
         )
 
     async def replace(
@@ -217,13 +225,13 @@ class ApiClient:
     ) -> Object:
         """PUT and decode; as_user: see request()."""
         return await self._ask(
-            "PUT", path, query=query, body=obj, as_user=as_user, decode=answers.json_object
+            "PUT", path, query=query, body=obj, as_user=as_user, decode=answers.decoder_of(path)
         )
 
     async def replace_tersely(self, path: str, obj: Any) -> Object:
         """PUT and return the new metadata, in an object that may have more."""
         return await self._ask(
-            "PUT", path, body=obj, accept=ONE_METADATA_ONLY, decode=answers.json_object
+            "PUT", path, body=obj, accept=ONE_METADATA_ONLY, decode=answers.decoder_of(path)
         )
 
     async def patch_tersely(self, path: str, patch: Any) -> Object:
@@ -234,7 +242,7 @@ class ApiClient:
             body=patch,
             content_type=MERGE_PATCH,
             accept=ONE_METADATA_ONLY,
-            decode=answers.json_object,
+            decode=answers.decoder_of(path),
         )
 
     async def merge_patch(
@@ -248,7 +256,7 @@ class ApiClient:
             body=patch,
             content_type=MERGE_PATCH,
             as_user=as_user,
-            decode=answers.json_object,
+            decode=answers.decoder_of(path),
         )
 
     async def server_side_apply(
@@ -267,7 +275,7 @@ class ApiClient:
             query=query,
             body=obj,
             content_type=APPLY_PATCH,
-            decode=answers.json_object,
+            decode=answers.decoder_of(path),
         )
 
     async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:

@@ -5,13 +5,13 @@ from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.service_accounts import account_of
 
-_SELF_SUBJECT_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+SELF_REVIEWS_PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 async def user_name(client: ApiClient) -> str:
     """Return our user name for policies. Raises KubeError."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = await client.create(_SELF_SUBJECT_REVIEWS, review)
+    answer = await client.create(SELF_REVIEWS_PATH, review)
     return str(dig(answer, "status", "userInfo", "username") or "")
 
 

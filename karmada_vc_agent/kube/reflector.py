@@ -35,7 +35,7 @@ from karmada_vc_agent.kube.errors import (
     watch_error,
 )
 from karmada_vc_agent.kube.first_lists import Trouble
-from karmada_vc_agent.kube.listing import Listing, PageSize
+from karmada_vc_agent.kube.listing import Listing, PageSize, check_version
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.versions import is_lower, is_of_storage
@@ -282,8 +282,7 @@ class Reflector(Generic[T]):
             self._page_size.was_cut_off()
             raise
         page = await self._decode(content)
-        if not is_of_storage(page.resource_version):
-            raise UnreadableError("the response is no list: it has no resourceVersion")
+        check_version(page.resource_version)
         self._page_size.received(len(page.items) + len(page.unreadable), len(content))
         return page
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -54,11 +54,13 @@ class HubStart:
         """Whether an earlier process registered Clusters or kept a checkpoint. Raises KubeError."""
         namespace, name = self._config.agent_namespace, self._config.agent_name
         state = AgentState(self._host, namespace, name)
-        kept: Iterable[object] = ()
-        with suppress(NotFoundError, ForbiddenError):  # nobody could record anything
+        with suppress(NotFoundError):
             await state.look()
-            kept = await CheckpointSecrets(self._host, namespace, name).peek()
-        return bool(state.clusters()) or any(kept)
+        if state.clusters():
+            return True
+        with suppress(ForbiddenError):  # nobody could keep one without the right to it
+            return any(await CheckpointSecrets(self._host, namespace, name).peek())
+        return False
 
     async def wait(self, checking: asyncio.Task[None]) -> None:
         """Wait until the hub was checked; where a checkpoint may be, no longer than it should take.

@@ -18,7 +18,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.views.claims import Claims
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, HubClusters
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, HubClusters, find_cluster
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSource
 from karmada_vc_agent.views.works import Works, is_preserved, work_path
 
@@ -95,15 +95,12 @@ class Removal:
         return self._has.clusters.ours(name) is not None or bool(self._has.claims.of(name))
 
     async def _cluster(self, name: str) -> Object | None:
-        """Return our Cluster, asked for once more where it is not known to be there."""
+        """Return our Cluster, read once more if it is not cached; None if there is none."""
         known = self._has.clusters.ours(name)
         if known is not None or self._has.clusters.other_agent(name) is not None:
             return known
-        try:
-            found = await self._hub.get(f"{CLUSTERS_PATH}/{name}")
-        except (NotFoundError, ForbiddenError):
-            return None
-        return found if self._has.clusters.is_ours(found) else None
+        found = await find_cluster(self._hub, name)
+        return found if found is not None and self._has.clusters.is_ours(found) else None
 
     async def _end_cluster(self, cluster: Object, *, keeps: bool) -> str:
         name = cluster["metadata"]["name"]

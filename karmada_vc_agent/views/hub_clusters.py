@@ -14,11 +14,13 @@ from functools import lru_cache
 import orjson
 from cachetools import LRUCache
 
+from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, PRESERVE_ANNOTATION
-from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, maps_at, uid_of
+from karmada_vc_agent.model.well_known import NAME_FIELD
 from karmada_vc_agent.views.judgements import Judgements
 from karmada_vc_agent.views.shapes import ClusterShape
 
@@ -76,6 +78,16 @@ _BY_ID = "id"
 def cluster_store() -> Store[Object]:
     """Return an empty store of Clusters, with the index that HubClusters asks."""
     return Store(ClusterCodec(), {_BY_ID: _id_of})
+
+
+async def find_cluster(hub: ApiClient, name: str) -> Object | None:
+    """Return the Cluster of a name, None if the hub lists none. Raises KubeError.
+
+    By a list: `leave` removes the right to get a Cluster by its name, and a denial is no absence.
+    """
+    answer = await hub.get(CLUSTERS_PATH, {"fieldSelector": f"{NAME_FIELD}={name}"})
+    clusters = maps_at(answer, "items")
+    return next((each for each in clusters if each["metadata"]["name"] == name), None)
 
 
 class ClusterCodec(RawCodec):

@@ -8,18 +8,30 @@ from collections.abc import AsyncIterator, Callable, Collection
 
 from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
+from karmada_vc_agent.kube.aggregated import is_aggregated
 from karmada_vc_agent.kube.answers import decoded
 from karmada_vc_agent.kube.built_in_groups import is_built_in
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
-from karmada_vc_agent.kube.errors import ApiError, ExpiredError, NotServedError
+from karmada_vc_agent.kube.errors import (
+    ApiError,
+    ExpiredError,
+    ForbiddenError,
+    NotServedError,
+    PageError,
+    UnauthorizedError,
+    UnreadableError,
+)
+from karmada_vc_agent.kube.listing import check_version
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.kube.retries import retry_on
-from karmada_vc_agent.model.objects import Object, parse_api_version
+from karmada_vc_agent.model.objects import Object, dig, parse_api_version
 
 PAGE_SIZE = "500"
 _ATTEMPTS = 5
 _UNAVAILABLE = 503
+_OF_NO_KIND = (PageError, UnauthorizedError)
+"""Errors that an API server does not write about one kind alone."""
 _NEVER = frozenset(("events", "componentstatuses", "bindings"))
 
 
@@ -47,8 +59,8 @@ async def labelled_objects(
 
     A kind that the host says it no longer serves, or whose aggregated server is unavailable, is
     skipped; any other failure is raised, for callers that need everything. With `namespaces`, what
-    may not be listed cluster-wide is listed in these, and what cannot be is skipped. wants: which
-    kinds to list. Raises KubeError.
+    may not be listed cluster-wide is listed in these, and what the API server refuses is skipped.
+    wants: which kinds to list. Raises KubeError, also for a page in place of a list.
     """
     query = {"labelSelector": selector}
     for resource in filter(wants, listed_resources(served)):
@@ -57,10 +69,11 @@ async def labelled_objects(
             paths = [resource.path(name) for name in namespaces] if resource.namespaced else []
         for path in paths:
             try:
-                for item in await _listed(host, path, query):
+                for item in await _listed(host, resource, path, query):
                     yield resource, item
             except ApiError as error:
-                if namespaces is None and not await _is_away(host, resource, error):
+                is_skipped = namespaces is not None and not isinstance(error, _OF_NO_KIND)
+                if not is_skipped and not await _is_away(host, resource, error):
                     raise
 
 
@@ -68,7 +81,15 @@ async def _is_away(host: ApiClient, resource: Resource, error: ApiError) -> bool
     """Whether a kind is not served (any more), or by an aggregated server that is unavailable."""
     if isinstance(error, NotServedError):
         return await is_absent(host, resource.path())
-    return error.status == _UNAVAILABLE and not is_built_in(resource.gvk.group)
+    return error.status == _UNAVAILABLE and await _is_of_another_server(host, resource)
+
+
+async def _is_of_another_server(host: ApiClient, resource: Resource) -> bool:
+    """Whether a server behind the API server has a kind: it may be away alone, and say less."""
+    try:
+        return await is_aggregated(host, resource)
+    except ForbiddenError:
+        return not is_built_in(resource.gvk.group)
 
 
 async def _may_list(host: ApiClient, resource: Resource) -> bool:
@@ -86,7 +107,7 @@ async def objects_in(
         if not resource.namespaced:
             continue
         try:
-            for item in await _listed(host, resource.path(namespace), {}):
+            for item in await _listed(host, resource, resource.path(namespace), {}):
                 yield resource, item
         except NotServedError:
             if not await is_absent(host, resource.path()):
@@ -94,20 +115,29 @@ async def objects_in(
             # The kind was removed meanwhile, and its objects with it.
 
 
-async def _listed(host: ApiClient, path: str, query: dict[str, str]) -> list[Object]:
+async def _listed(
+    host: ApiClient, resource: Resource, path: str, query: dict[str, str]
+) -> list[Object]:
     """Return a whole list; one that expires between pages starts over."""
 
     async def read() -> list[Object]:
-        return [item async for item in _pages(host, path, query)]
+        return [item async for item in _pages(host, resource, path, query)]
 
     return await retry_on(ExpiredError, _ATTEMPTS, read)
 
 
-async def _pages(host: ApiClient, path: str, query: dict[str, str]) -> AsyncIterator[Object]:
+async def _pages(
+    host: ApiClient, resource: Resource, path: str, query: dict[str, str]
+) -> AsyncIterator[Object]:
     query = {**query, "limit": PAGE_SIZE}
     while True:
         answer = await host.read_page(path, query, METADATA_ONLY)
         page = decoded(answer)
+        try:
+            check_version(dig(page, "metadata", "resourceVersion"))
+        except UnreadableError:
+            if not await _is_of_another_server(host, resource):
+                raise
         for item in page.get("items") or []:
             yield item
         rest = (page.get("metadata") or {}).get("continue")

@@ -21,7 +21,7 @@ from karmada_vc_agent.gateway.server.room import LARGE_BYTES, Place
 from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError
 from karmada_vc_agent.gateway.server.turns import Turns
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, dig
 
 _log = logging.getLogger(__name__)
 
@@ -183,20 +183,27 @@ class MappedAnswer:
     async def _send_failure(self, answer: HostAnswer) -> None:
         body = await answer.read(STATUS_BYTES)
         status = _status_in(body)
+        if answer.status == 404 and self._reads_one_object():
+            raise self._not_found(status)
         if status is None:
             headers = self._headers(answer, is_mapped=False)
             await self._exchange.answer(answer.status, headers, body)
             return
         _refuse_own_fault(answer.status, status)
-        if answer.status == 404 and self._forward.method == "GET" and self._is_one_object():
-            # In the words for what is there, and of others: nobody can tell them apart.
-            raise refusal_of(self._forward.response.not_found())
         mapped = self._forward.response.map_status(status, self._view)
         headers = self._headers(answer, is_mapped=True)
         await self._exchange.answer(answer.status, headers, orjson.dumps(mapped))
 
-    def _is_one_object(self) -> bool:
-        return self._forward.response.kind is ResponseKind.OBJECT
+    def _reads_one_object(self) -> bool:
+        return self._forward.method == "GET" and self._forward.response.kind is ResponseKind.OBJECT
+
+    def _not_found(self, status: Object | None) -> RefusalError:
+        """Return the refusal for a 404; one that names no object, as a page, is an outage."""
+        if not dig(status, "details", "name"):
+            text = "the host does not serve this kind at the moment"
+            return RefusalError(503, text, counted="host-away")
+        # In the words for what is there, and of others: nobody can tell them apart.
+        return refusal_of(self._forward.response.not_found())
 
     async def _send_bytes(self, answer: HostAnswer) -> None:
         headers = self._headers(answer, is_mapped=False)

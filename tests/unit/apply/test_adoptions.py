@@ -47,7 +47,9 @@ class Host:
         number = int(query.get("continue", 0))
         more = str(number + 1) if number + 1 < len(self._pods) else ""
         items = self._pods[number : number + 1]
-        return msgspec.json.encode({"items": items, "metadata": {"continue": more}})
+        return msgspec.json.encode(
+            {"items": items, "metadata": {"continue": more, "resourceVersion": "7"}}
+        )
 
     async def _replace(self, _path: str, obj: Object, _user: str, query: object) -> Object:
         assert query == {"dryRun": "All"}

@@ -10,7 +10,7 @@ from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.errors import ForbiddenError
+from karmada_vc_agent.kube.errors import ForbiddenError, NotServedError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
@@ -239,6 +239,21 @@ async def test_after_a_start_own_bindings_are_known_and_kept(setting: Setting) -
     setting.watched()
     await setting.ensure()
     assert setting.host.live(f"{BOUND}/{OWN}")["subjects"] != [SOMEBODY]
+
+
+async def test_404_of_a_proxy_is_no_old_host(setting: Setting) -> None:
+    """Before Kubernetes 1.28 nobody is named; a page does not say that the host is so old."""
+    may(setting.host, allowed=False, times=1)
+    may(setting.host, allowed=True)
+    await setting.ensure()
+    setting.watched()
+    setting.rights = setting.new(follows_kinds=True)
+    setting.host.clear_faults()
+    may(setting.host, allowed=True)
+    setting.host.answer(b"default backend - 404", 404, path=WHO)
+    setting.host.answer(b"default backend - 404", 404, path="/apis")
+    with pytest.raises(NotServedError):
+        await setting.ensure()
 
 
 async def test_an_administrator_leaves_bindings_of_another_account_alone(setting: Setting) -> None:

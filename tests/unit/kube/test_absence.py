@@ -151,3 +151,21 @@ async def test_items_of_a_kind_that_is_absent_are_none(
     host.answer(b"404 page not found", 404, path=WIDGETS)
     with pytest.raises(KubeError):
         await items_unless_absent(client, WIDGETS)
+
+
+@ALL_PAGES
+async def test_page_is_no_response_to_a_write(
+    host: FakeApiServer, client: ApiClient, page: PageFault
+) -> None:
+    made = config_map("web")
+    path = "/api/v1/namespaces/edge/configmaps"
+    host.answer(page.body, page.code, times=1_000_000)
+    with pytest.raises(KubeError):
+        await client.create(path, made)
+    for write in (client.replace, client.merge_patch, client.replace_tersely, client.patch_tersely):
+        with pytest.raises(KubeError):
+            await write(f"{path}/web", made)
+        with pytest.raises(KubeError):
+            await write(f"{path}/web/status", made)
+    with pytest.raises(KubeError):
+        await client.server_side_apply(f"{path}/web", made, "test")

@@ -167,10 +167,12 @@ async def test_hub_that_never_served_clusters_is_no_karmada(scene: Scene) -> Non
             await presence_of(hub, scene).check(HOST_UID)
 
 
-@pytest.mark.parametrize("evidence", ["checkpoint", "record"])
+@pytest.mark.parametrize("evidence", ["checkpoint", "record", "checkpoint without a record"])
 async def test_hub_that_served_clusters_before_is_waited_for(scene: Scene, evidence: str) -> None:
-    if evidence == "checkpoint":
+    if evidence.startswith("checkpoint"):
         await scene.write()
+        if "without" in evidence:
+            scene.host.remove("/api/v1/namespaces/agents/configmaps/agent-state")
     else:
         state = AgentState(scene.client, "agents", "agent")
         await state.load()
@@ -184,6 +186,19 @@ async def test_hub_that_served_clusters_before_is_waited_for(scene: Scene, evide
         hub.clear_faults()
         await asyncio.wait_for(checking, 60.0)
         assert presence.is_checked
+
+
+async def test_host_that_does_not_show_the_record_is_no_evidence_against_the_hub(
+    scene: Scene,
+) -> None:
+    """As pages before both: that nothing may be read does not say that nothing was recorded."""
+    async with FakeApiServer(served.HUB) as hub:
+        hub.answer(NOT_SERVED, 404, path=CLUSTERS_PATH, times=1_000_000)
+        scene.host.fail(403, times=1_000_000)
+        checking = asyncio.ensure_future(presence_of(hub, scene).check(HOST_UID))
+        await asyncio.wait((checking,), timeout=60.0)
+        assert not checking.done()
+        checking.cancel()
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)

@@ -14,6 +14,7 @@ from karmada_vc_agent.objects.setup import setup
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, cluster_id
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
 from tests.fakes import objects
+from tests.fakes.pages import PAGES, PageFault
 from tests.fakes.world import HOST_UID
 from tests.unit.objects.conftest import BRANCH_A, Served, virtual_cluster
 
@@ -75,6 +76,20 @@ async def test_everything_goes_in_order(served: Served) -> None:
     served.world.host.remove(OBJECT)
     await served.apply(virtual_cluster())
     assert "branch-a" in served.world.virtual_clusters
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+async def test_page_does_not_say_that_the_cluster_is_gone(served: Served, page: PageFault) -> None:
+    """As at a start without a checkpoint: the Cluster is on the hub, and not cached yet."""
+    await deleted(served)
+    world = served.world
+    world.clusters.store.replace_all([])
+    world.hub.answer(page.body, page.code, times=1_000_000)
+    assert await served.drain.step("branch-a") != ""
+    assert world.host.find(DEFAULT)
+    assert served.state.cluster("branch-a") is not None
+    world.hub.clear_faults()
+    assert (await served.drain.step("branch-a")).endswith("Cluster branch-a")
 
 
 async def test_held_namespace_is_waited_for_and_the_others_are_deleted(served: Served) -> None:

@@ -42,6 +42,7 @@ from tests.fakes.gateway_lab import (
     read_chunk,
     secret,
 )
+from tests.fakes.pages import PAGES
 
 UNAUTHORIZED = {
     "kind": "Status",
@@ -309,6 +310,18 @@ async def test_a_large_list_is_mapped_in_parts(lab: Lab) -> None:
 
 async def test_an_object_of_a_neighbour_is_not_there(lab: Lab) -> None:
     assert (await lab.ask("/api/v1/namespaces/edge-v-b/configmaps/m")).code == 404
+
+
+@pytest.mark.parametrize("name", ["404 plain", "404 Status", "404 JSON"])
+async def test_404_that_names_no_object_does_not_say_that_it_is_missing(
+    lab: Lab, name: str
+) -> None:
+    """Clients take any 404 for a missing object, also that of a proxy before the host."""
+    page = PAGES[name]
+    lab.host.answer(page.body, page.code, path=f"{EDGE_ON_HOST}/m")
+    reply = await lab.ask(f"{EDGE}/m")
+    assert (reply.code, reply.json["kind"]) == (503, "Status")
+    assert (await lab.ask(f"{EDGE}/m")).code == 200
 
 
 async def test_a_write_is_sent_as_it_was_planned(lab: Lab) -> None:
