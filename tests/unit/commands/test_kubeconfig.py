@@ -35,7 +35,7 @@ async def test_a_token_is_of_an_account_in_the_anchor_and_for_the_gateway(
         if is_there:
             host.fail(409, "AlreadyExists", path=ACCOUNTS)
         else:
-            host.answer(b"{}", 201, path=ACCOUNTS)
+            host.answer(b'{"metadata": {"name": "alice"}}', 201, path=ACCOUNTS)
         host.answer(b'{"status": {"token": "secret"}}', 201, path=f"{ACCOUNTS}/alice/token")
         credentials = Credentials(host.url, None, "a test")
         found = await kubeconfig_options._new_token(credentials, AGENT, "a", "alice", 3600)
