@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Container, Iterable
 
 from karmada_vc_agent.config.settings import NodeGroupSettings
 from karmada_vc_agent.found.finding import Found
@@ -22,16 +23,23 @@ _log = logging.getLogger(__name__)
 
 PATH = f"/apis/{NODE_GROUP.api_version}/nodegroups"
 LOOK_S = 10.0
+_SUCCEEDED, _FAILED = "Succeeded", "Failed"
+"""`selectionStatus` of a node that the group has, and of one that has another group or is none."""
 MOST_LABELS = 64
 """They are remembered across restarts, together with those of all other groups."""
 
 
-def read_group(group: Object, settings: NodeGroupSettings) -> Found:
-    """Return what a NodeGroup says of its nodes. Source: kubeedge 3."""
+def read_group(group: Object, settings: NodeGroupSettings, members: Container[str] = ()) -> Found:
+    """Return what a NodeGroup says of its nodes. Source: kubeedge 3.
+
+    members: nodes that a NodeGroup has. One that this group lists and did not get is another's; not
+    where it also selects by labels, for these would select the node all the same.
+    """
     subject = group["metadata"]["name"]
     name = name_from(settings.name_template, GROUP_NAME, subject)
     labels, names = dig(group, "spec", "matchLabels"), dig(group, "spec", "nodes") or ()
-    nodes = tuple(dict.fromkeys(names))
+    lost = _selected(group, _FAILED) if labels is None else ()
+    nodes = tuple(n for n in dict.fromkeys(names) if n not in lost or n not in members)
     problem = ""
     if labels is not None and not labels:
         problem = "spec.matchLabels is empty, which selects all nodes there are; name a label"
@@ -48,7 +56,8 @@ def is_meant(group: Object, settings: NodeGroupSettings) -> bool:
 async def groups_of_host(host: ApiClient, settings: NodeGroupSettings) -> list[Found]:
     """Return all NodeGroups there are; none if the host does not serve them. Raises KubeError."""
     groups = await items_unless_absent(host, PATH) or ()
-    return [read_group(group, settings) for group in groups if is_meant(group, settings)]
+    members = {node for group in groups for node in _selected(group, _SUCCEEDED)}
+    return [read_group(group, settings, members) for group in groups if is_meant(group, settings)]
 
 
 class NodeGroupFinder:
@@ -61,6 +70,7 @@ class NodeGroupFinder:
         self._host = host
         self._settings = settings
         self._subjects: dict[str, str] = {}
+        self._members: Counter[str] = Counter()
         self._store: Store[Object] = Store(RawCodec())
         self._reflector = Reflector(host, PATH, self._store.codec, self._store)
         self.changed: Signal[[str]] = Signal()
@@ -119,7 +129,7 @@ class NodeGroupFinder:
         group = self._store.get("", self._subjects.get(name, ""))
         if group is None or not is_meant(group, self._settings):
             return None
-        return read_group(group, self._settings)
+        return read_group(group, self._settings, self._members)
 
     def text_of(self, subject: str) -> str:
         """Return what a NodeGroup is called."""
@@ -167,8 +177,31 @@ class NodeGroupFinder:
             self._subjects[name] = subject
         if old is None or new is None or _differs(old, new):
             self.changed.emit(name)
+        self._follow_members(_selected(old, _SUCCEEDED), _selected(new, _SUCCEEDED))
+
+    def _follow_members(self, before: frozenset[str], after: frozenset[str]) -> None:
+        """Emit the groups that list a node which another group got, or lost."""
+        if before == after:
+            return
+        self._members.update(after)
+        self._members.subtract(before)
+        self._members = +self._members
+        moved = before ^ after
+        for group in self._store:
+            if moved.intersection(_selected(group, _FAILED)):
+                self.changed.emit(self._name_of(group["metadata"]["name"]))
+
+
+def _selected(group: Object | None, status: str) -> frozenset[str]:
+    """Return the nodes of which KubeEdge's controller reports this."""
+    listed = dig(group, "status", "nodeStatuses") or ()
+    return frozenset(each["nodeName"] for each in listed if each["selectionStatus"] == status)
 
 
 def _differs(old: Object, new: Object) -> bool:
-    """Whether more than its status changed, which KubeEdge writes with each node's heartbeat."""
-    return old.get("spec") != new.get("spec") or labels_of(old) != labels_of(new)
+    """Whether more changed than whether nodes are ready, which KubeEdge writes as well."""
+    return (
+        old.get("spec") != new.get("spec")
+        or labels_of(old) != labels_of(new)
+        or _selected(old, _FAILED) != _selected(new, _FAILED)
+    )

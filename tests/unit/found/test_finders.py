@@ -9,7 +9,13 @@ import pytest
 
 from karmada_vc_agent.config.settings import DiscoverSettings, NodeGroupSettings
 from karmada_vc_agent.found.finding import Found
-from karmada_vc_agent.found.node_groups import MOST_LABELS, NodeGroupFinder, is_meant, read_group
+from karmada_vc_agent.found.node_groups import (
+    MOST_LABELS,
+    NodeGroupFinder,
+    groups_of_host,
+    is_meant,
+    read_group,
+)
 from karmada_vc_agent.found.node_labels import NodeLabelFinder
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
@@ -53,6 +59,66 @@ def node(name: str, version: int = 1, **labels: str) -> Node:
 )
 def test_group_is_read(spec: Object, expected: Found) -> None:
     assert read_group(group(**spec), NodeGroupSettings(name_template="branch-{name}")) == expected
+
+
+def member(name: str, status: str) -> Object:
+    return {"nodeName": name, "selectionStatus": status, "readyStatus": "Ready"}
+
+
+def having(name: str, *statuses: Object, **spec: Any) -> Object:
+    return HEAD | group(name, **spec) | {"status": {"nodeStatuses": list(statuses)}}
+
+
+GOT, FAILED = "Succeeded", "Failed"
+
+
+@pytest.mark.parametrize(
+    ("status", "members", "expected"),
+    [
+        (FAILED, {"n1"}, ("n2",)),
+        (FAILED, set(), ("n1", "n2")),  # as of a node that is not there yet
+        (GOT, {"n1"}, ("n1", "n2")),
+    ],
+)
+def test_node_that_another_group_has_is_not_of_this_one(
+    status: str, members: set[str], expected: tuple[str, ...]
+) -> None:
+    listing = having("a", member("n1", status), nodes=["n1", "n2"])
+    assert read_group(listing, NodeGroupSettings(), members).nodes == expected
+    labelled = having("a", member("n1", status), nodes=["n1", "n2"], matchLabels={"x": "y"})
+    assert read_group(labelled, NodeGroupSettings(), members).nodes == ("n1", "n2")
+
+
+async def test_group_gets_its_node_once_the_other_one_lets_it_go(edge: FakeApiServer) -> None:
+    settings = NodeGroupSettings(enabled=True)
+    edge.seed(having("a", member("n1", GOT), nodes=["n1"]))
+    edge.seed(having("b", member("n1", FAILED), nodes=["n1", "n2"]))
+    listed = {each.name: each.nodes for each in await groups_of_host(edge.client(), settings)}
+    assert listed == {"a": ("n1",), "b": ("n2",)}, "from the start on"
+    finder = NodeGroupFinder(edge.client(), settings)
+    changed: list[str] = []
+    finder.changed.subscribe(changed.append)
+    running = asyncio.ensure_future(finder.run())
+    await asyncio.sleep(30)
+    assert finder.find("b") == Found("b", "b", None, ("n2",))
+    changed.clear()
+    edge.seed(having("a", member("n3", GOT), nodes=["n3"]))
+    await asyncio.sleep(1)
+    assert set(changed) == {"a", "b"}
+    assert finder.find("b") == Found("b", "b", None, ("n1", "n2"))
+    changed.clear()
+    heard = member("n1", FAILED) | {"readyStatus": "NotReady"}
+    edge.seed(having("b", heard, nodes=["n1", "n2"]))
+    await asyncio.sleep(1)
+    assert changed == [], "a heartbeat"
+    edge.seed(having("c", member("n1", GOT), nodes=["n1"]))
+    await asyncio.sleep(1)
+    assert set(changed) == {"b", "c"}
+    edge.remove("/apis/apps.kubeedge.io/v1alpha1/nodegroups/c")
+    await asyncio.sleep(1)
+    assert finder.find("b") == Found("b", "b", None, ("n1", "n2"))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
