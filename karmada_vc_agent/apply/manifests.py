@@ -206,42 +206,38 @@ class Manifests:
         """Return the other Works that wrote the object of a manifest, also deleted ones."""
         return self._contested.leave(item.vc.name, item.manifest, item.work)
 
-    async def remove(self, item: WorkManifest, *, preserve: bool) -> None:
-        """Delete what a manifest created, or release it if `preserve`.
+    async def remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
+        """Delete what a manifest created, or release it if `preserve`; None once that is done.
 
-        A refused manifest created nothing. Raises KubeError, and RetryError if the interpreter
-        cannot tell what to keep, or the host what it serves.
+        A refused manifest created nothing. Raises UnreachableError; any other error is returned as
+        a Failure with virtual names.
         """
         self._depending_on_claims.discard(item.work)
         self._windows.forget(item)
+        try:
+            return await self._remove(item, preserve=preserve)
+        except _FAILURES as error:
+            return self._failure(item, error)
+
+    async def _remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
         target = await self._translator.locate(item, self._kinds.find_on_host)
         if target is None:
             failure = item.translation
             cause = failure.cause if isinstance(failure, Failure) else None
-            if cause is not None and cause.what == causes.KIND:
-                self._wait_for_kind(item, gvk_of(item.manifest))
-            return
+            is_unserved = cause is not None and cause.what == causes.KIND
+            return self._unless_told(item, gvk_of(item.manifest)) if is_unserved else None
         there = [each for each in target.objects if await self._may_be_there(each)]
         if target.objects and not there:
-            return
+            return None
         gvk = target.resource.gvk
         resource = await self._kinds.find_on_host(gvk)
         if resource is None:
-            self._wait_for_kind(item, gvk)
-            return
+            return self._unless_told(item, gvk)
         target = replace(target, resource=resource, objects=tuple(there))
         for each in target.objects:
             self._owned.settled(target.vc.name, each.host_key)
-        try:
-            await target.strategy.remove(target, preserve=preserve)
-        except NotServedError as error:
-            # What it made may be at another path.
-            self._kinds.doubt(resource.gvk)
-            raise RetryError(str(error), [Cause(item.vc.name, causes.KIND, gvk)]) from error
-        except InterpretationError as error:
-            text = self._translator.virtual_text(item, str(error))
-            cause = causes.of_interpretation(item.vc.name, error)
-            raise RetryError(text, [cause] if cause else ()) from error
+        await target.strategy.remove(target, preserve=preserve)
+        return None
 
     async def _may_be_there(self, translated: HostObject) -> bool:
         """Whether an object may be on the host; there is none in a namespace that is not claimed.
@@ -251,11 +247,12 @@ class Manifests:
         place = translated.host_key.namespace
         return not place or await self._namespaces.may_hold(place)
 
-    def _wait_for_kind(self, item: WorkManifest, gvk: GroupVersionKind) -> None:
-        """Raise RetryError if what a manifest made may be there, of a kind that is not told."""
-        if not self._kinds.tells(gvk):
-            text = f"the host does not tell what it serves of {gvk.api_version}"
-            raise RetryError(text, [Cause(item.vc.name, causes.KIND, gvk)])
+    def _unless_told(self, item: WorkManifest, gvk: GroupVersionKind) -> Failure | None:
+        """Return a Failure if what a manifest made may be there, of a kind that is not told."""
+        if self._kinds.tells(gvk):
+            return None
+        text = f"the host does not tell what it serves of {gvk.api_version}"
+        return Failure(text, cause=Cause(item.vc.name, causes.KIND, gvk))
 
 
 def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:

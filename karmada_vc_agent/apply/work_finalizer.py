@@ -20,6 +20,7 @@ from functools import partial
 
 from karmada_vc_agent.apply.bugs import Bugs
 from karmada_vc_agent.apply.contested import is_about
+from karmada_vc_agent.apply.failure import Failure
 from karmada_vc_agent.apply.manifests import Manifests
 from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.kube.client import ApiClient
@@ -31,6 +32,7 @@ from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
 from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.endpoint_slice_work import is_report
+from karmada_vc_agent.status.work_conditions import aggregate
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.views.hub_clusters import HubClusters
 from karmada_vc_agent.views.works import (
@@ -51,7 +53,8 @@ class WorkFinalizer:
     """Finalises Works; remembers which are clean, and whose finalizers the hub keeps from us.
 
     on_rights_lost: called with such a Cluster. enqueue: called with the Works
-    (`<execution namespace>/<work>`) that an object is left to.
+    (`<execution namespace>/<work>`) that an object is left to. on_failure: called with a Work, its
+    virtual cluster and why what it created is not removed, in virtual names.
     """
 
     def __init__(
@@ -63,8 +66,10 @@ class WorkFinalizer:
         manifests: Manifests,
         on_rights_lost: Callable[[str], None],
         enqueue: Callable[[str], None] = lambda _: None,
+        on_failure: Callable[[Object, str, str], None] = lambda *_: None,
     ) -> None:
         self._enqueue = enqueue
+        self._on_failure = on_failure
         self._hub = hub
         self._host = host
         self._clusters = clusters
@@ -181,7 +186,7 @@ class WorkFinalizer:
         if not is_up and not self._preserves(vc, work):
             raise NotReadyError(f"cluster({vc.name}) not ready")
         try:
-            faults = await self._remove_all(vc, work)
+            failures = await self._remove_all(vc, work)
         except UnreachableError:
             if self._clusters.is_ready(vc.name) or not self._clusters.is_deleting(vc.name):
                 raise
@@ -190,31 +195,35 @@ class WorkFinalizer:
                 extra={"virtual_cluster": vc.name, "work": work["metadata"]["name"]},
             )
             return False
-        if any(faults):
-            raise RetryError(" ".join(dict.fromkeys(filter(None, faults))))
+        if failures:
+            text = aggregate([failure.text for failure in failures])
+            self._on_failure(work, vc.name, text)
+            found = {failure.cause for failure in failures}
+            raise RetryError(text, filter(None, found), is_own=None in found)
         return True
 
-    async def _remove_all(self, vc: VirtualCluster, work: Object) -> list[str]:
+    async def _remove_all(self, vc: VirtualCluster, work: Object) -> list[Failure]:
         """Remove all manifests, and those of namespaces last: the rights in these end with them.
 
-        One that fails, as in a held namespace, stops no other.
+        One that fails, as in a held namespace, stops no other, but the namespaces of its Work.
         """
         manifests, remove = manifests_of(work), partial(self._remove, vc, work)
         spaces = [manifest for manifest in manifests if _is_namespace(manifest)]
         others = [manifest for manifest in manifests if not _is_namespace(manifest)]
-        return [*await for_each(others, remove), *await for_each(spaces, remove)]
+        failures = list(filter(None, await for_each(others, remove)))
+        return failures or list(filter(None, await for_each(spaces, remove)))
 
-    async def _remove(self, vc: VirtualCluster, work: Object, manifest: Object) -> str:
-        """Remove one manifest; return the message of a bug, "" if none."""
+    async def _remove(self, vc: VirtualCluster, work: Object, manifest: Object) -> Failure | None:
+        """Remove one manifest; return why it is not. Raises RetryError, UnreachableError."""
         work_id = id_of_work(work)
         with self._bugs.guard(work_id, manifest) as guard:
             self._wait_for_works(vc)
             item = WorkManifest(vc, manifest, work_id)
             if self._is_left_to_others(item):
-                return ""
+                return None
             self._wait_for_users(vc, work, manifest)
-            await self._manifests.remove(item, preserve=self._preserves(vc, work))
-        return guard.problem
+            return await self._manifests.remove(item, preserve=self._preserves(vc, work))
+        return Failure(guard.problem)
 
     def _is_left_to_others(self, item: WorkManifest) -> bool:
         """Leave an object to the other Works that have it and stay; they write it again."""

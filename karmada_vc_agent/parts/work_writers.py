@@ -110,6 +110,7 @@ class WorkWriters:
             self.manifests,
             common.signals.status_due.emit,
             common.signals.work_affected.emit,
+            self.events.sync_failed,
         )
         self.hub_works = HubWorks(
             clients.hub,

@@ -5,7 +5,6 @@ from contextlib import suppress
 import pytest
 
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.errors import HeldError
 from karmada_vc_agent.model.domain import HOLD_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
@@ -154,7 +153,7 @@ async def test_hold_on_one_namespace_keeps_rights_in_no_other(world: World) -> N
     assert len(world.host.live(BINDINGS.format("edge-v-branch-a"))["subjects"]) == 2
     world.hub.mark_deleted(WORK)
     world.look()
-    with pytest.raises(HeldError):
+    with pytest.raises(RetryError, match="NamespaceHeld"):
         await world.execution.reconcile(KEY)
     assert world.host.find(BINDINGS.format("ops-v-branch-a")) is None
     assert world.host.find(BINDINGS.format("edge-v-branch-a")) is not None

@@ -10,6 +10,7 @@ from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.kube.codec import Unreadable
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
+from karmada_vc_agent.kube.retries import WRITE_ATTEMPTS
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN, PRESERVE_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
@@ -240,6 +241,50 @@ async def test_failure_to_delete_keeps_the_finalizer(world: World) -> None:
     with pytest.raises(Exception, match="as the test wants"):
         await world.execution.reconcile(KEY)
     assert world.hub.live(WORK)["metadata"]["finalizers"] == [karmada.EXECUTION_FINALIZER]
+
+
+@pytest.mark.parametrize("code", [403, 409, 422, 500])
+@pytest.mark.parametrize("preserve", [False, True])
+async def test_what_cannot_be_removed_is_reported_and_stops_no_other(
+    world: World, code: int, *, preserve: bool
+) -> None:
+    """A webhook may deny with any code: a conflict that stays is none of another writer."""
+    await applied_and_deleted(
+        world, objects.config_map(), objects.config_map("other"), preserve=preserve
+    )
+    method, times = "PUT" if preserve else "DELETE", WRITE_ATTEMPTS if code == 409 else 1
+    world.host.fail(code, method=method, path=SETTINGS, times=times)
+    with pytest.raises(RetryError, match="as the test wants"):
+        await world.execution.reconcile(KEY)
+    assert world.host.find(SETTINGS) is not None
+    other = world.host.find(f"{NAMESPACE}/configmaps/other")
+    assert CLUSTER_LABEL not in labels_of(other or {})
+    assert (other is not None) == preserve
+    told = [text for kind, reason, text in await world.events() if reason == "SyncFailed"]
+    assert len(told) == 1
+    assert told[0].startswith("Failed to sync work(karmada-es-branch-a/web-1) to cluster(branch-a)")
+    await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is None
+
+
+async def test_all_that_cannot_be_removed_is_reported_in_names_of_the_hub(world: World) -> None:
+    await applied_and_deleted(world, objects.config_map(), objects.config_map("other"))
+    for name in ("settings", "other"):
+        path = f"{NAMESPACE}/configmaps/{name}"
+        world.host.fail(403, method="DELETE", path=path, message=f"{name} of edge-v-branch-a")
+    with pytest.raises(RetryError):
+        await world.execution.reconcile(KEY)
+    (text,) = [text for _, reason, text in await world.events() if reason == "SyncFailed"]
+    assert text.endswith("[settings of edge, other of edge]")
+
+
+async def test_namespace_that_others_use_is_no_failure(world: World) -> None:
+    await applied_and_deleted(world, objects.namespace_manifest())
+    world.hub.seed(objects.work(objects.config_map(), name="user-1"))
+    world.look()
+    with pytest.raises(RetryError, match="still used"):
+        await world.execution.reconcile(KEY)
+    assert "SyncFailed" not in {reason for _, reason, _ in await world.events()}
 
 
 async def test_work_waits_while_its_cluster_is_not_ready(world: World) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.kube.errors import HeldError
+from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.domain import HOLD_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
@@ -68,7 +68,7 @@ async def test_drift_and_deletion_wait_for_the_hold_as_well(world: World) -> Non
     await sync(world)
     assert world.host.live(SETTINGS)["data"] == {"value": "by hand"}
     world.hub.mark_deleted(WORK)
-    with pytest.raises(HeldError):
+    with pytest.raises(RetryError, match="NamespaceHeld"):
         await sync(world)
     assert world.host.find(SETTINGS) is not None
     hold(world, None)

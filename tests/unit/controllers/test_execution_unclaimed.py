@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.kube.errors import ApiError, HeldError
+from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION
 from karmada_vc_agent.model.objects import Object, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
@@ -52,7 +52,7 @@ async def test_work_is_finalised_where_nothing_of_it_can_be(
 async def test_claim_that_is_not_cached_yet_counts(world: World) -> None:
     deleted(world, objects.config_map())
     world.host.seed(objects.claimed())
-    with pytest.raises(ApiError):
+    with pytest.raises(RetryError):
         await world.execution.reconcile(KEY)
     assert world.hub.find(WORK) is not None
 
@@ -63,7 +63,7 @@ async def test_work_waits_while_the_host_does_not_say_whether_it_is_claimed(
 ) -> None:
     deleted(world, objects.config_map())
     world.host.fail(code, method="GET", path=NAMESPACE)
-    with pytest.raises(ApiError):
+    with pytest.raises(RetryError):
         await world.execution.reconcile(KEY)
     assert world.hub.find(WORK) is not None
 
@@ -87,7 +87,7 @@ async def test_held_namespace_does_not_keep_what_is_in_others(
     world.host.seed(live)
     world.hub.mark_deleted(WORK)
     world.look()
-    with pytest.raises(HeldError):
+    with pytest.raises(RetryError, match="NamespaceHeld"):
         await world.execution.reconcile(KEY)
     assert world.host.find(SETTINGS) is not None
     found = world.host.find(OTHER)
