@@ -26,6 +26,7 @@ from karmada_vc_agent.commands.prune import BINDINGS, ROLES, labelled, prune
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.lifecycle.node_labels import unlabel_nodes
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     ALLOW_ADOPTION_ANNOTATION,
@@ -196,11 +197,7 @@ async def _unlabel_nodes(host: ApiClient, agent: InstalledAgent, say: Say) -> No
     for name in names:
         if await claimants(host, name):
             continue  # another agent's by now
-        found = await host.get("/api/v1/nodes", {"labelSelector": f"{MEMBERSHIP_LABEL}={name}"})
-        for node in found.get("items") or ():
-            patch = {"metadata": {"labels": {MEMBERSHIP_LABEL: None}}}
-            await host.merge_patch(f"/api/v1/nodes/{node['metadata']['name']}", patch)
-            cleaned += 1
+        cleaned += await unlabel_nodes(host, name)
     if cleaned:
         nodes = "1 node" if cleaned == 1 else f"{cleaned} nodes"
         say(f"host: removed label {MEMBERSHIP_LABEL} from {nodes}")

@@ -3,11 +3,12 @@
 A departed virtual cluster is one that this agent registered, whose Cluster is no longer on the hub,
 and that is not in the settings or stays unregistered by its record. If an agent was running when
 the Cluster was deleted, that agent withdrew the votes; here it was not. Its objects stay, even one
-without other votes: deleting them is up to `karmada-vc-agent leave`.
+without other votes: deleting them is up to `karmada-vc-agent leave`. The label of its nodes stays
+as long as it has namespaces.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.kube.client import ApiClient
@@ -15,11 +16,14 @@ from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.lifecycle.node_labels import unlabel_nodes
 from karmada_vc_agent.model.domain import SHARED_LABEL
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.parts.keys import same
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.planning.share_plan import owners_of
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy, policy_for
+from karmada_vc_agent.views.claims import Claims
 from karmada_vc_agent.views.hub_clusters import HubClusters, find_cluster
 from karmada_vc_agent.views.labelled_objects import labelled_objects
 
@@ -31,8 +35,8 @@ FRESH_S = 60.0
 class DeparturesController:
     """Withdraws the votes of departed virtual clusters, then forgets those not in the settings.
 
-    is_served: whether a virtual cluster is in the settings and does not stay unregistered.
-    is_wanted: whether it is in the settings at all.
+    virtual_clusters: those in the settings. is_served: whether one is among them and does not stay
+    unregistered.
     """
 
     def __init__(
@@ -44,8 +48,9 @@ class DeparturesController:
         state: AgentState,
         shared_objects: SharedObjects,
         cluster_scoped_kinds: ClusterScopedKinds,
+        claims: Claims,
+        virtual_clusters: Mapping[str, VirtualCluster],
         is_served: Callable[[str], bool],
-        is_wanted: Callable[[str], bool],
     ) -> None:
         self._hub = hub
         self._host = host
@@ -55,7 +60,8 @@ class DeparturesController:
         self._shared_objects = shared_objects
         self._cluster_scoped_kinds = cluster_scoped_kinds
         self._is_served = is_served
-        self._is_wanted = is_wanted
+        self._claims = claims
+        self._virtual_clusters = virtual_clusters
 
     async def reconcile(self, name: str) -> None:
         """Withdraw the votes of one virtual cluster if it departed."""
@@ -75,8 +81,17 @@ class DeparturesController:
                 extra={"virtual_cluster": name, "kind": resource.gvk.kind, "object": shared},
             )
             await self._shared_objects.leave(resource, shared, name, "", preserve=True)
-        if not self._is_wanted(name):
+        if name not in self._virtual_clusters:
+            if not self._claims.of(name):
+                await self._unlabel(name)
             await self._state.forget(name)
+
+    async def _unlabel(self, name: str) -> None:
+        """Remove the label from the nodes that it had; what others have its name for stays."""
+        former = {value for value, of in self._state.labels().items() if of == name}
+        served = {vc.name_on_host for vc in self._virtual_clusters.values()}
+        for value in {name, *former} - served:
+            await unlabel_nodes(self._host, value)
 
     async def _is_on_hub(self, name: str) -> bool:
         """Whether a Cluster of this name exists, whoever owns it; asks the hub if not.
@@ -109,8 +124,9 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         common.state,
         parts.works.shared_objects,
         common.settings.cluster_scoped_kinds,
+        common.stores.claims,
+        vcs,
         is_served=lambda name: name in vcs and not stays_away(name),
-        is_wanted=vcs.__contains__,
     )
     return ControllerSpec(
         "departures",

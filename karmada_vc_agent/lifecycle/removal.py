@@ -10,10 +10,16 @@ from functools import partial
 from typing import Protocol
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.errors import (
+    ConflictError,
+    ForbiddenError,
+    KubeError,
+    NotFoundError,
+)
 from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.lifecycle.agent_state import AgentState
+from karmada_vc_agent.lifecycle.node_labels import unlabel_nodes
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
@@ -82,8 +88,14 @@ class Removal:
         await for_each(tuple(self._has.claims.of(name)), release)
         if left := sorted(self._has.claims.of(name).values()):
             return f"waiting for host namespaces: {listed(left, _SHOWN)}"
-        source.remove(name)
-        await self._has.state.forget(name)
+        source.remove(name)  # before its nodes lose their label: who serves it restores that
+        try:
+            if vc.needs_membership_label:
+                await unlabel_nodes(self._host, vc.name_on_host)
+            await self._has.state.forget(name)
+        except KubeError:
+            source.put(vc)  # the next step ends it
+            raise
         return ""
 
     def has_begun(self, name: str) -> bool:

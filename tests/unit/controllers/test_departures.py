@@ -8,8 +8,8 @@ from karmada_vc_agent.controllers import departures
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ApiError, UnauthorizedError
 from karmada_vc_agent.lifecycle.agent_state import ClusterRecord
-from karmada_vc_agent.model.domain import OWNERS_ANNOTATION
-from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL, OWNERS_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.world import AGENT_NAMESPACE, World
@@ -72,6 +72,24 @@ async def test_vote_of_a_cluster_that_went_unseen_is_withdrawn_and_its_record_dr
     await setting.controller.reconcile("branch-a")
     assert setting.votes() == {"branch-b"}
     assert setting.state.cluster("branch-a") is None
+
+
+@pytest.mark.parametrize("has_namespace", [False, True])
+async def test_nodes_of_a_cluster_that_went_unseen_keep_its_label_while_it_has_namespaces(
+    setting: Setting, *, has_namespace: bool
+) -> None:
+    world, old, others = setting.world, "branch-old", "another-agents"
+    await setting.state.remember_label(old, "branch-a")
+    for label in ("branch-a", old, "branch-b", others):
+        world.host.seed(objects.node(f"of-{label}", {MEMBERSHIP_LABEL: label}))
+    if has_namespace:
+        world.host.seed(objects.claimed())
+    setting.unset("branch-a")
+    setting.lose("branch-a")
+    await setting.controller.reconcile("branch-a")
+    nodes = world.host.listed("/api/v1/nodes")
+    left = {labels_of(node).get(MEMBERSHIP_LABEL) for node in nodes} - {None}
+    assert left == {"branch-b", others} | ({"branch-a", old} if has_namespace else set())
 
 
 async def test_what_others_wait_for_comes_with_the_withdrawn_vote(setting: Setting) -> None:
@@ -193,6 +211,7 @@ async def test_only_kinds_that_are_shared_are_listed(setting: Setting) -> None:
     listed = {r.path for r in setting.world.host.requests if "labelSelector" in r.query}
     assert {path.rpartition("/")[2] for path in listed} == {
         "customresourcedefinitions",
+        "nodes",
         "priorityclasses",
     }
 

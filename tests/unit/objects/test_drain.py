@@ -7,7 +7,9 @@ from karmada_vc_agent.model.domain import (
     AGENT_ANNOTATION,
     CREATED_BY_AGENT_ANNOTATION,
     HOLD_ANNOTATION,
+    MEMBERSHIP_LABEL,
 )
+from karmada_vc_agent.model.objects import labels_of
 from karmada_vc_agent.objects.object_names import PATH
 from karmada_vc_agent.objects.reading import read_at_start
 from karmada_vc_agent.objects.setup import setup
@@ -190,6 +192,44 @@ async def test_hub_that_does_not_take_it_is_told(served: Served, code: int) -> N
     text = await step(served)
     assert ("may not delete" if code == 403 else "refused") in text
     assert "branch-a" in served.world.virtual_clusters
+
+
+async def test_right_that_is_missing_does_not_say_that_the_cluster_is_gone(served: Served) -> None:
+    await deleted(served)
+    world = served.world
+    cluster = world.hub.live(CLUSTER)
+    world.hub.remove(CLUSTER)
+    world.look()
+    world.hub.seed(cluster)  # not cached: as where it cannot be decoded
+    world.hub.fail(403, method="GET", path=CLUSTER)
+    world.hub.fail(403, method="GET", path=CLUSTERS_PATH)
+    assert "refused" in await step(served)
+    assert world.host.find(DEFAULT)
+    assert "waiting for" in await step(served)
+    assert world.hub.live(CLUSTER)["metadata"]["deletionTimestamp"]
+    assert world.host.find(DEFAULT)
+
+
+async def test_nodes_lose_the_label_however_often_it_takes(served: Served) -> None:
+    """Nothing else says later which of them had it."""
+    served.world.host.seed(
+        objects.namespace("agents"),
+        objects.node("n1", {MEMBERSHIP_LABEL: "named"}),
+        objects.node("n2", {MEMBERSHIP_LABEL: "another"}),
+    )
+    body = virtual_cluster("named", spec={"nodeNames": ["n1"]})
+    await served.apply(body)
+    served.world.host.mark_deleted(f"{PATH}/named")
+    await served.definitions.seen("MODIFIED", served.world.host.live(f"{PATH}/named"))
+    served.world.look()
+    await served.state.load()
+    served.world.host.fail(500, method="PATCH", path="/api/v1/nodes/n1")
+    assert "refused" in await served.drain.step("named")
+    assert "named" in served.world.virtual_clusters
+    assert await served.drain.step("named") == ""
+    assert "named" not in served.world.virtual_clusters
+    labels = [labels_of(served.world.host.live(f"/api/v1/nodes/{n}")) for n in ("n1", "n2")]
+    assert labels == [{}, {MEMBERSHIP_LABEL: "another"}]
 
 
 async def test_hub_that_is_away_is_told(served: Served) -> None:
