@@ -5,6 +5,7 @@ from typing import Any
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, path_of
+from e2e.lab.cleanup import RBAC
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import eventually, wait_gone
 from e2e.lab.works import execution_namespace
@@ -36,6 +37,20 @@ def test_a_deleted_cluster_stays_deleted_when_the_agent_restarts(lab: Lab) -> No
     lab.propagate([marker], kept)
     lab.wait_fully_applied(marker)
     assert lab.hub.find(f"{CLUSTERS}/{deleted.name}") is None
+
+
+def test_a_cluster_deleted_while_the_agent_restarts_goes(lab: Lab) -> None:
+    """The rights in its execution namespace end before the agent has listed the Works."""
+    kept, deleted = lab.group("kept"), lab.group("deleted")
+    agent, _ = _serve_application(lab, kept, deleted)
+    agent.kill()
+    lab.hub.delete(f"{CLUSTERS}/{deleted.name}")
+    rights = f"{RBAC}/namespaces/{execution_namespace(deleted.name)}/rolebindings"
+    eventually(lambda: not lab.hub.list(rights))
+    agent.start(keeps_rights=True)
+    wait_gone(lab.hub, f"{CLUSTERS}/{deleted.name}")
+    assert lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={deleted.name}")
+    lab.wait_ready(kept.name)
 
 
 def test_a_deleted_cluster_comes_back_with_reregister(lab: Lab) -> None:

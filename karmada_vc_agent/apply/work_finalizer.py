@@ -28,7 +28,8 @@ from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
 from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.kube.history import doubt_of
-from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER
+from karmada_vc_agent.kube.permissions import need_of
+from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, execution_namespace
 from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.status.endpoint_slice_work import is_report
@@ -47,6 +48,12 @@ from karmada_vc_agent.views.works import (
 )
 
 _log = logging.getLogger(__name__)
+
+_CLEAN = "the host is clean, and the agent no longer has rights in the execution namespace"
+_TOO_LATE = (
+    "the agent had no rights in the execution namespace any more when it started; what the Works "
+    "created stays on the host until karmada-vc-agent leave removes it"
+)
 
 
 class WorkFinalizer:
@@ -100,12 +107,26 @@ class WorkFinalizer:
         has_mark = bool(work["metadata"].get("deletionTimestamp"))
         return has_mark or self._clusters.is_deleting(cluster)
 
-    def is_terminating(self, cluster: str) -> bool:
-        """Whether only the hub can finalise the Works of a Cluster, and the host is clean."""
-        uid = uid_of(self._clusters.ours(cluster))
-        if self._barred.get(cluster) != uid or not self._clusters.is_deleting(cluster):
-            return False
-        return all(map(self._is_cleaned, self._works.of(cluster)))
+    def why_terminating(self, cluster: str) -> str:
+        """Return why only the hub can finalise the Works of a Cluster, "" while the agent can."""
+        if not self._clusters.is_deleting(cluster):
+            return ""
+        if self._is_too_late(cluster):
+            return _TOO_LATE
+        is_barred = self._barred.get(cluster) == uid_of(self._clusters.ours(cluster))
+        is_clean = is_barred and all(map(self._is_cleaned, self._works.of(cluster)))
+        return _CLEAN if is_clean else ""
+
+    def _is_too_late(self, cluster: str) -> bool:
+        """Whether the right to list the Works ended before they were listed.
+
+        So it is where the agent starts after the hub deleted the rights in the execution namespace,
+        to which nobody can add any.
+        """
+        store = self._works.store(cluster)
+        need = need_of("GET", work_path(execution_namespace(cluster)))
+        is_listed = store is not None and store.is_synced
+        return not is_listed and need in self._hub.denials.lasting()
 
     def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
         """Keep a Work that the hub takes away with its Cluster before it is cleaned up."""

@@ -95,16 +95,16 @@ class Collaborators:
 
     judgements: told of Ready before the hub is, who may not take it; what it is told is of the
     host, which can take writes while nodes are away. reachable: judges the nodes. may_report:
-    whether the status is this process' to write. is_terminating: whether a Cluster goes and its
-    Works can be finalised by the hub alone, which it does once the Cluster is not Ready. on_ready:
-    called when the host of a Cluster is seen healthy, which starts its Lease.
+    whether the status is this process' to write. why_terminating: why only the hub can finalise the
+    Works of a Cluster that is deleted, which it does once the Cluster is not Ready; "" = the agent
+    can. on_ready: called when the host of a Cluster is seen healthy, which starts its Lease.
     """
 
     judgements: Judgements
     reachable: ReachableNodes
     contact: HubContact
     may_report: Callable[[], bool]
-    is_terminating: Callable[[str], bool]
+    why_terminating: Callable[[str], str]
     on_ready: Callable[[str], None]
     instrument: StatusInstrument | None = None
 
@@ -149,9 +149,10 @@ class ClusterStatusController:
             return Requeue(self._times.frequency_s)
         live = cluster.get("status") or {}
         started = self._clock.monotonic()
-        if self._o.is_terminating(name):
-            status = rules.with_conditions(live, [_BARRED], self._clock.now())
-            await self._report(cluster, status, _BARRED)
+        if reason := self._o.why_terminating(name):
+            leaving = _leaving(reason)
+            status = rules.with_conditions(live, [leaving], self._clock.now())
+            await self._report(cluster, status, leaving)
             self._count(name, started, status, None)
             return Requeue(self._times.frequency_s)
         http_status = await self._host.healthz()
@@ -251,13 +252,9 @@ def _with_nodes(
     return ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable or is_going)
 
 
-_BARRED = Condition(
-    type=READY,
-    status="False",
-    reason="ClusterLeaving",
-    message="the host is clean, and the agent no longer has rights in the execution namespace",
-)
-"""Written immediately, without damping, so that Karmada strips the finalizers (contract 1.9)."""
+def _leaving(message: str) -> Condition:
+    """Return what is written immediately, so that Karmada strips the finalizers (contract 1.9)."""
+    return Condition(type=READY, status="False", reason="ClusterLeaving", message=message)
 
 
 _IN_DOUBT = Condition(
@@ -287,7 +284,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
             parts.reachable,
             common.contact,
             common.lead.may_report,
-            parts.works.finalizer.is_terminating,
+            parts.works.finalizer.why_terminating,
             parts.leases.start,
             StatusMeter(common.metrics, parts.collector),
         ),

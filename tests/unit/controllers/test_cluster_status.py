@@ -90,7 +90,7 @@ class Setting:
                 self.reachable,
                 self.contact,
                 lambda: self.may_report,
-                lambda name: name in self.barred,
+                lambda name: "the host is clean" if name in self.barred else "",
                 self.ready.append,
                 self,
             ),

@@ -10,6 +10,7 @@ from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.kube.codec import Unreadable
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
+from karmada_vc_agent.kube.permissions import LASTS_S, Denials
 from karmada_vc_agent.kube.retries import WRITE_ATTEMPTS
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN, PRESERVE_ANNOTATION
@@ -18,7 +19,8 @@ from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.misled import mislead
 from tests.fakes.served import Served
-from tests.fakes.world import World
+from tests.fakes.virtual_time import Clock
+from tests.fakes.world import World, fill
 
 KEY = ("branch-a", "web-1")
 WORKS = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works"
@@ -346,10 +348,38 @@ async def test_hub_that_refuses_the_finalizers_of_a_leaving_cluster_is_noted_onc
         await world.execution.reconcile(KEY)
     assert world.host.find(SETTINGS) is None
     assert world.status_due == ["branch-a"]
-    assert world.finalizer.is_terminating("branch-a")
+    assert world.finalizer.why_terminating("branch-a")
     world.hub.seed(objects.work(objects.config_map("later"), name="later"))
     world.look()
-    assert not world.finalizer.is_terminating("branch-a")
+    assert not world.finalizer.why_terminating("branch-a")
+
+
+async def test_works_whose_rights_ended_before_the_agent_started_are_left_to_the_hub(
+    world: World,
+) -> None:
+    """Nobody can give rights in a namespace that is being deleted."""
+    world.register()
+    world.look()
+    world.hub.fail(403, path=WORKS, times=3, message='User "agent" cannot list resource "works"')
+    store = world.works.store("branch-a")
+    assert store is not None
+    store.is_synced = False
+    clock = Clock()
+    world.hub_client.denials = Denials(clock)
+
+    async def denied() -> None:
+        with pytest.raises(ForbiddenError):
+            await world.hub_client.get(WORKS)
+
+    await denied()
+    clock.advance(LASTS_S)
+    await denied()
+    assert not world.finalizer.why_terminating("branch-a"), "the Cluster is not deleted"
+    world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
+    fill(world.clusters.store, world.hub, CLUSTERS_PATH)
+    assert "leave removes it" in world.finalizer.why_terminating("branch-a")
+    store.is_synced = True
+    assert not world.finalizer.why_terminating("branch-a")
 
 
 async def test_preserved_object_stays_without_any_mark(world: World) -> None:
@@ -524,13 +554,13 @@ async def test_cluster_registered_anew_is_not_barred_by_its_predecessor(world: W
     world.hub.fail(403, "Forbidden", method="PATCH")
     with pytest.raises(ForbiddenError):
         await world.execution.reconcile(KEY)
-    assert world.finalizer.is_terminating("branch-a")
+    assert world.finalizer.why_terminating("branch-a")
     world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
     world.hub.remove(WORK)
     world.register()
     world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
     world.look()
-    assert not world.finalizer.is_terminating("branch-a")
+    assert not world.finalizer.why_terminating("branch-a")
 
 
 @pytest.mark.parametrize("side", ["hub", "host"])
