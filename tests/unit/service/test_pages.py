@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.agent import STANDING_BY, Agent
 from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.lifecycle import hub_start
+from karmada_vc_agent.lifecycle import hub_presence, hub_start
 from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object, annotations_of
@@ -59,6 +59,13 @@ def deletions(server: FakeApiServer) -> list[str]:
 async def until_kept(running: Field) -> None:
     await running.until(
         lambda: {f"head.{NEIGHBOUR}", f"head.{TENANT}"} <= _heads(running), "no checkpoint"
+    )
+
+
+async def until_trusted(running: Field) -> None:
+    await running.until(
+        lambda: CHECKPOINT_ANNOTATION in annotations_of(running.host.live(LEASE)),
+        "the Lease does not say that there is a checkpoint",
     )
 
 
@@ -155,10 +162,7 @@ async def left_behind(*, checkpoint: bool = True) -> AsyncIterator[Field]:
     async with field(**settings) as running:
         if checkpoint:
             await until_kept(running)
-            await running.until(
-                lambda: CHECKPOINT_ANNOTATION in annotations_of(running.host.live(LEASE)),
-                "the Lease does not say that there is a checkpoint",
-            )
+            await until_trusted(running)
         assert running.task is not None
         running.task.cancel()
         await asyncio.gather(running.task, return_exceptions=True)
@@ -200,3 +204,27 @@ async def test_start_without_a_checkpoint_waits_and_changes_nothing(
                 assert not running.task.done(), "it served this hub before"
                 assert there <= content(running.host)
             await running.neighbour_lives()
+
+
+@pytest.mark.parametrize("name", ["401 Status", "404 plain", "503 plain", "200 HTML"])
+async def test_standby_that_takes_over_while_the_hub_is_a_page_serves_at_once(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As in a black hole: it does not wait as long as first lists of a large hub may take."""
+    monkeypatch.setattr(hub_presence, "ASK_S", 0.1)
+    async with field() as before:
+        await until_kept(before)
+        await until_trusted(before)
+        async with another_agent(before) as standby:
+            await standby.until(lambda: standby.agent._phase == STANDING_BY, "it does not stand by")
+            with before.hub.in_front(PAGES[name]):
+                await standby.until(lambda: hub_check(standby.agent) is not None, "not noticed")
+                assert before.task is not None
+                before.task.cancel()
+                await asyncio.gather(before.task, return_exceptions=True)
+                before.task = None
+                free_lease(before.host)
+                began = asyncio.get_running_loop().time()
+                await repaired(standby)
+                assert asyncio.get_running_loop().time() - began < AT_ONCE_S
+            await standby.neighbour_lives()
