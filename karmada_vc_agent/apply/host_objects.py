@@ -230,6 +230,14 @@ class HostObjects:
         fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
         await retry_on_conflict(live, delete, fresh)
 
+    async def other_work(self, resource: Resource, desired: Object) -> str:
+        """Return the Work that the live object names, if another of its virtual cluster, or "".
+
+        Raises KubeError.
+        """
+        key = key_of(desired)
+        return _other_work(desired, await self._objects.known(resource, key.namespace, key.name))
+
     async def release(
         self, resource: Resource, desired: Object, as_user: str = ""
     ) -> Foreign | None:

@@ -88,6 +88,7 @@ class Manifests:
         owned: NotedObjects | None = None,
     ) -> None:
         self._namespaces = namespaces
+        self._host_objects = host_objects
         strategies = Strategies(host_objects, shared_objects, namespaces, shared_names, lost_node)
         self._translator = Translator(kinds.find, context_for, strategies.of)
         self._kinds = kinds
@@ -202,9 +203,27 @@ class Manifests:
         target = await self._translator.locate(item)
         return target.strategy.cached(target) if target is not None else None
 
-    def leave(self, item: WorkManifest) -> set[str]:
-        """Return the other Works that wrote the object of a manifest, also deleted ones."""
-        return self._contested.leave(item.vc.name, item.manifest, item.work)
+    async def others(self, item: WorkManifest) -> set[str] | Failure:
+        """Return the other Works that wrote the object of a manifest, also deleted ones.
+
+        What other processes wrote is known by the mark of the object. Raises UnreachableError.
+        """
+        try:
+            target = await self._target_on_host(item)
+            if isinstance(target, Failure):
+                return target
+            named = await self._named_by(target) if target is not None else set[str]()
+        except _FAILURES as error:
+            return self._failure(item, error)
+        return self._contested.leave(item.vc.name, item.manifest, item.work) | named
+
+    async def _named_by(self, target: Target) -> set[str]:
+        named = [
+            await self._host_objects.other_work(target.resource, each.obj)
+            for each in target.objects
+            if not each.is_shared
+        ]
+        return set(filter(None, named))
 
     async def remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
         """Delete what a manifest created, or release it if `preserve`; None once that is done.
@@ -215,11 +234,21 @@ class Manifests:
         self._depending_on_claims.discard(item.work)
         self._windows.forget(item)
         try:
-            return await self._remove(item, preserve=preserve)
+            target = await self._target_on_host(item)
+            if target is None or isinstance(target, Failure):
+                return target
+            for each in target.objects:
+                self._owned.settled(target.vc.name, each.host_key)
+            await target.strategy.remove(target, preserve=preserve)
         except _FAILURES as error:
             return self._failure(item, error)
+        return None
 
-    async def _remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
+    async def _target_on_host(self, item: WorkManifest) -> Target | Failure | None:
+        """Return what a manifest may have created, at a version that is served; None = nothing.
+
+        Raises KubeError.
+        """
         target = await self._translator.locate(item, self._kinds.find_on_host)
         if target is None:
             failure = item.translation
@@ -233,11 +262,7 @@ class Manifests:
         resource = await self._kinds.find_on_host(gvk)
         if resource is None:
             return self._unless_told(item, gvk)
-        target = replace(target, resource=resource, objects=tuple(there))
-        for each in target.objects:
-            self._owned.settled(target.vc.name, each.host_key)
-        await target.strategy.remove(target, preserve=preserve)
-        return None
+        return replace(target, resource=resource, objects=tuple(there))
 
     async def _may_be_there(self, translated: HostObject) -> bool:
         """Whether an object may be on the host; there is none in a namespace that is not claimed.

@@ -240,15 +240,18 @@ class WorkFinalizer:
         with self._bugs.guard(work_id, manifest) as guard:
             self._wait_for_works(vc)
             item = WorkManifest(vc, manifest, work_id)
-            if self._is_left_to_others(item):
+            others = await self._manifests.others(item)
+            if isinstance(others, Failure):
+                return others
+            if self._is_left_to(others, item):
                 return None
             self._wait_for_users(vc, work, manifest)
             return await self._manifests.remove(item, preserve=self._preserves(vc, work))
         return Failure(guard.problem)
 
-    def _is_left_to_others(self, item: WorkManifest) -> bool:
+    def _is_left_to(self, others: set[str], item: WorkManifest) -> bool:
         """Leave an object to the other Works that have it and stay; they write it again."""
-        heirs = [work for work in self._manifests.leave(item) if self._is_heir(work, item)]
+        heirs = [work for work in others if self._is_heir(work, item)]
         for work in heirs:
             self._enqueue(work)
         return bool(heirs)

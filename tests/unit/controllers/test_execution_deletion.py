@@ -698,6 +698,28 @@ async def test_object_of_two_works_is_left_to_the_last_one_that_wrote_it(world: 
     assert world.host.live(SETTINGS)["data"] == {"value": "second"}
 
 
+@pytest.mark.parametrize("preserve", [False, True])
+async def test_object_that_names_another_work_is_left_to_it_after_a_restart(
+    world: World, *, preserve: bool
+) -> None:
+    """Nothing else says so then: neither Work had to write it."""
+    await applied(world, objects.config_map(value="first"), preserve=preserve)
+    world.hub.seed(objects.work(objects.config_map(value="second"), name="web-2"))
+    world.look()
+    await world.execution.reconcile(OTHER)
+    before = world.host.live(SETTINGS)
+    world.hub.mark_deleted(WORK)
+    world.restart()
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is None
+    assert world.host.live(SETTINGS) == before
+    world.hub.mark_deleted(f"{WORKS}/web-2")
+    world.look()
+    await world.execution.reconcile(OTHER)
+    assert world.host.find(SETTINGS) is None
+
+
 async def test_object_of_two_works_that_are_both_deleted_is_removed(world: World) -> None:
     await in_two_works(world)
     world.hub.mark_deleted(WORK)
