@@ -27,6 +27,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.views.held_namespaces import hold_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.views.labelled_objects import listed_resources
 from karmada_vc_agent.views.works import manifests_of, work_path
 
 MANAGER = "karmada-vc-agent"
@@ -186,12 +187,7 @@ class Gathering:
         work = f"{execution_namespace(target.cluster)}/{target.work}"
         virtual = {item["metadata"]["name"]: name for name, item in namespaces.items()}
         found: list[dict[str, Any]] = []
-        looked: set[tuple[str, str]] = set()
-        for resource in self._kinds.served.by_kind.values():
-            kind = (resource.gvk.group, resource.gvk.kind)
-            if not {"list", "get"} <= resource.verbs or kind in looked:
-                continue
-            looked.add(kind)
+        for resource in listed_resources(self._kinds.served):
             try:
                 items = (await self._host.get(resource.path(""), query)).get("items") or []
             except ApiError:

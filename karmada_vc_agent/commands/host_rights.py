@@ -19,6 +19,7 @@ from karmada_vc_agent.commands.described import Described
 from karmada_vc_agent.commands.gateway_removal import remove_gateway
 from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.commands.policy_removal import remove_policies
+from karmada_vc_agent.commands.prune import prune
 from karmada_vc_agent.config.default_accounts import default_account
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
@@ -145,7 +146,10 @@ async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwne
 async def grant_on_host(
     host: ApiClient, rights: HostRights, served: ServedApis, changes: Changes | None = None
 ) -> None:
-    """Grant an agent its rights. Raises KubeError, PreflightError."""
+    """Grant an agent its rights, and remove those that an earlier `join` granted beside them.
+
+    Raises KubeError, PreflightError.
+    """
     told = changes or Changes()
     await apply_all(host, [*rights.definitions, *base_objects(rights.install)], told)
     await apply_all(host, await _roles(host, rights), told)
@@ -161,6 +165,8 @@ async def grant_on_host(
         await remove_gateway(host, install.agent, install.namespace, told.tell, is_dry=told.is_dry)
         if not told.is_dry:
             await remove_policies(host, served, install.agent, rights.owner.gateway_policy)
+    desired = (*host_roles(rights.access), *host_bindings(rights.access))
+    await prune(host, rights.install.agent, desired, told.tell, is_dry=told.is_dry)
 
 
 async def _roles(host: ApiClient, rights: HostRights) -> list[Object]:

@@ -90,7 +90,6 @@ async def _install(plan: JoinPlan, hub: Hub | None, host: ApiClient, changes: Ch
         kubeconfig = await join_hub.credential(plan, hub, known, changes)
     rights, served = await rights_for(plan, host, kubeconfig)
     await grant_on_host(host, rights, served, changes)
-    await join_steps.revoke_on_host(host, rights.access, changes)
     await join_steps.install(host, rights.install, changes, sets_image=plan.sets_image)
     if changes.is_dry:
         return

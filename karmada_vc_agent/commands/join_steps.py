@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
-from karmada_vc_agent.access.host_roles import HUB_SECRET, HostAccess, host_bindings, host_roles
+from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
 from karmada_vc_agent.commands.agent_certificate import (
     is_still_good,
@@ -93,12 +93,6 @@ async def credential(
         hub, access.user, access.agent, lifetime_s, approves=approves
     )
     return kubeconfig_text(cluster, access.agent, certificate)
-
-
-async def revoke_on_host(host: ApiClient, access: HostAccess, changes: Changes) -> None:
-    """Remove rights that an earlier `join` granted and this one does not. Raises KubeError."""
-    desired = [*host_roles(access), *host_bindings(access)]
-    await prune(host, access.agent, desired, changes.tell, is_dry=changes.is_dry)
 
 
 async def installed_kubeconfig(host: ApiClient, namespace: str) -> str:

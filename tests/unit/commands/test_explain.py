@@ -108,6 +108,18 @@ async def test_host_alone_tells_while_the_hub_is_away(
     assert "hub not reached, so this is what the host has" in written(facts, "text")
 
 
+async def test_kinds_whose_lists_have_no_version_hide_nothing(hub: FakeApiServer) -> None:
+    verbs = ("get", "list")
+    odd = served.Served("v1", "componentstatuses", "ComponentStatus", False, verbs=verbs)
+    async with FakeApiServer((*served.HOST, odd)) as host:
+        host.seed(objects.claimed())
+        host.seed(on_host())
+        with hub.down():
+            facts = await explained(hub, host, "branch-a/web-1")
+        assert [each["host"] for each in facts.objects] == ["edge-v-branch-a/settings"]
+        assert not [each for each in host.requests if "componentstatuses" in each.path]
+
+
 async def test_cluster_that_there_is_not_is_told(hub: FakeApiServer, host: FakeApiServer) -> None:
     with pytest.raises(CommandError, match='no Cluster "branch-x"'):
         await explained(hub, host, "branch-x/web-1")
