@@ -113,6 +113,32 @@ def test_a_policy_that_refuses_its_secrets_holds_nothing_up_and_brings_nothing_b
     assert lab.host.find(lab.host_path(gone, group)) is None
 
 
+def test_a_quota_that_is_full_is_named_and_holds_nothing_up(lab: Lab, hub_wire: Proxy) -> None:
+    group = lab.group("a")
+    agent = _agent(lab, hub_wire, group, **KEPT)
+    agent.join()
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "full", "namespace": agent.namespace},
+        "spec": {"hard": {"count/secrets": "0"}},
+    }
+    lab.host.create(quota)
+    path = f"{collection('v1', 'ResourceQuota', agent.namespace)}/full"
+    eventually(_is_counted, lab, path)
+    agent.start(keeps_rights=True)
+    lab.wait_ready(group.name)
+    template = objects.config_map(lab.namespace(), "kept", key="1")
+    lab.wait_applied(lab.create_work(group, "kept", template))
+    eventually(_is_kept, lab, group, "False", "NotWritten")
+    eventually(_says, agent, "exceeded quota: full")
+    assert "run karmada-vc-agent join" not in agent.log()
+
+    lab.host.delete(path)
+    within(TRIED_AGAIN_S, _is_kept, lab, group, "True", "Kept")
+    _assert_is_kept_without_the_hub(lab, agent, hub_wire, group, template)
+
+
 def test_what_an_earlier_version_did_not_keep_up_to_date_is_not_served(
     lab: Lab, hub_wire: Proxy
 ) -> None:
@@ -262,6 +288,10 @@ def _damage(lab: Lab, agent: Agent, key: str) -> str:
 def _is_ready(endpoints: Endpoints, text: str) -> None:
     status, told = endpoints.ask("/readyz?verbose")
     assert (status, text in told) == (200, True), told
+
+
+def _is_counted(lab: Lab, quota: str) -> None:
+    assert "count/secrets" in lab.host.get(quota)["status"]["used"]
 
 
 def _is_kept(lab: Lab, group: Group, status: str, reason: str) -> None:

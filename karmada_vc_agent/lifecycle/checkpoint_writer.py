@@ -203,7 +203,7 @@ class CheckpointWriter:
             return
         what, error = next(iter(errors.items()))
         text = "Cannot write the checkpoint"
-        if isinstance(error, ForbiddenError):
+        if isinstance(error, ForbiddenError) and error.need is not None:  # no quota or policy
             text = "Keeping no checkpoint yet: run karmada-vc-agent join"
         self._once.warning(text, about=what, reason=str(error))
 

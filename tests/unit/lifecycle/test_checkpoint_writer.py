@@ -328,6 +328,25 @@ async def test_a_missing_right_is_told_until_it_is_there(scene: Scene) -> None:
     assert scene.names() == ["one"]
 
 
+@pytest.mark.parametrize(
+    ("message", "names_join"),
+    [
+        ('secrets is forbidden: User "a" cannot create resource "secrets"', True),
+        ('secrets "agent-checkpoint-0" is forbidden: exceeded quota: full', False),
+    ],
+)
+async def test_join_is_named_for_a_missing_right_only(
+    scene: Scene, caplog: pytest.LogCaptureFixture, message: str, *, names_join: bool
+) -> None:
+    caplog.set_level("WARNING")
+    scene.host.fail(403, "Forbidden", method="POST", times=9, message=message)
+    scene.work("one")
+    task = asyncio.ensure_future(scene.writer.run())
+    await asyncio.sleep(8.0)
+    task.cancel()
+    assert ("run karmada-vc-agent join" in caplog.messages[-1]) == names_join, caplog.messages
+
+
 async def test_a_change_during_a_write_is_not_lost(scene: Scene) -> None:
     scene.work("one")
     await scene.write()
