@@ -105,6 +105,7 @@ class HostState:
             self.settings,
             self,
             lambda _cluster, _work: False,
+            lambda _work: None,
             self.discovery,
             NodeGroups(self._known, self._group_informers.store, self.membership),
             lambda: None,

@@ -69,6 +69,7 @@ class TranslationContexts:
     """Gathers the TranslationContext of a virtual cluster, or of one of its Works.
 
     is_of_cluster: whether a Work, by its id, was made for the Cluster itself.
+    bound_to: namespace of the binding of a Work, by its id.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class TranslationContexts:
         settings: TranslationSettings,
         stores: HostViews,
         is_of_cluster: Callable[[str, str], bool],
+        bound_to: Callable[[str], str | None],
         host_discovery: Discovery,
         node_groups: NodeGroups,
         on_new_kinds: Callable[[], object],
@@ -86,6 +88,7 @@ class TranslationContexts:
         self._settings = settings
         self._stores = stores
         self._is_of_cluster = is_of_cluster
+        self._bound_to = bound_to
         self._discovery = host_discovery
         self._node_groups = node_groups
         self._admin_rules: tuple[ServedApis | None, tuple[Object, ...]] = (None, ())
@@ -99,6 +102,7 @@ class TranslationContexts:
             claims=self._claims(vc.name),
             owns_node=lambda node: membership.owner_of(node) == vc.name,
             work=work,
+            bound_to=self._bound_to(work),
             is_of_cluster=self._is_of_cluster(vc.name, work),
             admin_rules=self._most_rules(),
             nodes_of_group=self._node_groups.nodes_of,

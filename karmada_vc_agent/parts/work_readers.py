@@ -19,7 +19,7 @@ from karmada_vc_agent.views.node_groups import NodeGroups
 from karmada_vc_agent.views.served_kinds import ServedKinds
 from karmada_vc_agent.views.work_bounds import WorkBounds
 from karmada_vc_agent.views.work_watches import WorkWatches
-from karmada_vc_agent.views.works import is_of_cluster
+from karmada_vc_agent.views.works import binding_namespace, is_of_cluster
 
 
 class WorkReaders:
@@ -71,6 +71,7 @@ class WorkReaders:
             common.settings,
             common.stores,
             self._is_of_cluster,
+            lambda work: binding_namespace(self.watches.works.by_id(work)),
             common.discoveries.host,
             node_groups,
             common.signals.admin_rules.emit,

@@ -70,6 +70,7 @@ class TranslationContext:
     claims: host namespaces of this virtual cluster, by virtual name.
     owns_node: whether a node, by its name, belongs to this virtual cluster.
     work: `<execution namespace>/<work>` of the manifest; "" = none.
+    bound_to: namespace of the Work's binding, "" = cluster-scoped, None = no binding.
     is_of_cluster: whether Karmada created that Work for the Cluster itself, not for a template.
     admin_rules: the most a Role may grant, see rbac_rules.admin_rules().
     nodes_of_group: names of the nodes in a KubeEdge NodeGroup; None = no such group.
@@ -84,6 +85,7 @@ class TranslationContext:
     claims: Mapping[VirtualNamespace, HostNamespace]
     owns_node: Callable[[str], bool]
     work: str = ""
+    bound_to: str | None = None
     is_of_cluster: bool = False
     admin_rules: tuple[Object, ...] = ()
     nodes_of_group: NodesOfGroup = no_groups

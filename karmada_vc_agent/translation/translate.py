@@ -18,6 +18,7 @@ from karmada_vc_agent.model.objects import (
     key_of,
     metadata_map,
 )
+from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import (
     dns_rewrites,
@@ -161,6 +162,21 @@ def _strip(draft: Draft) -> None:
             if (field_name, key) != ("annotations", domain.REWRITE_DNS_ANNOTATION):
                 del metadata[field_name][key]
     draft.own.strip(draft)
+
+
+def _refuse_unbound(draft: Draft) -> None:
+    """Refuse what an OverridePolicy moved to another namespace, or out of all, in Strict (step 2).
+
+    Karmada lets the author of a policy in one namespace change `metadata.namespace` and `kind`.
+    """
+    bound_to, context = draft.context.bound_to, draft.context
+    if bound_to is None or context.names_only or context.settings.tenancy != STRICT:
+        return
+    namespace = str(draft.obj["metadata"].get("namespace") or "") if draft.namespaced else ""
+    if namespace != bound_to:
+        place = f'namespace "{bound_to}"' if bound_to else "no namespace"
+        problem = f"the binding of its Work is in {place}: an override must not move it elsewhere"
+        raise RefusedError(Code.NAMESPACE_FORBIDDEN, "metadata.namespace", problem)
 
 
 def _refuse_forbidden_kind(draft: Draft) -> None:
@@ -315,6 +331,7 @@ _MARKS: Mapping[Policy, Step] = {Policy.MAP: _mark_namespace, Policy.SHARE: _mar
 
 _STEPS: tuple[Step, ...] = (
     _strip,
+    _refuse_unbound,
     _refuse_forbidden_kind,
     _pass_guards,
     _map_name,

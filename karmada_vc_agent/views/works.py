@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import (
     BINDING_LABELS,
+    BINDING_NAMESPACE_ANNOTATION,
+    CLUSTER_BINDING_NAME_ANNOTATION,
     cluster_of_execution_namespace,
     execution_namespace,
     is_karmada_key,
@@ -12,6 +14,7 @@ from karmada_vc_agent.model.karmada import (
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
+    annotations_of,
     dig,
     gvk_of,
     labels_of,
@@ -67,6 +70,17 @@ def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
     owners = maps_at(work, "metadata", "ownerReferences")
     wanted = ("Cluster", cluster["metadata"]["uid"])
     return any((owner.get("kind"), owner.get("uid")) == wanted for owner in owners)
+
+
+def binding_namespace(work: Object | None) -> str | None:
+    """Return the namespace of a Work's binding: "" for a cluster-scoped one, None without one.
+
+    Only Karmada writes it; policies that override change the manifests, not the Work.
+    """
+    annotations = annotations_of(work or {})
+    if CLUSTER_BINDING_NAME_ANNOTATION in annotations:
+        return ""
+    return annotations.get(BINDING_NAMESPACE_ANNOTATION)
 
 
 def is_preserved(work: Object) -> bool:

@@ -12,6 +12,7 @@ from karmada_vc_agent.status.endpoint_slice_work import exported_services, multi
 from karmada_vc_agent.status.work_status import applied_of, compose_work_status
 from karmada_vc_agent.views.works import (
     Works,
+    binding_namespace,
     is_applied,
     is_of_cluster,
     manifests_of,
@@ -76,3 +77,17 @@ def test_work_that_cannot_be_read_is_there_for_who_asks_what_is_used() -> None:
     store.replace_all([], "3", [Unreadable(None, "no name")])
     assert works.unreadable("a") == [""]
     assert works.unreadable("elsewhere") == []
+
+
+@pytest.mark.parametrize(
+    ("annotations", "namespace"),
+    [
+        ({"resourcebinding.karmada.io/namespace": "edge"}, "edge"),
+        ({"clusterresourcebinding.karmada.io/name": "web-deployment"}, ""),
+        ({"example.com/a": "b"}, None),
+        ("odd", None),
+    ],
+)
+def test_binding_of_a_work_has_a_namespace(annotations: Any, namespace: str | None) -> None:
+    assert binding_namespace({"metadata": {"annotations": annotations}}) == namespace
+    assert binding_namespace(None) is None
