@@ -136,6 +136,7 @@ def test_a_quota_that_is_full_is_named_and_holds_nothing_up(lab: Lab, hub_wire: 
 
     lab.host.delete(path)
     within(TRIED_AGAIN_S, _is_kept, lab, group, "True", "Kept")
+    eventually(is_saved, lab, agent, group, template)
     _assert_is_kept_without_the_hub(lab, agent, hub_wire, group, template)
 
 

@@ -9,7 +9,7 @@ from e2e.lab.wait import eventually
 def test_an_override_moves_nothing_to_another_namespace(lab: Lab) -> None:
     group = lab.group("a")
     agent = lab.serve(group, tenancy="Strict")
-    mine, theirs = lab.namespace(), lab.namespace()
+    mine, theirs = lab.namespace(), lab.namespace("-theirs")
     kept = objects.config_map(theirs, "kept", key="1")
     lab.propagate([kept], group)
     lab.wait_fully_applied(kept)
