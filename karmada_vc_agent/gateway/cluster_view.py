@@ -9,6 +9,7 @@ from karmada_vc_agent.gateway.host_state import HostState
 from karmada_vc_agent.gateway.mapping.continue_tokens import Sealer
 from karmada_vc_agent.gateway.mapping.exchange import KindInfo, Unknown
 from karmada_vc_agent.kube.discovery import ServedApis
+from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
 from karmada_vc_agent.model.generated_names import random_suffix
 from karmada_vc_agent.model.objects import Object, parse_api_version
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
@@ -123,7 +124,9 @@ class ClusterView:
     def claims(self) -> dict[VirtualNamespace, HostNamespace]:
         """Return the claims, but that on the anchor."""
         claims = self._state.claims.of(self.name)
-        return {virtual: host for virtual, host in claims.items() if virtual != ANCHOR_NAMESPACE}
+        return ClaimedNamespaces(
+            (virtual, host) for virtual, host in claims.items() if virtual != ANCHOR_NAMESPACE
+        )
 
     def virtual_namespace(self, host: str) -> str | Unknown | None:
         """Return the virtual name of a host namespace; None: of others, or gone."""

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
+from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.rbac_rule import gateway_account, gateway_accounts_role
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
@@ -115,7 +116,9 @@ class TranslationContexts:
         """Return the claims of a virtual cluster, and those that it is about to take over."""
         own = self._stores.claims.of(cluster)
         former = former_names(self._virtual_clusters, cluster)
-        return {**self._stores.claims.left_by(former), **own} if former else own
+        if not former:
+            return own
+        return ClaimedNamespaces({**self._stores.claims.left_by(former), **own})
 
     def _is_of_host(self, cluster: str, address: str) -> bool:
         foreign = self._stores.addresses.is_foreign(address, cluster)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import ClassVar, Protocol
 
+from karmada_vc_agent.model.claimed_namespaces import by_host
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.karmada import EXECUTION_NAMESPACE_PREFIX, LEASE_NAMESPACE
 from karmada_vc_agent.model.objects import Object
@@ -178,7 +179,10 @@ def cluster_of_host_name(name: str) -> str:
 
 def _occurrences(part: str, text: str) -> int:
     """Count overlapping occurrences, unlike str.count()."""
-    return sum(text.startswith(part, start) for start in range(len(text)))
+    count, start = 0, text.find(part)
+    while start >= 0:
+        count, start = count + 1, text.find(part, start + 1)
+    return count
 
 
 def _piece(text: str, length: int) -> str:
@@ -222,7 +226,7 @@ class Names:
         if virtual in self.claims:
             return self.claims[virtual]
         host = home_of(self.template, virtual, self.cluster, self.adopted)
-        if host in self.claims.values():
+        if host in by_host(self.claims):
             detail = (
                 f'namespace "{namespace}" would map to the host namespace of another namespace '
                 "of this virtual cluster; use another name"
@@ -242,8 +246,8 @@ class Names:
         """Return the virtual namespace that a host namespace is claimed for, or None."""
         guess = self._guess(namespace)
         if guess is not None and self.claims.get(guess) == namespace:
-            return guess  # nearly always true; avoids the search
-        return next((v for v, host in self.claims.items() if host == namespace), None)
+            return guess
+        return by_host(self.claims).get(HostNamespace(namespace))
 
     def host_name(self, name: str) -> str:
         """Return the host name of a cluster-scoped object of this virtual cluster."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     CLUSTER_LABEL,
@@ -95,7 +96,7 @@ class Claims:
     def __init__(self, host_namespaces: Store[Object], agent: str) -> None:
         self.store = host_namespaces
         self._agent = agent
-        self._by_cluster: dict[str, dict[VirtualNamespace, HostNamespace]] = defaultdict(dict)
+        self._by_cluster: defaultdict[str, ClaimedNamespaces] = defaultdict(ClaimedNamespaces)
         self._duplicates: dict[tuple[str, VirtualNamespace], set[HostNamespace]] = {}
         host_namespaces.add_handler(self._changed)
 
@@ -175,7 +176,9 @@ class Claims:
     def _enter(self, claim: Claim, host_namespace: HostNamespace) -> None:
         pair = (claim.cluster, claim.namespace)
         self._duplicates.setdefault(pair, set()).add(host_namespace)
-        self._by_cluster[claim.cluster].setdefault(claim.namespace, host_namespace)
+        claims = self._by_cluster[claim.cluster]
+        if claim.namespace not in claims:
+            claims[claim.namespace] = host_namespace
 
     def _withdraw(self, claim: Claim, host_namespace: HostNamespace) -> None:
         pair = (claim.cluster, claim.namespace)
@@ -185,6 +188,8 @@ class Claims:
             self._by_cluster[claim.cluster][claim.namespace] = min(others)
         else:
             self._duplicates.pop(pair, None)
-            self._by_cluster[claim.cluster].pop(claim.namespace, None)
-            if not self._by_cluster[claim.cluster]:
+            claims = self._by_cluster[claim.cluster]
+            if claim.namespace in claims:
+                del claims[claim.namespace]
+            if not claims:
                 del self._by_cluster[claim.cluster]

@@ -4,6 +4,7 @@ import re
 
 from karmada_vc_agent.gateway.mapping.exchange import View
 from karmada_vc_agent.gateway.mapping.namespaces import KUBE_SYSTEM
+from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 from karmada_vc_agent.translation.context import TranslationContext
@@ -23,8 +24,9 @@ def claims_with_anchor(
     context: TranslationContext, anchor: str
 ) -> dict[VirtualNamespace, HostNamespace]:
     """Return the claims for the way back: the anchor is shown as `kube-system`."""
-    claims = dict(context.claims)
-    claims.pop(ANCHOR_NAMESPACE, None)
+    claims = ClaimedNamespaces(context.claims)
+    if ANCHOR_NAMESPACE in claims:
+        del claims[ANCHOR_NAMESPACE]
     claims[VirtualNamespace(KUBE_SYSTEM)] = HostNamespace(anchor)
     return claims
 
