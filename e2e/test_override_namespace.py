@@ -1,9 +1,9 @@
 """An OverridePolicy of one namespace of the hub writes into no other one, in Strict."""
 
 from e2e.lab import objects
-from e2e.lab.api import collection
 from e2e.lab.lab import Lab
 from e2e.lab.wait import eventually
+from e2e.lab.works import condition, works_path
 
 
 def test_an_override_moves_nothing_to_another_namespace(lab: Lab) -> None:
@@ -28,8 +28,8 @@ def test_an_override_moves_nothing_to_another_namespace(lab: Lab) -> None:
     lab.propagate([moved], group)
 
     def look() -> None:
-        path = collection("v1", "Event", mine)
-        texts = [str(each.get("message")) for each in lab.hub.list(path)]
+        works = lab.hub.list(works_path(group.name))
+        texts = [str(condition(work, "Applied")["message"]) for work in works]
         assert any("NamespaceForbidden" in text for text in texts), texts
 
     eventually(look)
