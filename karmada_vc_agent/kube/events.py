@@ -53,9 +53,9 @@ QPS_PER_REASON = 1.0
 FIRSTS_PER_REASON = QUEUE_OF_ONE
 QPS_OF_FIRSTS = EVENTS_QPS / 5
 """Of what the agent writes: objects may come and go faster than anybody reads."""
-BURST_OF_NORMAL = 35
+BURST_OF_NORMAL = BURST_PER_REASON
 QPS_OF_NORMAL = 0.1
-"""1,000 new Works make events with 4 reasons: fewer than 200 in all if they take a minute."""
+"""As karmada-agent up to the burst; what exceeds it is merged."""
 MERGED_EVERY_S = 5.0
 """How often it is checked whether a merged event may be written."""
 FIRSTS_REMEMBERED = 16384

@@ -263,7 +263,7 @@ async def test_burst_of_what_went_well_is_merged_and_its_last_event_says_how_muc
         clock.advance(60.0)
         await asyncio.sleep(60.0)
     found = hub.listed("/api/v1/namespaces/noisy/events")
-    assert len(found) <= 200
+    assert len(found) <= len(said) * (BURST_OF_NORMAL + 10)
     stands_for = re.compile(r"well(?: \(and (\d+) more with this reason, merged into this one\))?")
     counts: Counter[str] = Counter()
     for event in found:
