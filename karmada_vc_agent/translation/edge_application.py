@@ -120,7 +120,7 @@ def confine_scope(
             detail = f'targetNodeGroups "{name}" has nodes outside the virtual cluster'
             raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail, str(name))
         labels = {NODE_GROUP_LABEL: name}
-        selected.append(_without_name(target) | {"labelSelector": {"matchLabels": labels}})
+        selected.append(_without(target, "name") | {"labelSelector": {"matchLabels": labels}})
     if any(each["labelSelector"]["matchLabels"] != required for each in selected):
         scope = obj["spec"]["workloadScope"]
         del scope[_GROUPS]
@@ -139,8 +139,7 @@ def restore_scope(obj: Object, required: Mapping[str, str]) -> None:
         labels = dig(target, "labelSelector", "matchLabels")
         name = dig(labels, NODE_GROUP_LABEL)
         if name is not None and labels == {**required, NODE_GROUP_LABEL: name}:
-            rest = {key: value for key, value in target.items() if key != "labelSelector"}
-            groups.append({"name": name, **rest})
+            groups.append({"name": name, **_without(target, "labelSelector")})
         else:
             labelled.append(target)
     if not groups:
@@ -152,8 +151,8 @@ def restore_scope(obj: Object, required: Mapping[str, str]) -> None:
         scope[_LABELS] = labelled
 
 
-def _without_name(target: Object) -> Object:
-    return {key: value for key, value in target.items() if key != "name"}
+def _without(target: Object, field: str) -> Object:
+    return {key: value for key, value in target.items() if key != field}
 
 
 def _in_namespace(manifest: Object, namespace: str) -> Object:
