@@ -161,6 +161,13 @@ class Served:
         assert not kept - self.kept(), f"{name}: the checkpoint has less"
         assert not there - self.there(), f"{name}: something is gone"
 
+    def has_its_host_again(self, name: str, kept: set[str], there: set[str]) -> None:
+        """End the page in place of the host; the agent repairs, keeps all and serves."""
+        self.host.end()
+        within(RECOVERS_S, self.is_repaired)
+        self.check(name, kept, there)
+        self.recovers()
+
     def there(self) -> set[str]:
         """Return what is to stay on hub and host, with uid."""
         lab, name = self.lab, self.group.name
@@ -245,10 +252,7 @@ def test_agent_changes_nothing_while_the_host_is_a_page(served: Served) -> None:
         within(REPAIRED_S, served.reports, "host", 500)
         time.sleep(LASTS_S)
         assert served.agent.is_running(), f"{name}: {served.agent.log_tail()}"
-        served.host.end()
-        within(RECOVERS_S, served.is_repaired)
-        served.check(name, kept, there)
-        served.recovers()
+        served.has_its_host_again(name, kept, there)
     assert served.agent.process_id == process
     assert "Traceback" not in served.agent.log()
 
@@ -264,10 +268,7 @@ def test_start_waits_while_the_host_is_a_page(served: Served) -> None:
         within(REPAIRED_S, served.has_logged, STARTING, before + 1)
         time.sleep(LASTS_S)
         assert served.agent.is_running(), f"{name}: {served.agent.log_tail()}"
-        served.host.end()
-        within(RECOVERS_S, served.is_repaired)
-        served.check(name, kept, there)
-        served.recovers()
+        served.has_its_host_again(name, kept, there)
     assert "Traceback" not in served.agent.log()
 
 

@@ -11,7 +11,7 @@ import orjson
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
 
 from control_planes.pki import Authority
-from e2e.lab.tls_front import lead
+from e2e.lab.tls_front import lead, show_certificate
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
 from tests.fakes.pages import PageFault
 
@@ -38,11 +38,8 @@ class PageFront:
 
     def __init__(self, kubeconfig: Path, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        pair = AUTHORITY.issue_server()
-        chain = directory / "server.pem"
-        chain.write_bytes(pair.certificate + pair.key)
         self._inwards = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._inwards.load_cert_chain(chain)
+        show_certificate(self._inwards, directory, AUTHORITY)
         self._kubeconfig = kubeconfig
         self._target = read_kubeconfig(kubeconfig)
         self._fault: Fault | None = None

@@ -21,6 +21,19 @@ SETTLES_S = 0.3
 """Until handshakes that had begun are over, so that no connection is left without a task."""
 
 
+def show_certificate(
+    context: ssl.SSLContext,
+    directory: Path,
+    authority: Authority,
+    lifetime: dt.timedelta = LIFETIME,
+) -> None:
+    """Have a server show a new certificate from now on; its file is in the directory."""
+    pair = authority.issue_server(lifetime=lifetime)
+    chain = directory / "server.pem"
+    chain.write_bytes(pair.certificate + pair.key)
+    context.load_cert_chain(chain)
+
+
 class TlsFront:
     """Asks the server of a kubeconfig as its user, for all who connect; `server` leads here."""
 
@@ -58,10 +71,7 @@ class TlsFront:
 
     def use(self, authority: Authority, lifetime: dt.timedelta = LIFETIME) -> None:
         """Show a new certificate from now on; connections there are end."""
-        pair = authority.issue_server(lifetime=lifetime)
-        chain = self._directory / "server.pem"
-        chain.write_bytes(pair.certificate + pair.key)
-        self._inwards.load_cert_chain(chain)
+        show_certificate(self._inwards, self._directory, authority, lifetime)
         self._loop.call_soon_threadsafe(self._end_all)
 
     async def _listen(self) -> int:
