@@ -421,7 +421,13 @@ class ApiClient:
             # A right that an impersonated user lacks is not one that we lack.
             is_own = request.is_ours and _ACTS_AS not in request.headers
             raise self._explained(
-                error_from_answer(answer.status, answer.content, answer.retry_after),
+                error_from_answer(
+                    answer.status,
+                    answer.content,
+                    answer.retry_after,
+                    path=request.path,
+                    sent=request.content,
+                ),
                 need_of(request.method, request.path) if is_own else None,
             )
         if _ACTS_AS not in request.headers:
@@ -481,7 +487,7 @@ class ApiClient:
             raise UnreadableError(f"unexpected status {answer.status} of a watch")
         self._answered()
         raise self._explained(
-            error_from_answer(answer.status, answer.content, answer.retry_after),
+            error_from_answer(answer.status, answer.content, answer.retry_after, path=path),
             need_of("GET", path, watches=True),
         )
 

@@ -14,13 +14,14 @@ KubeError
     │   └── HeldError           no answer: an administrator holds the namespace
     ├── UnauthorizedError       401: the credential is not accepted, nothing else is said
     ├── PageError               any code without a Status: not the word of an API server
-    │   └── NotServedError      404 that names no object: nothing is served at this path now
+    │   └── NotServedError      404 that does not name what is requested: nothing is served now
     ├── InvalidError            400, 422
     └── TooManyRequestsError    429, with retry_after_s
 
 Nothing may be concluded from a page of a proxy or load balancer, whatever its code. An API server
-and the default backend of an ingress answer NotServedError in the same words; that a kind is absent
-is for discovery to say (absence.py).
+and the default backend of an ingress answer NotServedError in the same words, and a proxy of
+clusters writes a Status that names its cluster; that a kind is absent is for discovery to say
+(absence.py).
 """
 
 import math
@@ -30,7 +31,8 @@ from typing import Any
 
 import msgspec
 
-from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.kube.permissions import Need, need_of
+from karmada_vc_agent.model.objects import dig
 
 _TLS_OF_AIOHTTP = re.compile(r" ssl:(<[^>]*>|\w+)")
 _OF_AIOHTTP = "Cannot connect to host "
@@ -69,7 +71,7 @@ class ApiError(KubeError):
 
 
 class NotFoundError(ApiError):
-    """The object, or the namespace that it is for, does not exist: the server names it."""
+    """The object, its namespace, or its role does not exist: the server names it."""
 
 
 class PageError(ApiError):
@@ -152,6 +154,10 @@ class TooManyRequestsError(ApiError):
         self.retry_after_s = retry_after_s
 
 
+class _Binding(msgspec.Struct):
+    roleRef: Any = None  # noqa: N815 - as in Kubernetes
+
+
 class _Status(msgspec.Struct):
     kind: str = ""
     message: str = ""
@@ -175,6 +181,7 @@ MAX_RETRY_AFTER_S = 30.0
 """API servers ask for a second or a few; longer values must not block a worker."""
 _WORDS_FOR_NOT_SERVED = "the server could not find the requested resource"
 """What Kubernetes' own clients report for a 404 that names no object."""
+_ROLE_BINDINGS = ("rolebindings", "clusterrolebindings")
 _BODY_SHOWN = 200
 
 
@@ -184,11 +191,18 @@ def cause_of(error: Exception) -> str:
     return told or type(error).__name__
 
 
-def error_from_answer(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
+def error_from_answer(
+    status: int,
+    body: bytes,
+    retry_after: str | None = None,
+    *,
+    path: str = "",
+    sent: bytes | None = None,
+) -> ApiError:
     """Return the error of a response; a body that is not a Status is cut at 200 characters.
 
-    401 and 429 count without a Status as well: credentials are also checked in front of API
-    servers, and API servers themselves write 429 as plain text.
+    path, sent: of the request. 401 and 429 count without a Status as well: credentials are also
+    checked in front of API servers, and API servers themselves write 429 as plain text.
     """
     try:
         answer = msgspec.json.decode(body, type=_Status)
@@ -196,8 +210,9 @@ def error_from_answer(status: int, body: bytes, retry_after: str | None = None) 
         answer = _Status(message=body[:_BODY_SHOWN].decode(errors="replace").strip())
     message = answer.message or f"the server answered {status} without a message"
     is_status = answer.kind == _STATUS
-    if status == 404 and not (is_status and _is_named(answer)):
-        return NotServedError(404, answer.reason, _WORDS_FOR_NOT_SERVED)
+    named = str(dig(answer.details, "name") or "") if is_status else ""
+    if status == 404 and not _is_about(named, dig(answer.details, "kind"), path, sent):
+        return NotServedError(404, answer.reason, message if named else _WORDS_FOR_NOT_SERVED)
     if status == 429:
         return TooManyRequestsError(status, answer.reason, message, _retry_after_s(retry_after))
     if not is_status and status != 401:
@@ -217,9 +232,22 @@ def watch_error(status: bytes) -> ApiError:
     return ExpiredError(410, error.reason, str(error)) if is_expired else error
 
 
-def _is_named(answer: _Status) -> bool:
-    """Whether a Status is about one object."""
-    return isinstance(answer.details, dict) and bool(answer.details.get("name"))
+def _is_about(named: str, kind: Any, path: str, sent: bytes | None) -> bool:
+    """Whether what a 404 names is what was requested: the object, its namespace, or its role."""
+    need = need_of("GET", path)
+    if need is None or not named:
+        return False
+    if named == need.name or (kind == "namespaces" and named == need.namespace):
+        return True
+    return need.resource in _ROLE_BINDINGS and named == _role_in(sent)
+
+
+def _role_in(sent: bytes | None) -> Any:
+    """Return the role that a binding refers to: an API server answers for it, too."""
+    try:
+        return dig(msgspec.json.decode(sent or b"", type=_Binding).roleRef, "name")
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
 
 
 def _causes(details: Any) -> Iterator[tuple[str, str]]:

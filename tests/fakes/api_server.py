@@ -205,8 +205,12 @@ class FakeApiServer:
         """Answer the next requests with a Status. query: that they have among others."""
 
         def act(incoming: web.BaseRequest) -> web.Response:
-            name = incoming.path.rpartition("/")[2] if code == 404 else ""
-            status = StatusError(code, reason, message, name).status
+            place = self.storage.place(incoming.path) if code == 404 else None
+            named = ("", "")
+            if place is not None:
+                named = (place.name, place.served.plural)
+                named = named if place.name else (place.namespace, "namespaces")
+            status = StatusError(code, reason, message, *named).status
             return _json(status, code, dict(headers or {}))
 
         self._faults.append(Fault(act, method, path, times, query=query or {}))

@@ -14,8 +14,8 @@ class PageFault(NamedTuple):
     body: bytes
 
 
-def _status(code: int, reason: str) -> bytes:
-    return orjson.dumps(StatusError(code, reason, "as the test wants").status)
+def _status(code: int, reason: str, *named: str) -> bytes:
+    return orjson.dumps(StatusError(code, reason, "as the test wants", *named).status)
 
 
 PAGES: dict[str, PageFault] = {
@@ -23,6 +23,7 @@ PAGES: dict[str, PageFault] = {
     "404 page not found": PageFault(404, b"404 page not found\n"),
     "404 JSON": PageFault(404, b'{"message": "no Route matched with those values"}'),
     "404 Status": PageFault(404, _status(404, "NotFound")),
+    "404 Status of a cluster": PageFault(404, _status(404, "NotFound", "hub-1", "clusters")),
     "401 Status": PageFault(401, _status(401, "Unauthorized")),
     "401 page": PageFault(401, b"<html>sign in</html>"),
     "403 Status": PageFault(403, _status(403, "Forbidden")),

@@ -31,7 +31,9 @@ class NotServedError(Exception):
 class StatusError(Exception):
     """The server says no; the answer is a Status."""
 
-    def __init__(self, code: int, reason: str, message: str, name: str = "") -> None:
+    def __init__(
+        self, code: int, reason: str, message: str, name: str = "", kind: str = ""
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.status: Object = {
@@ -44,7 +46,7 @@ class StatusError(Exception):
             "code": code,
         }
         if name:
-            self.status["details"] = {"name": name}
+            self.status["details"] = {"name": name, "kind": kind}
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Storage:
             return self.objects[place.key]
         except KeyError:
             text = f'{place.said()} "{place.name}" not found'
-            raise StatusError(404, "NotFound", text, place.name) from None
+            raise StatusError(404, "NotFound", text, place.name, place.served.plural) from None
 
     def create(self, place: Place, body: Object) -> Object:
         obj = copy_object(body)
@@ -273,7 +275,7 @@ class Storage:
         namespace = self.objects.get(("v1", "namespaces", "", place.namespace))
         if namespace is None:
             text = f'namespaces "{place.namespace}" not found'
-            raise StatusError(404, "NotFound", text, place.namespace)
+            raise StatusError(404, "NotFound", text, place.namespace, "namespaces")
         if namespace["metadata"].get("deletionTimestamp"):
             text = f"unable to create new content in namespace {place.namespace}: being terminated"
             raise StatusError(403, "Forbidden", text)

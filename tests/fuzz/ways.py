@@ -452,13 +452,17 @@ def _as_yaml(value: Any) -> bytes:
     return yaml.safe_dump(value, allow_unicode=True).encode(errors="replace")
 
 
+_BINDINGS_PATH = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge/rolebindings"
+
+
 def _read_refusal(value: Any) -> None:
     _read_refusal_bytes(orjson.dumps(value))
 
 
 def _read_refusal_bytes(content: bytes) -> None:
     for status in (400, 404, 409, 429, 500):
-        error = error_from_answer(status, content, content[:8].decode(errors="replace"))
+        header = content[:8].decode(errors="replace")
+        error = error_from_answer(status, content, header, path=_BINDINGS_PATH, sent=content)
         assert isinstance(error, ApiError)
         assert str(error)
 

@@ -350,7 +350,7 @@ class Gateway:
         except RefusalError as refusal:
             raise UnreachableError(str(refusal)) from refusal
         if answer.status >= 300:
-            raise error_from_answer(answer.status, content)
+            raise error_from_answer(answer.status, content, path=path)
         found: Object = orjson.loads(content)
         return found
 

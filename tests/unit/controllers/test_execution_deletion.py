@@ -9,7 +9,7 @@ import pytest
 from karmada_vc_agent.apply.target import WorkManifest
 from karmada_vc_agent.kube.codec import Unreadable
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
-from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError
+from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, PageError
 from karmada_vc_agent.kube.permissions import LASTS_S, Denials
 from karmada_vc_agent.kube.retries import WRITE_ATTEMPTS
 from karmada_vc_agent.model import karmada
@@ -18,6 +18,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 from tests.fakes import objects
 from tests.fakes.misled import mislead
+from tests.fakes.pages import PAGES
 from tests.fakes.served import Served
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World, fill
@@ -489,6 +490,18 @@ async def test_namespace_of_a_preserved_work_is_given_up_after_what_lies_in_it(
     await world.execution.reconcile(KEY)
     written = [request.path for request in world.host.writes()]
     assert written.index(SETTINGS) < written.index(NAMESPACE)
+
+
+@pytest.mark.parametrize("side", ["hub", "host"])
+async def test_proxy_that_names_its_cluster_ends_no_work(world: World, side: str) -> None:
+    await applied_and_deleted(world, objects.config_map())
+    page = PAGES["404 Status of a cluster"]
+    with getattr(world, side).in_front(page), pytest.raises((PageError, RetryError)):
+        await world.execution.reconcile(KEY)
+    assert world.hub.live(WORK)["metadata"]["finalizers"] == [karmada.EXECUTION_FINALIZER]
+    await world.execution.reconcile(KEY)
+    assert world.hub.find(WORK) is None
+    assert world.host.find(SETTINGS) is None
 
 
 async def test_work_changed_before_the_finalizer_is_removed_is_tried_again(world: World) -> None:

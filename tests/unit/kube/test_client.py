@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from types import SimpleNamespace
 
+import orjson
 import pytest
 
 from karmada_vc_agent.kube import client as client_module
@@ -33,6 +34,8 @@ from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import LASTS_S, Denials
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
+from tests.fakes.pages import PAGES as ANY_PAGE
+from tests.fakes.storage import StatusError
 from tests.fakes.virtual_time import let_others_run
 
 NAMESPACES = "/api/v1/namespaces"
@@ -87,7 +90,7 @@ async def test_refusal_of_the_server_has_its_class(
 ) -> None:
     host.fail(status, reason, message="the reason in words")
     with pytest.raises(ApiError) as raised:
-        await client.get(NAMESPACES)
+        await client.get(f"{NAMESPACES}/edge")
     assert type(raised.value) is expected
     assert (raised.value.status, raised.value.reason) == (status, reason)
     assert str(raised.value) == "the reason in words"
@@ -139,6 +142,62 @@ def test_404_that_names_no_object_says_nothing_of_any(page: bytes) -> None:
     error = error_from_answer(404, page)
     assert isinstance(error, NotServedError)
     assert not isinstance(error, NotFoundError)
+
+
+_WEB = "/api/v1/namespaces/edge/pods/web"
+_PODS = "/api/v1/namespaces/edge/pods"
+_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge/rolebindings"
+_BINDING = b'{"metadata": {"name": "to-it"}, "roleRef": {"name": "reader"}}'
+_WORKS = "/apis/work.karmada.io/v1alpha1/namespaces/edge/works"
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "kind", "name", "is_about"),
+    [
+        (_WEB, None, "pods", "web", True),
+        (f"{_WEB}/eviction", b"{}", "pods", "web", True),
+        (f"{_WEB}%2Fx", None, "pods", "web/x", True),
+        ("/api/v1/namespaces/edge", None, "namespaces", "edge", True),
+        ("/api/v1/namespaces/edge/finalize", b"{}", "namespaces", "edge", True),
+        (_PODS, b'{"metadata": {"generateName": "web-"}}', "namespaces", "edge", True),
+        (_WEB, b"{}", "namespaces", "edge", True),
+        (_BINDINGS, _BINDING, "rolebindings", "reader", True),
+        (f"{_BINDINGS}/to-it", _BINDING, "roles", "reader", True),
+        (f"{_WORKS}/web", b"{}", "works", "web", True),
+        # A proxy of clusters, and an aggregated API server, name their own.
+        (_WEB, None, "clusters", "hub-1", False),
+        (_WEB, None, "clusters", "edge", False),
+        (_WEB, None, "namespaces", "karmada-system", False),
+        (f"{_WORKS}/web", b"{}", "clusters", "hub-1", False),
+        (_PODS, None, "clusters", "hub-1", False),
+        (_PODS, None, "pods", "", False),
+        (_PODS, _BINDING, "roles", "reader", False),
+        (_BINDINGS, b"[not JSON", "roles", "reader", False),
+        ("/apis", None, "apis", "apis", False),
+        ("/version", None, "version", "version", False),
+        ("", None, "pods", "web", False),
+    ],
+)
+def test_404_is_about_what_was_requested_or_says_nothing(
+    path: str, sent: bytes | None, kind: str, name: str, *, is_about: bool
+) -> None:
+    text = f'{kind} "{name}" not found'
+    page = StatusError(404, "NotFound", text, name, kind).status
+    error = error_from_answer(404, orjson.dumps(page), path=path, sent=sent)
+    assert isinstance(error, NotFoundError if is_about else NotServedError)
+    assert not name or str(error) == text
+
+
+async def test_object_is_not_gone_because_a_proxy_has_no_cluster(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(namespace(), config_map())
+    with host.in_front(ANY_PAGE["404 Status of a cluster"]):
+        for gone in (client.get(f"{MAPS}/web"), client.look_up(f"{MAPS}/web")):
+            with pytest.raises(NotServedError):
+                await gone
+        with pytest.raises(NotServedError):
+            await client.delete(f"{MAPS}/web")
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 410, 422, 500, 502, 503])
