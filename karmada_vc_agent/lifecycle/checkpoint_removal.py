@@ -5,7 +5,7 @@ import logging
 
 from karmada_vc_agent.checkpoint.shards import secret_names
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError, UnreachableError
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.retries import retry_until_done
 
 _log = logging.getLogger(__name__)
@@ -32,26 +32,24 @@ async def remove_checkpoint(host: ApiClient, namespace: str, agent: str) -> list
 
 
 async def remove_once_there(host: ApiClient, namespace: str, agent: str) -> None:
-    """Remove what was kept before the setting was turned off, and say what stays."""
+    """Remove what was kept before the setting was turned off, and say what a denial leaves.
 
-    async def remove() -> list[str] | KubeError:
+    Anything else is retried, as a page in place of an answer.
+    """
+
+    async def remove() -> list[str] | None:
         try:
             return await remove_checkpoint(host, namespace, agent)
-        except UnreachableError:
-            raise
-        except KubeError as error:
-            return error
+        except ForbiddenError:
+            return None
 
     found = await retry_until_done("remove the checkpoint on the host", remove)
     extra = {"namespace": namespace}
-    if isinstance(found, ForbiddenError):
+    if found is None:
         _log.info(
             "Not removing what an earlier checkpoint may have left: run karmada-vc-agent join, or "
             f"delete Secrets {agent}-checkpoint-*",
             extra=extra,
         )
-    elif isinstance(found, KubeError):
-        extra["reason"] = str(found)
-        _log.warning(f"Cannot remove Secrets {agent}-checkpoint-*; delete them", extra=extra)
     elif found:
         _log.info("Removed the checkpoint: it is turned off", extra=extra)

@@ -1,5 +1,6 @@
 """remove_once_there: what is left of a checkpoint that was turned off."""
 
+import asyncio
 import logging
 
 import pytest
@@ -8,6 +9,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.lifecycle.checkpoint_removal import remove_checkpoint, remove_once_there
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
+from tests.fakes.pages import PAGES
 from tests.unit.lifecycle.checkpoint_scene import SECRETS, Scene
 
 
@@ -34,16 +36,26 @@ async def test_nothing_is_said_where_nothing_was_kept(
     assert await remove_checkpoint(client, "agents", "agent") == []
 
 
-@pytest.mark.parametrize(("status", "told"), [(403, "delete Secrets agent-"), (422, "Cannot")])
-async def test_what_may_stay_is_told(
-    host: FakeApiServer,
-    client: ApiClient,
-    caplog: pytest.LogCaptureFixture,
-    status: int,
-    told: str,
+async def test_what_a_denial_leaves_is_told(
+    host: FakeApiServer, client: ApiClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    host.fail(status, "Whatever", method="DELETE", times=100)
+    host.fail(403, "Forbidden", method="DELETE", times=100)
     await remove_once_there(client, "agents", "agent")
-    assert told in caplog.text
-    assert len(host.requests) <= 32
+    assert "delete Secrets agent-" in caplog.text
+    assert len(host.writes()) == 1
+
+
+@pytest.mark.parametrize("page", ["404 plain", "403 page", "502 page", "401 Status"])
+async def test_they_go_once_the_host_answers_for_itself(
+    host: FakeApiServer, client: ApiClient, page: str
+) -> None:
+    scene = Scene(host, client, "branch-a")
+    scene.work("one")
+    await scene.write()
+    with host.in_front(PAGES[page]):
+        removing = asyncio.create_task(remove_once_there(client, "agents", "agent"))
+        await asyncio.sleep(60)
+    assert host.listed(SECRETS)
+    await removing
+    assert host.listed(SECRETS) == []
