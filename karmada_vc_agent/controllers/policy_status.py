@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.identity import user_name
@@ -24,7 +24,7 @@ from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import AGENT_LABEL
-from karmada_vc_agent.model.objects import Object, labels_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.rbac_rule import Rule
 from karmada_vc_agent.model.tenancy import SHARED
 from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
@@ -76,6 +76,7 @@ NEEDED_RULE = Rule(
     ),
     ("get", "list", "watch"),
 )
+_POLICY = GroupVersionKind(GROUP, "v1", VALIDATING)
 _JOIN = JOIN_OF_THIS_VERSION
 
 _DISABLED = PolicyProblem(
@@ -176,7 +177,7 @@ class PolicyStatusController:
         return self._is_plugin_on is None
 
     async def reconcile(self, _: str) -> Requeue:
-        """Read the policies and check which are in effect. Raises KubeError."""
+        """Read the policies and check which are in effect. Raises KubeError, RetryError."""
         served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
         versions = served_versions(served)
         if not self._is_needed():
@@ -184,6 +185,8 @@ class PolicyStatusController:
             return Requeue(LOOK_AGAIN_S)
         found = _Finding()
         if VALIDATING not in versions:
+            if not self._discovery.tells(_POLICY):
+                raise RetryError(f"the host does not say whether it serves {GROUP}")
             found.everywhere.append(_NOT_SERVED)
         else:
             is_complete = await self._compare(served, versions, found)

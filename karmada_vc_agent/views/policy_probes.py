@@ -3,11 +3,11 @@
 Nothing is stored: each probe is a write that the server only judges.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, NotFoundError
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.status.placement_enforced import PolicyProblem
@@ -37,7 +37,7 @@ class Effect:
 
 
 class PolicyProbes:
-    """Asks the host by dry runs. A denial is an answer; that the host is away is raised."""
+    """Asks the host by dry runs. A denial is an answer; anything else that fails is raised."""
 
     def __init__(
         self, host: ApiClient, claims: Claims, virtual_clusters: Mapping[str, VirtualCluster]
@@ -87,7 +87,7 @@ class PolicyProbes:
     async def _probe_placement(self, owner: PolicyOwner, effect: Effect) -> None:
         name = owner.placement_policy
         answer = await self._dry_run(policies.probe_pod(owner, name))
-        if isinstance(answer, str) and _is_refused_by(name, answer):
+        if _is_refused_by(name, answer):
             effect.layers.add(VALIDATING)
         else:
             effect.problems.append(_not_in_effect(VALIDATING, name, answer))
@@ -98,9 +98,9 @@ class PolicyProbes:
             (owner.claims_policy, own, policies.probe_claim(owner)),
             (owner.confines_policy, foreign, probe_foreign()),
         ):
-            refusal = await self._dry_run_patch(namespace, patch)
-            if not _is_refused_by(name, refusal or ""):
-                effect.problems.append(_not_in_effect(VALIDATING, name, refusal))
+            answer = await self._dry_run_patch(namespace, patch)
+            if not _is_refused_by(name, answer):
+                effect.problems.append(_not_in_effect(VALIDATING, name, answer))
             elif name == owner.confines_policy:
                 effect.is_confined = True
 
@@ -112,29 +112,30 @@ class PolicyProbes:
         else:
             effect.problems.append(_not_in_effect(MUTATING, name, answer))
 
-    async def _dry_run_patch(self, namespace: str, patch: Object) -> str | None:
-        """Return the server's denial of a change of a Namespace, None if it is allowed."""
+    async def _dry_run_patch(self, namespace: str, patch: Object) -> Object | str:
+        """Return a Namespace as the server would change it, or its denial."""
         path = f"/api/v1/namespaces/{namespace}"
-        try:
-            await self._host.merge_patch(path, patch, query=_DRY_RUN)
-        except ApiError as error:
-            return str(error)
-        return None
+        return await _judged(self._host.merge_patch(path, patch, query=_DRY_RUN))
 
     async def _dry_run(self, pod: Object) -> Object | str:
         """Return the pod as the server would store it, or its denial."""
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
-        try:
-            return await self._host.create(path, pod, query=_DRY_RUN)
-        except ApiError as error:
-            return str(error)
+        return await _judged(self._host.create(path, pod, query=_DRY_RUN))
 
 
-def _is_refused_by(policy: str, answer: str) -> bool:
-    return policy in answer.partition(_POLICY_REFUSES)[2]
+async def _judged(write: Awaitable[Object]) -> Object | str:
+    """Return the answer to a write, or its denial; all else, as a page, shows no policy."""
+    try:
+        return await write
+    except (ForbiddenError, InvalidError, NotFoundError) as error:
+        return str(error)
 
 
-def _not_in_effect(kind: str, name: str, answer: Object | str | None) -> tuple[str, PolicyProblem]:
+def _is_refused_by(policy: str, answer: Object | str) -> bool:
+    return isinstance(answer, str) and policy in answer.partition(_POLICY_REFUSES)[2]
+
+
+def _not_in_effect(kind: str, name: str, answer: Object | str) -> tuple[str, PolicyProblem]:
     said = f"denied for another reason: {answer}" if isinstance(answer, str) else "allowed"
     text = (
         f"{kind} {name} is not in effect (a probe was {said}): check that admission plugin "

@@ -7,6 +7,7 @@ import pytest
 
 from karmada_vc_agent.controllers.policy_status import (
     ASK_AGAIN_S,
+    DISCOVERY_MAX_AGE_S,
     EVERYTHING,
     LOOK_AGAIN_S,
     NEEDED_RULE,
@@ -15,7 +16,9 @@ from karmada_vc_agent.controllers.policy_status import (
     PolicySettings,
     PolicyStatusController,
 )
+from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.errors import ApiError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.status.conditions import Condition
@@ -26,6 +29,7 @@ from karmada_vc_agent.translation.admission_strict import holds
 from karmada_vc_agent.views.installed_policies import wanted_policies
 from karmada_vc_agent.views.placement_state import IN_EFFECT_WITHIN_S, PlacementState
 from tests.fakes import objects
+from tests.fakes.pages import PAGES
 from tests.fakes.served import Served
 from tests.fakes.storage import Place, StatusError
 from tests.fakes.virtual_time import Clock
@@ -288,6 +292,35 @@ async def test_a_host_without_policies_is_reported(setting: Setting) -> None:
     setting.world.host.storage.served = [r for r in served if GROUP not in r.api_version]
     assert await setting.look() == PROBLEM_S
     assert setting.found()[:2] == ("False", "PoliciesNotServed")
+
+
+@pytest.mark.parametrize("page", ["404 plain", "403 page", "502 page", "401 Status", "500 Status"])
+@pytest.mark.parametrize("path", [f"/api/v1/namespaces/{HOME}/pods", f"/api/v1/namespaces/{HOME}"])
+async def test_page_in_place_of_a_probe_is_unknown(setting: Setting, page: str, path: str) -> None:
+    await setting.look()
+    code, body = PAGES[page]
+    setting.world.host.answer(body, code, path=path)
+    with pytest.raises(ApiError):
+        await setting.look()
+    assert setting.found()[0] == "True"
+    assert setting.told == []
+    await setting.look()
+    assert setting.confined()[0] == "True"
+
+
+@pytest.mark.parametrize("page", ["404 plain", "502 page"])
+async def test_page_in_place_of_the_list_of_policies_is_unknown(
+    setting: Setting, page: str
+) -> None:
+    setting.world.host.aggregated_discovery = False
+    code, body = PAGES[page]
+    setting.world.host.answer(body, code, path=f"/apis/{GROUP}/v1")
+    with pytest.raises(RetryError):
+        await setting.look()
+    assert setting.state.placement() is None
+    setting.clock.advance(DISCOVERY_MAX_AGE_S)
+    await setting.look()
+    assert setting.found()[0] == "True"
 
 
 async def test_settings_that_want_no_policies_are_told_apart(idle: Setting) -> None:
