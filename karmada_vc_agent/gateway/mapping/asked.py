@@ -91,9 +91,10 @@ def accept_of(request: VirtualRequest) -> str:
 
 def map_selectors(query: Query, view: View, fields: dict[str, MapName] | None = None) -> Query:
     """Map names in selectors; fields: further fields of this resource. Raises PlanError: 400."""
+    names = namespaces.host_names(view)
 
     def host(namespace: str) -> str:
-        return namespaces.host_name(view, namespace) if namespace else namespace
+        return names(namespace) if namespace else namespace
 
     mappings = {**dict.fromkeys(queries.FIELDS_OF_NAMESPACES, host), **(fields or {})}
     try:

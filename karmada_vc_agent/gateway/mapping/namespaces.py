@@ -1,5 +1,8 @@
 """Namespaces of one virtual cluster, both ways, with its anchor (G-30, G-33, G-42)."""
 
+from collections.abc import Callable
+from functools import cache
+
 from karmada_vc_agent.gateway.mapping.exchange import Unknown, View
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.refusal import RefusedError
@@ -19,14 +22,24 @@ def claimed(view: View, namespace: str) -> str | None:
 
 def host_name(view: View, namespace: str) -> str:
     """Return the host namespace of a virtual one, existing or not; NOWHERE: it can have none."""
-    found = claimed(view, namespace)
-    if found is not None:
-        return found
-    try:
-        computed = view.context().names().host_namespace(namespace)
-    except RefusedError:
-        return NOWHERE
-    return NOWHERE if computed == view.anchor else computed
+    return host_names(view)(namespace)
+
+
+def host_names(view: View) -> Callable[[str], str]:
+    """Return what is host_name() for many: the facts about the cluster are put together once."""
+    anchor, names = view.anchor, view.context().names()
+
+    def host(namespace: str) -> str:
+        found = claimed(view, namespace)
+        if found is not None:
+            return found
+        try:
+            computed = names.host_namespace(namespace)
+        except RefusedError:
+            return NOWHERE
+        return NOWHERE if computed == anchor else computed
+
+    return cache(host)
 
 
 def virtual_name(view: View, host: str) -> str | Unknown | None:

@@ -18,10 +18,11 @@ FIELDS_OF_NAMESPACES = ("metadata.namespace", "involvedObject.namespace", "regar
 NAME_FIELD = "metadata.name"
 
 _FIELD_TERM = re.compile(r"(?P<key>[^=!]*)(?P<operator>!=|==|=)(?P<value>.*)", re.DOTALL)
-_LABEL_EQUALITY = re.compile(r"\s*(?P<key>[^\s=!]+)\s*(?P<operator>!=|==|=)\s*(?P<value>\S*)\s*")
-_LABEL_SET = re.compile(
-    r"\s*(?P<key>\S+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)\s*", re.DOTALL
-)
+_LABEL_EQUALITY = re.compile(r"(?P<key>[^\s=!]+)\s*(?P<operator>!=|==|=)\s*(?P<value>\S*)")
+_LABEL_SET = re.compile(r"(?P<key>\S+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
+_FIELD_MARK = re.compile(r"\\.|,", re.DOTALL)
+"""What is escaped, and the commas that are not."""
+_LABEL_MARK = re.compile(r"[(),]")
 
 MapName = Callable[[str], str]
 
@@ -128,16 +129,12 @@ def map_field_selector(selector: str, mappings: Mapping[str, MapName]) -> str:
 
 def _split_fields(selector: str) -> Iterator[str]:
     """Split at commas that are not escaped; empty terms are dropped, as by an API server."""
-    start, escaped = 0, False
-    for index, char in enumerate(selector):
-        if escaped:
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        elif char == ",":
-            if start < index:
-                yield selector[start:index]
-            start = index + 1
+    start = 0
+    for mark in _FIELD_MARK.finditer(selector):
+        if mark[0] == ",":
+            if start < mark.start():
+                yield selector[start : mark.start()]
+            start = mark.end()
     if start < len(selector):
         yield selector[start:]
 
@@ -155,26 +152,28 @@ def map_label_selector(selector: str, map_namespace: MapName) -> str:
 def _split_labels(selector: str) -> Iterator[str]:
     """Split at commas outside of parentheses."""
     depth, start = 0, 0
-    for index, char in enumerate(selector):
-        depth += {"(": 1, ")": -1}.get(char, 0)
-        if char == "," and depth == 0:
-            yield selector[start:index]
-            start = index + 1
+    for mark in _LABEL_MARK.finditer(selector):
+        if mark[0] != ",":
+            depth += 1 if mark[0] == "(" else -1
+        elif depth == 0:
+            yield selector[start : mark.start()]
+            start = mark.end()
     yield selector[start:]
 
 
 def _label_term(term: str, map_namespace: MapName) -> str:
-    if NAMESPACE_NAME_LABEL not in term or term.strip().lstrip("!").strip() == NAMESPACE_NAME_LABEL:
+    text = term.strip()
+    if NAMESPACE_NAME_LABEL not in text or text.lstrip("!").strip() == NAMESPACE_NAME_LABEL:
         return term
-    match: Any = _LABEL_EQUALITY.fullmatch(term)
+    match: Any = _LABEL_EQUALITY.fullmatch(text)
     if match is not None:
         value = match["value"]
         if match["key"] == NAMESPACE_NAME_LABEL and value:
             value = map_namespace(value)
         return f"{match['key']}{match['operator']}{value}"
-    match = _LABEL_SET.fullmatch(term)
+    match = _LABEL_SET.fullmatch(text)
     if match is None:
-        raise QueryError(f"invalid label selector: {term.strip()}")
+        raise QueryError(f"invalid label selector: {text}")
     values = [value.strip() for value in match["values"].split(",")]
     if match["key"] == NAMESPACE_NAME_LABEL:
         values = [map_namespace(value) if value else value for value in values]

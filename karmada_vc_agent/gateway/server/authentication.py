@@ -45,9 +45,9 @@ REVIEWS_AT_ONCE, REVIEWS_WAITING = 8, 64
 """Of one virtual cluster: guessed tokens must not take the host from the others."""
 REVIEW_S = 10.0
 LOOK_AGAIN_S = 30.0
-"""How often it is asked again who has a watch or a tunnel open."""
+"""How often it is asked again who has a watch or a tunnel open, and whether it may."""
 _JWT_DOTS = 2
-_UNKNOWN = frozenset({401, 403})
+_REFUSED = frozenset({401, 403})
 
 Ask = Callable[[str, Any], Awaitable[Object]]
 
@@ -79,16 +79,6 @@ class Authentication:
         if denial is not None:
             raise RefusalError(403, denial, counted="impersonation")
         return self._identity(head.cluster, kind, impersonation, account)
-
-    async def until_unknown(self, head: Head) -> None:
-        """Return once whoever asked is known no more; who cannot be asked about stays (G-15)."""
-        while True:
-            await asyncio.sleep(LOOK_AGAIN_S)
-            try:
-                await self.identify(head)
-            except RefusalError as refusal:
-                if refusal.code in _UNKNOWN:
-                    return
 
     def _identity(
         self, cluster: str, kind: str, impersonation: Impersonation, account: str
@@ -140,6 +130,17 @@ class Authentication:
         if not colon or namespace != anchor:
             raise unauthorized()
         return name
+
+
+async def until_refused(check: Callable[[], Awaitable[None]]) -> None:
+    """Return once a check refuses who was let in; who cannot be asked about stays (G-15)."""
+    while True:
+        await asyncio.sleep(LOOK_AGAIN_S)
+        try:
+            await check()
+        except RefusalError as refusal:
+            if refusal.code in _REFUSED:
+                return
 
 
 class _Line:

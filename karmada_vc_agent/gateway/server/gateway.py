@@ -31,8 +31,9 @@ from karmada_vc_agent.gateway.mapping.exchange import (
 from karmada_vc_agent.gateway.mapping.plan import plan
 from karmada_vc_agent.gateway.server.access_reviews import AccessReviews
 from karmada_vc_agent.gateway.server.audit import Audit, Record
-from karmada_vc_agent.gateway.server.authentication import Ask, Authentication
+from karmada_vc_agent.gateway.server.authentication import Ask, Authentication, until_refused
 from karmada_vc_agent.gateway.server.connection import ClientGoneError, Exchange
+from karmada_vc_agent.gateway.server.heads import Head
 from karmada_vc_agent.gateway.server.host_headers import to_host
 from karmada_vc_agent.gateway.server.host_requests import HostAnswer, HostRequest, HostRequests
 from karmada_vc_agent.gateway.server.joined_answers import JoinedAnswer
@@ -65,7 +66,7 @@ ALIVE_S = 30.0
 _CREATED = 201
 CLIENT_GONE = 499
 """What the log has as the code of a request whose client went before its answer."""
-_MAIN, _CLIENT_WENT, _, _UNKNOWN, _NAMESPACES_MOVED = range(5)
+_MAIN, _CLIENT_WENT, _, _REFUSED, _NAMESPACES_MOVED = range(5)
 """What may end a long request."""
 
 
@@ -163,9 +164,8 @@ class Gateway:
                 planned = await self._plan(exchange, body, who, self._view(head.cluster))
             if isinstance(planned, Forward):
                 _note(record, planned, is_upgrade=head.is_upgrade)
-            if not isinstance(planned, Answer) and planned.authorize is not None:
-                reviews = self._reviews_of(head.cluster)
-                await reviews.check(who, planned.authorize, view.anchor)
+            if not isinstance(planned, Answer):
+                await self._authorize(who, planned, view)
             if not isinstance(planned, Forward):
                 await self._answer_at_once(exchange, planned)
                 return
@@ -175,6 +175,16 @@ class Gateway:
                 return
         with self._limits.slot(head.cluster, is_long=True):
             await self._forward_long(exchange, record, planned, who, view)
+
+    async def _authorize(
+        self, who: Identity, planned: Forward | Refused, view: ClusterView
+    ) -> None:
+        if planned.authorize is not None:
+            await self._reviews_of(view.name).check(who, planned.authorize, view.anchor)
+
+    async def _check(self, head: Head, forward: Forward, view: ClusterView) -> None:
+        """Check a long request as it was when it came. Raises RefusalError."""
+        await self._authorize(await self._authentication.identify(head), forward, view)
 
     def _view(self, cluster: str) -> ClusterView:
         vc = self._state.virtual_clusters.get(cluster)
@@ -267,13 +277,13 @@ class Gateway:
     ) -> None:
         """Forward a watch, a log that is followed, or an upgrade, until one side ends it."""
         record.is_long = True
-        unknown = self._authentication.until_unknown(exchange.head)
+        refused = until_refused(partial(self._check, exchange.head, forward, view))
         if exchange.head.is_upgrade:
             upgrade = self._forward_upgrade(exchange, record, forward, who, view)
-            if _MAIN not in await first_of(upgrade, unknown):
+            if _MAIN not in await first_of(upgrade, refused):
                 raise unauthorized("revoked")
             return
-        others: list[Awaitable[Any]] = [exchange.gone(), self._ending.wait(), unknown]
+        others: list[Awaitable[Any]] = [exchange.gone(), self._ending.wait(), refused]
         is_watch = forward.response.kind is ResponseKind.WATCH
         if is_watch and forward.as_gateway:
             others.append(self._moved_of(exchange.head.cluster).wait())
@@ -282,10 +292,10 @@ class Gateway:
             raise ClientGoneError
         if _MAIN in ended:
             return
-        if _UNKNOWN in ended:
+        if _REFUSED in ended:
             record.rejected = "revoked"
         if not is_watch or not exchange.has_begun:
-            if _UNKNOWN in ended:
+            if _REFUSED in ended:
                 raise unauthorized("revoked")
             raise RefusalError(503, "the gateway ends; try again", counted="ending")
         if _NAMESPACES_MOVED in ended:

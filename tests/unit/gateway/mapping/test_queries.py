@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from karmada_vc_agent.gateway.mapping.asked import map_selectors
 from karmada_vc_agent.gateway.mapping.queries import (
     FieldTerm,
     Query,
@@ -12,6 +13,7 @@ from karmada_vc_agent.gateway.mapping.queries import (
     map_field_selector,
     map_label_selector,
 )
+from tests.fakes.gateway_view import two_branches
 
 FIELDS = {"metadata.namespace": str.upper}
 
@@ -66,6 +68,29 @@ def test_label_with_the_namespace_is_mapped(selector: str, mapped: str) -> None:
 def test_a_label_term_that_cannot_be_read_is_refused(selector: str) -> None:
     with pytest.raises(QueryError):
         map_label_selector(selector, str.upper)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    ["{gap}{name}{gap}={gap}~{gap}!", "{name}{gap}in{gap}(a){gap}!", "{name}{gap}in{gap}"],
+)
+def test_a_label_term_is_read_in_one_go(selector: str) -> None:
+    """To try where each gap might end took the square of its length: here, minutes."""
+    with pytest.raises(QueryError):
+        map_label_selector(selector.format(gap=" " * 200_000, name=NAME), str.upper)
+
+
+def test_a_name_in_a_selector_is_mapped_once() -> None:
+    """The facts about the cluster are put together once, too, however many names there are."""
+    view, _ = two_branches()
+    made, context = [], view.context
+    view.context = lambda: made.append(1) or context()  # type: ignore[assignment, func-returns-value, method-assign]
+    terms = ",".join(f"n{number}" for number in range(1000))
+    query = Query((("labelSelector", f"{NAME} in ({terms},{terms})"),))
+    mapped = map_selectors(query, view).first("labelSelector")
+    assert mapped is not None
+    assert mapped.count("-v-branch-a") == 2000
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from karmada_vc_agent.gateway.mapping.exchange import (
     VirtualRequest,
 )
 from karmada_vc_agent.gateway.mapping.sieves import Sieve
-from karmada_vc_agent.gateway.server import authentication
+from karmada_vc_agent.gateway.server import access_reviews, authentication
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import Fault
@@ -471,6 +471,25 @@ async def test_a_watch_ends_once_its_token_is_revoked(
         pass
     for each in (writer, other_writer):
         each.close()
+
+
+async def test_a_watch_ends_once_the_host_allows_it_no_more(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the gateway asked before it began (G-24), it asks again."""
+    monkeypatch.setattr(authentication, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(access_reviews, "ALLOWED_FOR_S", 0.0)
+    reader, writer = await _watch(lab)
+    lab.host.answer(b"{}", 503, path=REVIEWS, times=3)
+    asked = len(lab.host.asked("POST", REVIEWS))
+    await _until(lambda: len(lab.host.asked("POST", REVIEWS)) > asked + 3)
+    assert lab.limits.in_progress() == {("a", True): 1}
+    lab.host._faults.clear()
+    lab.host.answer(b'{"status": {"allowed": false}}', 201, path=REVIEWS, times=1_000)
+    assert await read_chunk(reader) == b""
+    await _until(lambda: bool(lab.audit))
+    assert (lab.audit[-1]["verb"], lab.audit[-1]["rejected"]) == ("watch", "revoked")
+    writer.close()
 
 
 async def test_who_cannot_be_asked_about_keeps_the_watch(
