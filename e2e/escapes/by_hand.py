@@ -4,11 +4,12 @@ import uuid
 from collections.abc import Iterator
 
 from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, refused_by_policy
+from e2e.escapes.by_profile import external_name, external_names
 from e2e.lab import accounts, objects
 from e2e.lab.api import Api, Object, path_of
 from e2e.lab.wait import eventually
 
-ALLOWED = ("LoadBalancerAddresses", "ExternalDNS", "WildcardHosts")
+ALLOWED = ("LoadBalancerAddresses", "ExternalDNS", "WildcardHosts", "ExternalNames")
 """What the other branch of the scene is allowed."""
 _ADDRESS = "192.0.2.53"
 _ADDRESS_KEYS = (
@@ -56,11 +57,20 @@ def _plain(manifest: Object, host: str) -> Object:
 
 def _change_to(manifest: Object) -> Object:
     """Return a merge patch that makes a plain object say what a manifest does."""
-    spec = {"rules": None, "defaultBackend": None}
+    spec: Object = {"rules": None, "defaultBackend": None}
     if manifest["kind"] == "Service":
         spec = {"loadBalancerIP": None}
+    if manifest["spec"].get("externalName"):
+        spec = {"type": None, "externalName": None, "ports": None, "selector": None}
     found = {key: manifest["spec"].get(key) for key in spec}
     return {"metadata": {"annotations": manifest["metadata"]["annotations"]}, "spec": found}
+
+
+def _elsewhere(scene: Scene, namespace: str) -> Iterator[Object]:
+    for name in external_names(scene):
+        yield external_name(namespace, name)
+    theirs = scene.theirs if namespace == scene.home else scene.mine
+    yield external_name(namespace, f"web.{theirs.host_namespace('default')}.svc.cluster.local.")
 
 
 def _balanced(_scene: Scene, namespace: str) -> Iterator[Object]:
@@ -114,6 +124,15 @@ def _hosts(scene: Scene) -> str:
     return _outcome(scene, scene.tenant, _wide(scene, scene.home))
 
 
+def _external_name(scene: Scene) -> str:
+    """Name what is of others; what is of its own stays allowed."""
+    for namespace in (scene.home, scene.mine.host_namespace(scene.namespace)):
+        for ending in ("", ".cluster.local", ".cluster.local."):
+            own = external_name(scene.home, f"web.{namespace}.svc{ending}")
+            scene.tenant.delete(path_of(scene.tenant.create(own)))
+    return _outcome(scene, scene.tenant, _elsewhere(scene, scene.home))
+
+
 def _allowed(scene: Scene) -> str:
     home = scene.theirs.host_namespace("default")
     tenant = accounts.service_account(scene.lab.host, home, "allowed", scene.lab.directory)
@@ -121,14 +140,15 @@ def _allowed(scene: Scene) -> str:
     scene.lab.host.create(accounts.role_binding(home, "cluster-admin", subject))
     eventually(tenant.patch, f"/api/v1/namespaces/{home}", {"metadata": {}})  # changes nothing
     return all_alike(
-        _outcome(scene, tenant, manifests(scene, home)) for manifests in (_balanced, _named, _wide)
+        _outcome(scene, tenant, manifests(scene, home))
+        for manifests in (_balanced, _named, _wide, _elsewhere)
     )
 
 
 def _older(scene: Scene) -> str:
     """Have an administrator write all that, and try to change something else of it."""
     outcomes = []
-    for manifests in (_balanced, _named, _wide):
+    for manifests in (_balanced, _named, _wide, _elsewhere):
         for manifest in manifests(scene, scene.home):
             scene.lab.host.create(manifest)
             change = {"metadata": {"annotations": {f"{scene.lab.id}/note": "x"}}}
@@ -159,6 +179,12 @@ ATTEMPTS = (
         _hosts,
         strict=_REFUSED,
     ),
-    Attempt("Tenant: these three where `allow` names them", "done", _allowed),
+    Attempt(
+        "Tenant: `externalName` of Services and pods of others, or elsewhere",
+        "done",
+        _external_name,
+        strict=_REFUSED,
+    ),
+    Attempt("Tenant: these four where `allow` names them", "done", _allowed),
     Attempt("Tenant: changes something else of such objects that were there", "done", _older),
 )

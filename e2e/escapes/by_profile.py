@@ -309,6 +309,41 @@ def _endpoints_elsewhere(scene: Scene) -> str:
     return _endpoints(scene, "192.0.2.7")
 
 
+def external_names(scene: Scene) -> tuple[str, ...]:
+    """Return names that lead to others, one way or another."""
+    theirs = scene.theirs.host_namespace("default")
+    return (
+        f"web.{theirs}",
+        f"10-0-0-1.{theirs}.pod.cluster.local",
+        "10-0-0-1.nip.io",
+        "10.0.0.1",
+        "db.example.com",
+    )
+
+
+def external_name(namespace: str, name: str) -> Object:
+    service = objects.service(namespace, f"to-{uuid.uuid4().hex[:6]}")
+    service["spec"] = {"type": "ExternalName", "externalName": name}
+    service["metadata"].setdefault("annotations", {})
+    return service
+
+
+def _external_name(scene: Scene) -> str:
+    """Name what is of others, and a Service of another branch, which becomes one of its own."""
+    theirs = scene.theirs.host_namespace("default")
+    service = external_name(scene.namespace, f"web.{theirs}.svc.cluster.local")
+    assert by_work(scene, service) == "applied"
+    live = scene.lab.on_host(service, scene.mine)["spec"]["externalName"]
+    assert not live.startswith(f"web.{theirs}."), live
+    return by_work(scene, *(external_name(scene.namespace, each) for each in external_names(scene)))
+
+
+def _account_token(scene: Scene) -> str:
+    secret = _object("v1", "Secret", "token", scene.namespace)
+    secret["metadata"]["annotations"] = {"kubernetes.io/service-account.name": "default"}
+    return by_work(scene, secret | {"type": "kubernetes.io/service-account-token"})
+
+
 def _load_balancer_ip(scene: Scene) -> str:
     service = objects.service(scene.namespace, "balanced")
     service["spec"] |= {"type": "LoadBalancer", "loadBalancerIP": "192.0.2.53"}
@@ -443,6 +478,15 @@ ATTEMPTS = (
     Attempt("Work: a Service with `externalIPs`", _ADDRESS, _external_ip),
     Attempt("Work: endpoints that are pods of the host", _ADDRESS, _endpoints_of_the_host),
     Attempt("Work: endpoints elsewhere", "applied", _endpoints_elsewhere, strict=_ADDRESS),
+    Attempt(
+        "Work: `externalName` of Services and pods of others, or elsewhere",
+        "applied",
+        _external_name,
+        strict=_ADDRESS,
+    ),
+    Attempt(
+        "Work: a Secret that Kubernetes fills with a token", "applied", _account_token, strict=_KIND
+    ),
     Attempt(
         "Work: a Service with `loadBalancerIP`",
         _TOLD.format("SharedAddress"),

@@ -56,6 +56,17 @@ def _bind(scene: Scene) -> str:
         scene.tenant.delete(path_of(made), force=True)
 
 
+def _nominates(scene: Scene) -> str:
+    """Have room kept for a pod on a node of another branch, by the pod's status."""
+    own = pod(scene.home, "nominated", nodeSelector=scene.mine.selector, schedulerName="nobody")
+    path = path_of(scene.tenant.create(own))
+    try:
+        change = {"status": {"nominatedNodeName": scene.theirs.nodes[0]}}
+        return answer(refused_by_policy, scene.tenant.patch, f"{path}/status", change)
+    finally:
+        scene.tenant.delete(path, force=True)
+
+
 def _blocks_others(scene: Scene) -> str:
     """Try anti-affinity to all pods of all namespaces: nothing could run beside that pod."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
@@ -442,6 +453,11 @@ ATTEMPTS = (
         "Tenant: binds its pod to a foreign node (`pods/binding`)",
         "refused (422) by `pod-binding`",
         _bind,
+    ),
+    Attempt(
+        "Tenant: has room kept for its pod on a foreign node (`nominatedNodeName`)",
+        "refused (422) by `pod-binding`",
+        _nominates,
     ),
     Attempt(
         "Tenant: a pod with priority `system-node-critical`",

@@ -318,6 +318,7 @@ def _owner(
         ),
         gateway=_gateway_user(install) if config.gateway.enabled else "",
         template=config.namespace_template,
+        domain=config.cluster_domain,
         tenants_keys=tenants_patterns(config.tenancy, config.namespace_keys),
     )
     if known is None:

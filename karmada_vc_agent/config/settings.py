@@ -21,6 +21,7 @@ from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.setting import Help, Range, Unit
 from karmada_vc_agent.model.tenancy import SHARED, Tenancy
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualClusterSettings
+from karmada_vc_agent.model.well_known import DEFAULT_CLUSTER_DOMAIN
 
 _Positive = Annotated[Duration, Range(is_open=True)]
 _Fraction = Annotated[float, Range(below=1, is_open=True), Unit("fraction")]
@@ -220,7 +221,7 @@ class AgentConfig(
     ] = ""
     cluster_domain: Annotated[
         str, Help("DNS domain of the host, to recognise the names of its Services.")
-    ] = "cluster.local"
+    ] = DEFAULT_CLUSTER_DOMAIN
     cluster_provider: Annotated[
         str, Help("Provider of Clusters whose virtual cluster sets none.")
     ] = ""

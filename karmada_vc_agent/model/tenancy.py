@@ -24,6 +24,8 @@ class Guard(StrEnum):
     LOAD_BALANCER_ADDRESSES = "LoadBalancerAddresses"
     FOREIGN_ENDPOINTS = "ForeignEndpoints"
     HOST_ENDPOINTS = "HostEndpoints"
+    EXTERNAL_NAMES = "ExternalNames"
+    ACCOUNT_TOKENS = "AccountTokens"
     EXTERNAL_DNS = "ExternalDNS"
     WILDCARD_HOSTS = "WildcardHosts"
     SHARED_HOSTS = "SharedHosts"

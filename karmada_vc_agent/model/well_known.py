@@ -16,4 +16,5 @@ SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 """On a PersistentVolumeClaim: the node of its first Pod, set by the scheduler."""
 SLICE_MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 """On an EndpointSlice: the controller that writes it."""
+DEFAULT_CLUSTER_DOMAIN = "cluster.local"
 SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a Secret's type

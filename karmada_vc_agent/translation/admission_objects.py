@@ -8,6 +8,7 @@ from typing import Any
 
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, DOMAIN, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.well_known import DEFAULT_CLUSTER_DOMAIN
 from karmada_vc_agent.translation.names import DEFAULT_NAMESPACE_TEMPLATE
 
 GROUP = "admissionregistration.k8s.io"
@@ -36,6 +37,7 @@ class PolicyOwner:
     `<guard>/<plural>/<virtual cluster>` (admission_strict.py).
     renames: claims that may change hands, as `<former name>/<virtual cluster>`.
     gateway: user name of its gateway, "" = it has none. template: of the names of host namespaces.
+    domain: cluster domain of the host.
     tenants_keys: patterns of what tenants may change of a Namespace through the gateway.
     """
 
@@ -51,6 +53,7 @@ class PolicyOwner:
     renames: tuple[str, ...] = ()
     gateway: str = ""
     template: str = DEFAULT_NAMESPACE_TEMPLATE
+    domain: str = DEFAULT_CLUSTER_DOMAIN
     tenants_keys: tuple[str, ...] = ()
 
     def name(self, policy: str) -> str:

@@ -4,6 +4,7 @@ That is written into the policy, which cannot read settings. What both profiles 
 everybody without an exception in `allow`; what Strict refuses, to tenants in Strict.
 """
 
+import re
 from collections.abc import Iterable
 
 from karmada_vc_agent.model import tenancy
@@ -11,18 +12,20 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.translation.admission_objects import PolicyOwner, cel_list
+from karmada_vc_agent.translation.admission_objects import PolicyOwner, cel_list, homes
 from karmada_vc_agent.translation.guards import (
     ALIAS_ENDS,
     DNS_NAMES,
     LOAD_BALANCER_KEYS,
     MANY_MARKS,
 )
+from karmada_vc_agent.translation.names import NamespaceTemplate
 
 _SERVICES, _INGRESSES = "services", "ingresses"
 _KINDS = {_SERVICES: "/Service", _INGRESSES: "networking.k8s.io/Ingress"}
 _HOLDS = (
     (Guard.LOAD_BALANCER_ADDRESSES, _SERVICES),
+    (Guard.EXTERNAL_NAMES, _SERVICES),
     (Guard.EXTERNAL_DNS, _SERVICES),
     (Guard.EXTERNAL_DNS, _INGRESSES),
     (Guard.WILDCARD_HOSTS, _INGRESSES),
@@ -104,6 +107,14 @@ def strict_validations(owner: PolicyOwner) -> list[Object]:
             ),
         ),
         (
+            Guard.EXTERNAL_NAMES,
+            _own_name(owner),
+            (
+                "spec.externalName is not known to belong to the virtual cluster: write "
+                "<service>.<namespace>.svc"
+            ),
+        ),
+        (
             Guard.EXTERNAL_DNS,
             _no_new(DNS_NAMES),
             "the annotation creates a public name, which others may claim too: remove it",
@@ -125,6 +136,23 @@ def strict_validations(owner: PolicyOwner) -> list[Object]:
         for guard, expression, message in rules
         if (held := _held(owner, guard))
     ]
+
+
+def _own_name(owner: PolicyOwner) -> str:
+    """Return whether externalName is unset, unchanged, or a Service in a namespace of its own.
+
+    Of its other namespaces those are known that have the plain name of the template.
+    """
+    new, old = (f"{obj}.spec.externalName" for obj in ("object", "oldObject"))
+    template = NamespaceTemplate.parse(owner.template)
+    start, end = f"[a-z0-9-]*{template.separator}", f"{template.separator}[a-z0-9-]*"
+    host = f"c + '{end}'" if template.cluster_first else f"'{start}' + c"
+    ending = f"[.]svc([.]{re.escape(owner.domain)})?[.]?$".replace("\\", "\\\\")
+    names = f"([request.namespace] + ({homes(owner, 'variables.cluster')}).map(c, {host}))"
+    return (
+        f"!has({new}) || {new} == '' || oldObject != null && has({old}) && {old} == {new}"
+        f" || {names}.exists(n, {new}.matches('[.]' + n + '{ending}'))"
+    )
 
 
 def _held(owner: PolicyOwner, guard: Guard) -> str:

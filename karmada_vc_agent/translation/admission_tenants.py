@@ -193,18 +193,31 @@ def shared_proxies(owner: PolicyOwner) -> Object:
 
 
 def pod_binding(owner: PolicyOwner) -> Object:
+    """Deny others than schedulers to say where a pod runs, or where room is kept for it.
+
+    A scheduler keeps what a nominated pod needs free on that node, whoever nominated it there.
+    """
+    new, old = (f"{obj}.status.nominatedNodeName" for obj in ("object", "oldObject"))
     return {
         "failurePolicy": "Fail",
         "matchConstraints": {
-            "resourceRules": [rule("", ("pods/binding", "bindings"), ("CREATE",))]
+            "resourceRules": [
+                rule("", ("pods/binding", "bindings"), ("CREATE",)),
+                rule("", ("pods/status",), ("UPDATE",)),
+            ]
         },
         "matchConditions": [_no_scheduler(owner)],
         "validations": [
             {
-                "expression": "false",
+                "expression": "request.operation != 'CREATE'",
                 "message": "only schedulers may bind pods here; to add one, use karmada-vc-agent "
                 "join --scheduler",
-            }
+            },
+            {
+                "expression": f"request.operation == 'CREATE' || !has({new}) || {new} == ''"
+                f" || has({old}) && {old} == {new}",
+                "message": "only schedulers may set status.nominatedNodeName: leave it as it is",
+            },
         ],
     }
 

@@ -10,6 +10,7 @@ from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.well_known import DEFAULT_CLUSTER_DOMAIN
 from karmada_vc_agent.translation import names
 from karmada_vc_agent.translation.edge_application import (
     IsNamespaced,
@@ -37,7 +38,7 @@ class TranslationSettings:
     pod_templates: tuple[PodTemplates, ...] = ()
     namespace_references: tuple[NamespaceReferences, ...] = ()
     cluster_scoped_kinds: ClusterScopedKinds = field(default_factory=dict)
-    cluster_domain: str = "cluster.local"
+    cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
     cluster_dns: tuple[str, ...] = ()
     infrastructure: tuple[str, ...] = ()
     pod_cidrs: tuple[str, ...] = ()

@@ -22,10 +22,15 @@ from karmada_vc_agent.model.objects import (
     values_at,
 )
 from karmada_vc_agent.model.tenancy import Guard
-from karmada_vc_agent.model.well_known import GATEWAY_GROUP, SLICE_MANAGED_BY_LABEL
+from karmada_vc_agent.model.well_known import (
+    GATEWAY_GROUP,
+    SERVICE_ACCOUNT_TOKEN,
+    SLICE_MANAGED_BY_LABEL,
+)
 from karmada_vc_agent.translation.controller_kinds import has_rights_of_its_own
 from karmada_vc_agent.translation.notices import Notice, NoticeCode
 from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.translation.services import own_service
 
 
 class Finding(NamedTuple):
@@ -50,9 +55,11 @@ class Facts(NamedTuple):
     """What a check must know about the world.
 
     is_of_host: whether an address belongs to a node, a pod or a Service of others.
+    cluster_domain: of the host.
     """
 
     is_of_host: Callable[[str], bool]
+    cluster_domain: str
 
 
 Find = Callable[[Object, Facts], Iterator[Finding]]
@@ -191,6 +198,22 @@ def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, guard)
 
 
+def _external_name(obj: Object, facts: Facts) -> Iterator[Finding]:
+    """Find an `externalName` other than a Service in a namespace of its own.
+
+    Any other name may be one of others: of their Services in short, of a pod by its address, or of
+    whatever domain has their address as an answer.
+    """
+    path = "spec.externalName"
+    name = dig(obj, *path.split("."))
+    if name and not (isinstance(name, str) and own_service(name, facts.cluster_domain)):
+        problem = (
+            f'{path} "{name}" is not known to belong to the virtual cluster; write '
+            "<service>.<namespace>.svc"
+        )
+        yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_NAMES)
+
+
 def _endpoints(obj: Object, facts: Facts) -> Iterator[Finding]:
     """Find addresses, except in slices that Karmada itself sends for a MultiClusterService."""
     if _is_dispatched(obj):
@@ -289,6 +312,16 @@ def _many(problem: str, path: str) -> Finding:
     return Finding(Code.HOST_FORBIDDEN, path, problem, Guard.WILDCARD_HOSTS)
 
 
+def _account_token(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find a Secret that Kubernetes fills with a token of an account."""
+    if obj.get("type") == SERVICE_ACCOUNT_TOKEN:
+        problem = (
+            f'Kubernetes would write a token of the host into a Secret of type "{obj["type"]}", '
+            "which does not expire; mount a projected token into the pod"
+        )
+        yield Finding(Code.KIND_FORBIDDEN, "type", problem, Guard.ACCOUNT_TOKENS)
+
+
 def _controller_kind(obj: Object, _facts: Facts) -> Iterator[Finding]:
     """Find each object: a controller with rights of its own reconciles it."""
     kind = gvk_of(obj).kind
@@ -327,7 +360,8 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
     GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotContent"): (
         Check(_snapshot_content, {Guard.NETWORK_VOLUMES: None}),
     ),
-    kinds.SERVICE: (_SERVICE,),
+    GroupKind("", "Secret"): (Check(_account_token, {Guard.ACCOUNT_TOKENS: None}),),
+    kinds.SERVICE: (_SERVICE, Check(_external_name, {Guard.EXTERNAL_NAMES: None})),
     GroupKind("", "Endpoints"): (_ENDPOINTS,),
     kinds.ENDPOINT_SLICE: (_ENDPOINTS,),
     GroupKind("networking.k8s.io", "Ingress"): (Check(_ingress, _MANY_HOSTS),),

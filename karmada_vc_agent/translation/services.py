@@ -24,18 +24,25 @@ def drop_addresses(obj: Object) -> None:
     spec.pop("healthCheckNodePort", None)
 
 
+def own_service(name: str, cluster_domain: str) -> re.Match[str] | None:
+    """Return the parts of an externalName that refers to a Service of the cluster, or None.
+
+    Forms: `<x>.<namespace>.svc`, with or without the cluster domain, with or without a final dot.
+    """
+    ending = rf"\.svc(?:\.{re.escape(cluster_domain)})?\.?"
+    return re.fullmatch(rf"(?P<before>.+\.)(?P<namespace>[^.]+)(?P<after>{ending})", name)
+
+
 def rewrite_external_name(obj: Object, cluster_domain: str, direction: Direction) -> None:
     """Map, in place, the namespace in an externalName that refers to a Service of the cluster.
 
-    Forms: `<x>.<namespace>.svc`, with or without the cluster domain, with or without a final dot.
     Refuses ReferenceForbidden on the way to the host. Source: rewriting-rules 4.3.
     """
     spec = obj.get("spec")
     name = spec.get("externalName") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(name, str):
         return
-    ending = rf"\.svc(?:\.{re.escape(cluster_domain)})?\.?"
-    match = re.fullmatch(rf"(?P<before>.+\.)(?P<namespace>[^.]+)(?P<after>{ending})", name)
+    match = own_service(name, cluster_domain)
     if match:
         namespace = direction.namespace(match["namespace"], _EXTERNAL_NAME)
         spec["externalName"] = match["before"] + namespace + match["after"]

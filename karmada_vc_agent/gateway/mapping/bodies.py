@@ -23,7 +23,7 @@ from karmada_vc_agent.model.objects import (
     dig,
     gvk_of,
 )
-from karmada_vc_agent.model.well_known import SELECTED_NODE_ANNOTATION
+from karmada_vc_agent.model.well_known import SELECTED_NODE_ANNOTATION, SERVICE_ACCOUNT_TOKEN
 from karmada_vc_agent.model.yaml_text import YamlError, load
 from karmada_vc_agent.translation import reference_table
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION
@@ -44,6 +44,7 @@ _OF_THE_SERVER = (
 """Fields of metadata that clients send back as they read them."""
 _MAPS = ("labels", "annotations")
 _DIRECTIVE, _DELETE, _RETAIN = "$patch", "delete", "$retainKeys"
+_SECRET = GroupVersionKind("", "v1", "Secret")
 _NODE_SELECTOR, _NODE_NAME = "nodeSelector", "nodeName"
 
 
@@ -173,6 +174,9 @@ def _own_node(name: Any, target: Target) -> str | None:
 def _manifest(body: Object, target: Target) -> Object:
     """Return a body as a manifest, whatever the host would fill in; shares parts of it."""
     _check_kind(body, target)
+    if target.gvk == _SECRET and body.get("type") == SERVICE_ACCOUNT_TOKEN:
+        why = refusals.HOSTS_CREDENTIALS
+        raise PlanError(refusals.forbidden_resource(target.info, target.name, why))
     metadata = dict(_map(body, "metadata"))
     _check_namespace(metadata, target)
     if target.info.namespaced:

@@ -23,7 +23,7 @@ def plan_namespaced(asked: Asked) -> Forward:
     """Return what becomes of a request for a namespaced resource. Raises PlanError."""
     path = asked.path
     if (path.group, path.resource, path.subresource) in scopes.DENIED_SUBRESOURCES:
-        raise asked.refuse("its credentials would be those of the host")
+        raise asked.refuse(refusals.HOSTS_CREDENTIALS)
     if path.rest and not is_proxy(path):
         raise PlanError(refusals.unknown_resource())
     if not path.namespace:

@@ -5,6 +5,8 @@ from karmada_vc_agent.gateway.mapping.media_types import JSON, PROTOBUF, YAML
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.refusal import Code, Refusal
 
+HOSTS_CREDENTIALS = "its credentials would be those of the host"
+
 
 class PlanError(Exception):
     """Carries a Refused from the rule that found it up to plan(), the only catcher."""

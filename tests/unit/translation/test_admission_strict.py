@@ -1,5 +1,7 @@
 """What tenants are held to in Strict: whom it names and what; what it does is tried end to end."""
 
+from dataclasses import replace
+
 import pytest
 
 from karmada_vc_agent.model.objects import Object
@@ -12,6 +14,7 @@ from tests.fakes.objects import virtual_cluster
 
 ALL = {
     "LoadBalancerAddresses/services/a",
+    "ExternalNames/services/a",
     "ExternalDNS/services/a",
     "ExternalDNS/ingresses/a",
     "WildcardHosts/ingresses/a",
@@ -37,6 +40,7 @@ def test_tenants_are_held_to_what_strict_refuses_their_works() -> None:
     ("allowed", "gone"),
     [
         ("LoadBalancerAddresses", {"LoadBalancerAddresses/services/a"}),
+        ("ExternalNames", {"ExternalNames/services/a"}),
         ("ExternalDNS", {"ExternalDNS/services/a", "ExternalDNS/ingresses/a"}),
         ("WildcardHosts", {"WildcardHosts/ingresses/a"}),
         ("networking.k8s.io/Ingress", {"ExternalDNS/ingresses/a", "WildcardHosts/ingresses/a"}),
@@ -77,6 +81,18 @@ def test_annotations_are_those_that_works_are_refused() -> None:
     address = rule_about(spec, Guard.LOAD_BALANCER_ADDRESSES)["expression"]
     assert cel_list(sorted(LOAD_BALANCER_KEYS)) in address
     assert cel_list(DNS_NAMES) in rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
+
+
+def test_an_external_name_may_name_its_own_namespace_or_another_by_the_template() -> None:
+    owner = PolicyOwner(
+        "agent", "agents", "user", held=("ExternalNames/services/a",), domain="edge.local"
+    )
+    first = replace(owner, template="{cluster}-x-{namespace}")
+    for each, wanted in ((owner, "'[a-z0-9-]*-v-' + c"), (first, "c + '-x-[a-z0-9-]*'")):
+        names = rule_about(shared_proxies(each), Guard.EXTERNAL_NAMES)["expression"]
+        assert "[request.namespace] + ([variables.cluster] + [].filter" in names
+        assert f".map(c, {wanted})" in names
+        assert r"'[.]' + n + '[.]svc([.]edge\\.local)?[.]?$'" in names
 
 
 def test_whose_a_namespace_is_stands_on_its_label() -> None:

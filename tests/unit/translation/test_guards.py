@@ -111,6 +111,19 @@ GUARDED = [
     (Guard.LOAD_BALANCER_ADDRESSES, service({"metallb.io/loadBalancerIPs": "192.0.2.1"})),
     (Guard.FOREIGN_ENDPOINTS, endpoints("192.0.2.1")),
     (Guard.FOREIGN_ENDPOINTS, endpoint_slice("192.0.2.1")),
+    *(
+        (Guard.EXTERNAL_NAMES, service(type="ExternalName", externalName=name))
+        for name in (
+            "web.theirs",
+            "web.theirs.svc.other.local",
+            "10-0-0-1.theirs.pod.cluster.local",
+            "10-0-0-1.nip.io",
+            "10.0.0.1",
+            "db.example.com",
+            "WEB.THEIRS.SVC.CLUSTER.LOCAL",
+        )
+    ),
+    (Guard.ACCOUNT_TOKENS, manifest("v1", "Secret", type="kubernetes.io/service-account-token")),
     (Guard.EXTERNAL_DNS, service({f"{DNS}/hostname": "a.example"})),
     (Guard.EXTERNAL_DNS, ingress(**{f"{DNS}/internal-hostname": "a.example"})),
     (Guard.EXTERNAL_DNS, manifest("externaldns.k8s.io/v1alpha1", "DNSEndpoint")),
@@ -152,6 +165,9 @@ ALWAYS = [
 HARMLESS = [
     volume(persistentVolumeReclaimPolicy="Retain"),
     service(type="LoadBalancer", ports=[{"port": 80}]),
+    service(type="ExternalName", externalName="web.shop.svc"),
+    service(type="ExternalName", externalName="web-0.web.shop.svc.cluster.local."),
+    manifest("v1", "Secret", type="Opaque"),
     ingress(**{f"{NGINX}/server-alias": "b.example"}),
     gateway(hostname="a.example"),
     route("HTTPRoute"),

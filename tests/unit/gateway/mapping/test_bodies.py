@@ -111,6 +111,16 @@ def test_a_refusal_has_the_code_and_text_of_works(
     assert "-v-" not in str(found.status())
 
 
+def test_a_secret_that_the_host_would_fill_is_refused(branch: FakeView) -> None:
+    secret = {"metadata": {"name": "t"}, "type": "kubernetes.io/service-account-token"}
+    for found in (
+        refused(branch, "POST", f"{EDGE}/secrets", secret),
+        refused(branch, "PATCH", f"{EDGE}/secrets/t", secret, content_type=APPLY),
+    ):
+        assert found.code == 403
+        assert found.message.endswith("forbidden: its credentials would be those of the host")
+
+
 def test_a_replaced_object_keeps_what_its_controllers_set(branch: FakeView) -> None:
     """What was read is written back: owner, version, status, node; and the Work it is of."""
     owner = {"kind": "ReplicaSet", "name": "web", "uid": "1"}
