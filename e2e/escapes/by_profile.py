@@ -7,7 +7,7 @@ from e2e.escapes.attempt import Attempt, Scene, all_alike, by_work
 from e2e.escapes.by_work import NAMESPACES, RBAC
 from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
-from e2e.lab.lab import Lab
+from e2e.lab.lab import NODES, Lab
 from e2e.lab.wait import eventually
 from e2e.lab.works import execution_namespace
 
@@ -309,6 +309,31 @@ def _endpoints_elsewhere(scene: Scene) -> str:
     return _endpoints(scene, "192.0.2.7")
 
 
+def _endpoints_on_its_node(scene: Scene) -> str:
+    """Act as a kubelet of the other branch: it reports the address of a node of this one."""
+    host, own, alone = scene.lab.host, "192.0.2.77", "192.0.2.78"
+    mine, theirs = scene.mine.nodes[0], scene.theirs.nodes[0]
+    kubelet = host.acting_as(f"system:node:{theirs}", "system:nodes")
+    try:
+        host.patch(f"{NODES}/{mine}/status", _reported(own))
+        kubelet.patch(f"{NODES}/{theirs}/status", _reported(own, alone))
+        eventually(lambda: _refused(scene, alone))  # so the agent has seen the report
+        return _endpoints(scene, own)
+    finally:
+        for name in (mine, theirs):
+            host.patch(f"{NODES}/{name}/status", {"status": {"addresses": None}})
+
+
+def _refused(scene: Scene, address: str) -> None:
+    assert _endpoints(scene, address) == _ADDRESS
+
+
+def _reported(*addresses: str) -> Object:
+    return {
+        "status": {"addresses": [{"type": "InternalIP", "address": each} for each in addresses]}
+    }
+
+
 def external_names(scene: Scene) -> tuple[str, ...]:
     """Return names that lead to others, one way or another."""
     theirs = scene.theirs.host_namespace("default")
@@ -478,6 +503,12 @@ ATTEMPTS = (
     Attempt("Work: a Service with `externalIPs`", _ADDRESS, _external_ip),
     Attempt("Work: endpoints that are pods of the host", _ADDRESS, _endpoints_of_the_host),
     Attempt("Work: endpoints elsewhere", "applied", _endpoints_elsewhere, strict=_ADDRESS),
+    Attempt(
+        "Work: endpoints on a node of its own, whose address a node of another branch reports, too",
+        "applied",
+        _endpoints_on_its_node,
+        strict=_ADDRESS,
+    ),
     Attempt(
         "Work: `externalName` of Services and pods of others, or elsewhere",
         "applied",

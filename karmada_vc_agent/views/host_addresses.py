@@ -20,6 +20,9 @@ def addresses_of(node: Node) -> Iterator[str]:
 class HostAddresses:
     """Which addresses belong to machines other than the virtual cluster's own.
 
+    A node reports its addresses itself, whatever they are. So one that several report belongs to
+    the first of them, as long as that one reports it; to none of those of the first list.
+
     nodes: with ADDRESS_INDEX. api_servers: names and addresses by which the agent reaches the API
     server of the host. owner_of: the virtual cluster of a node.
     """
@@ -34,16 +37,29 @@ class HostAddresses:
         found = (plain_address(each) for each in api_servers if each)
         self._api_servers = frozenset(str(each) for each in found if each is not None)
         self._owner_of = owner_of
+        self._first: dict[str, str] = {}
+        """Address -> the node that was alone with it."""
+        nodes.add_handler(self._note)
 
     def is_foreign(self, address: str, cluster: str) -> bool:
-        """Whether an address belongs to the API server, or to a node of others.
-
-        Nodes report their own addresses, so an address that two report belongs to neither.
-        """
+        """Whether an address belongs to the API server, or to a node of others."""
         found = plain_address(address)
         if found is None:
             return False
+        if str(found) in self._api_servers:
+            return True
+        if self._owner_of(self._first.get(str(found), "")) == cluster:
+            return False
         nodes = self._nodes.by_index(ADDRESS_INDEX, str(found))
-        return str(found) in self._api_servers or any(
-            self._owner_of(node.metadata.name) != cluster for node in nodes
-        )
+        return any(self._owner_of(node.metadata.name) != cluster for node in nodes)
+
+    def _note(self, old: Node | None, new: Node | None) -> None:
+        before, after = (set(addresses_of(each)) if each else set() for each in (old, new))
+        for address in before - after:
+            if old is not None and self._first.get(address) == old.metadata.name:
+                del self._first[address]
+        for address in after - before:
+            if new is not None and len(self._nodes.by_index(ADDRESS_INDEX, address)) == 1:
+                self._first[address] = new.metadata.name
+            elif not self._nodes.is_synced:
+                self._first.pop(address, None)

@@ -8,6 +8,7 @@ from karmada_vc_agent.model.core import Meta, Node, NodeAddress, NodeStatus
 from karmada_vc_agent.views.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
 
 OWNERS = {"own": "branch-a", "theirs": "branch-b"}
+TAKEN = "192.0.2.4"
 
 
 def node(name: str, *addresses: str) -> Node:
@@ -36,3 +37,29 @@ def test_address_of_a_machine_of_others_is_foreign(address: str, is_foreign: boo
     nodes.apply(node("control-plane", "192.0.2.3"))
     known = HostAddresses(nodes, ("192.0.2.5", "api.example", None), OWNERS.get)
     assert known.is_foreign(address, "branch-a") == is_foreign
+
+
+def test_an_address_stays_with_the_node_that_reported_it_first() -> None:
+    nodes: Store[Node] = Store(StructCodec(Node), {ADDRESS_INDEX: addresses_of})
+    known = HostAddresses(nodes, (), OWNERS.get)
+    nodes.replace_all([node("own", TAKEN), node("theirs")])
+    nodes.apply(node("theirs", TAKEN))
+    assert not known.is_foreign(TAKEN, "branch-a")
+    assert known.is_foreign(TAKEN, "branch-b")
+    nodes.apply(node("own"))
+    assert not known.is_foreign(TAKEN, "branch-b")
+    nodes.apply(node("own", TAKEN))  # it gave the address up, so nobody was first
+    assert known.is_foreign(TAKEN, "branch-a")
+    assert known.is_foreign(TAKEN, "branch-b")
+    nodes.remove(node("theirs", TAKEN))
+    assert not known.is_foreign(TAKEN, "branch-a")
+
+
+@pytest.mark.parametrize("names", [("own", "theirs"), ("theirs", "own")])
+def test_of_those_that_report_an_address_at_the_start_none_has_it(names: tuple[str, str]) -> None:
+    nodes: Store[Node] = Store(StructCodec(Node), {ADDRESS_INDEX: addresses_of})
+    known = HostAddresses(nodes, (), OWNERS.get)
+    nodes.replace_all([node(name, TAKEN) for name in names])
+    nodes.apply(node("third", TAKEN))
+    assert known.is_foreign(TAKEN, "branch-a")
+    assert known.is_foreign(TAKEN, "branch-b")
