@@ -19,6 +19,7 @@ from karmada_vc_agent.gateway.mapping.membership import (
     OfAll,
     OfNamespaces,
     OneNode,
+    Shared,
     Volumes,
     WrittenNamespace,
 )
@@ -70,7 +71,8 @@ def _read(asked: Asked, membership: Membership, name: str = "") -> Forward:
 
 
 def _shared(asked: Asked) -> Forward:
-    return _read(asked, OfAll())
+    response = asking.response_to(asked, Shared(), hides_count=True)
+    return asking.forward(asked, asked.path, response)
 
 
 def _nodes(asked: Asked) -> Forward:

@@ -11,8 +11,14 @@ from karmada_vc_agent.gateway.mapping.exchange import Unknown, View
 from karmada_vc_agent.gateway.mapping.namespaces import KUBE_SYSTEM, virtual_name
 from karmada_vc_agent.gateway.mapping.queries import FieldTerm
 from karmada_vc_agent.gateway.mapping.reading import Reader
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, GATEWAY_LABEL, NAME_ANNOTATION
+from karmada_vc_agent.model.domain import (
+    CLUSTER_LABEL,
+    GATEWAY_LABEL,
+    NAME_ANNOTATION,
+    SHARED_LABEL,
+)
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, text_at
+from karmada_vc_agent.planning.share_plan import owners_of
 from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
 
 
@@ -97,12 +103,26 @@ class WrittenNamespace(_NoNamespace):
 
 @dataclass(frozen=True, slots=True)
 class OfAll(_NoNamespace):
-    """Objects that all see: what is shared, and what the host has selected already."""
+    """Objects that all see: what the host has selected already."""
 
     def take(self, obj: Object, reader: Reader) -> bool:
         """Remove our marks, which name others."""
         reader.restore(obj)
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class Shared(OfAll):
+    """Shared objects: those of the host, its own, and, but in Strict, those of others."""
+
+    def take(self, obj: Object, reader: Reader) -> bool:
+        """Remove our marks; what only others want may name them in whatever field."""
+        context = reader.view.context()
+        if context.settings.is_strict and SHARED_LABEL in labels_of(obj):
+            names = {context.vc.name, *context.vc.former_names}
+            if names.isdisjoint(owners_of(obj)):
+                return False
+        return OfAll.take(self, obj, reader)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """G-40 to G-50: what of an answer is shown, and how."""
 
 import copy
+import json
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -395,6 +397,41 @@ def test_shared_objects_do_not_name_their_owners(branch: FakeView) -> None:
     }
     found: Any = planned.response.map_object({"kind": "StorageClass", "metadata": metadata}, branch)
     assert found["metadata"] == {"name": "fast", "annotations": {"note": "kept"}}
+
+
+@pytest.mark.parametrize(
+    ("tenancy", "owners", "is_shown"),
+    [
+        ("Shared", ["branch-b"], True),
+        ("Strict", ["branch-b"], False),
+        ("Strict", ["branch-b", "branch-a"], True),
+        ("Strict", ["former"], True),
+        ("Strict", None, True),  # of the host
+    ],
+)
+def test_what_only_others_share_is_not_shown_in_strict(
+    branch: FakeView, tenancy: str, owners: list[str] | None, is_shown: bool
+) -> None:
+    branch = replace(
+        branch,
+        settings=replace(branch.settings, tenancy=tenancy),
+        vc_fields={"former_names": ("former",)},
+    )
+    metadata: Object = {"name": "fast"}
+    if owners is not None:
+        noted = json.dumps(dict.fromkeys(owners, "1"))
+        metadata["labels"] = {domain.SHARED_LABEL: "true"}
+        metadata["annotations"] = {domain.OWNERS_ANNOTATION: noted, "note": "branch-b"}
+    one = {"kind": "StorageClass", "metadata": metadata}
+    path = "/apis/storage.k8s.io/v1/storageclasses"
+    found: Any = forwarded(branch, "GET", path).response.map_list(
+        {"kind": "StorageClassList", "metadata": {"remainingItemCount": 3}, "items": [dict(one)]},
+        branch,
+    )
+    assert bool(found["items"]) == is_shown
+    assert "remainingItemCount" not in found["metadata"]
+    got = forwarded(branch, "GET", f"{path}/fast").response.map_object(one, branch)
+    assert (got is not None) == is_shown
 
 
 def test_events_name_virtual_namespaces(branch: FakeView) -> None:
