@@ -19,7 +19,7 @@ from karmada_vc_agent.translation.guards import (
     LOAD_BALANCER_KEYS,
     MANY_MARKS,
 )
-from karmada_vc_agent.translation.names import NamespaceTemplate
+from karmada_vc_agent.translation.names import HASH_LENGTH, HASH_MARK, NamespaceTemplate
 
 _SERVICES, _INGRESSES = "services", "ingresses"
 _KINDS = {_SERVICES: "/Service", _INGRESSES: "networking.k8s.io/Ingress"}
@@ -141,12 +141,13 @@ def strict_validations(owner: PolicyOwner) -> list[Object]:
 def _own_name(owner: PolicyOwner) -> str:
     """Return whether externalName is unset, unchanged, or a Service in a namespace of its own.
 
-    Of its other namespaces those are known that have the plain name of the template.
+    Its other namespaces are known by the template, if they have the whole name of the cluster.
     """
     new, old = (f"{obj}.spec.externalName" for obj in ("object", "oldObject"))
     template = NamespaceTemplate.parse(owner.template)
-    start, end = f"[a-z0-9-]*{template.separator}", f"{template.separator}[a-z0-9-]*"
-    host = f"c + '{end}'" if template.cluster_first else f"'{start}' + c"
+    host = f"'[a-z0-9-]*{template.separator}' + c + '({HASH_MARK}[0-9a-f]{{{HASH_LENGTH}}})?'"
+    if template.cluster_first:
+        host = f"c + '{template.separator}[a-z0-9-]*'"
     ending = f"[.]svc([.]{re.escape(owner.domain)})?[.]?$".replace("\\", "\\\\")
     names = f"([request.namespace] + ({homes(owner, 'variables.cluster')}).map(c, {host}))"
     return (
