@@ -89,7 +89,7 @@ def test_an_external_name_may_name_its_own_namespace_or_another_by_the_template(
     )
     first = replace(owner, template="{cluster}-x-{namespace}")
     for each, wanted in (
-        (owner, "'[a-z0-9-]*-v-' + c + '(--[0-9a-f]{8})?'"),
+        (owner, "'[a-z0-9-]*-v-' + c + '(--[0-9a-f]{12})?'"),
         (first, "c + '-x-[a-z0-9-]*'"),
     ):
         names = rule_about(shared_proxies(each), Guard.EXTERNAL_NAMES)["expression"]
