@@ -21,9 +21,9 @@ from karmada_vc_agent.commands.shared_options import FilePath
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting
-from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.naming import camel
+from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.reloading import Reloaded, reload
 from karmada_vc_agent.config.settings import FLAGS, AgentConfig
 from karmada_vc_agent.karmada_flags import KarmadaFlags
@@ -181,7 +181,7 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     try:
         given = read(warnings.append)
         check_reregister(given, reregister)
-        config = with_default_accounts(given, given.agent_namespace)
+        config = with_profile_defaults(given, given.agent_namespace)
         hub = find_credentials(
             config.karmada_kubeconfig, config.karmada_context, flag="--karmada-kubeconfig"
         )
@@ -232,7 +232,7 @@ def reload_settings(running: AgentConfig, read: Callable[[], AgentConfig], path:
         # The file is good as a whole: what is missing is a setting that is not taken now.
         problem = f"{error.problem}; restart the agent to use {', '.join(at_restart)} of the file"
         raise ConfigError(str(path), error.path, problem) from error
-    config = with_default_accounts(config, config.agent_namespace)
+    config = with_profile_defaults(config, config.agent_namespace)
     return Reloaded(config, at_restart)
 
 

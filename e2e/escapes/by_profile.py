@@ -2,14 +2,20 @@
 
 import copy
 import uuid
+from dataclasses import replace
 
-from e2e.escapes.attempt import Attempt, Scene, all_alike, by_work
-from e2e.escapes.by_work import NAMESPACES, RBAC
+from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, by_work
+from e2e.escapes.by_work import NAMESPACES, RBAC, pod
 from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import NODES, Lab
 from e2e.lab.wait import eventually
 from e2e.lab.works import execution_namespace
+
+
+def _container(**more: Object | list[Object]) -> Object:
+    return {"name": "app", "image": objects.IMAGE, **more}
+
 
 STORAGE, NETWORKING = "storage.k8s.io/v1", "networking.k8s.io/v1"
 _ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -122,6 +128,43 @@ def _privileged(scene: Scene) -> str:
     labels = _namespace(scene, {_ENFORCE: "privileged", version: "v1.22"})
     assert version not in labels
     return f"`{labels[_ENFORCE]}` of the settings stands there"
+
+
+_OF_THE_NODE: tuple[Object, ...] = (
+    {"hostNetwork": True},
+    {"hostPID": True},
+    {"hostIPC": True},
+    {"volumes": [{"name": "root", "hostPath": {"path": "/"}}]},
+    {"containers": [_container(securityContext={"privileged": True})]},
+    {"containers": [_container(securityContext={"capabilities": {"add": ["SYS_ADMIN"]}})]},
+    {"containers": [_container(ports=[{"containerPort": 80, "hostPort": 80}])]},
+)
+_NOT_BASELINE = 'violates PodSecurity "baseline:'
+
+
+def _pods(namespace: str) -> list[Object]:
+    return [pod(namespace, f"of-{uuid.uuid4().hex[:6]}", **spec) for spec in _OF_THE_NODE]
+
+
+def _work_of_the_node(scene: Scene) -> str:
+    """Have pods on the node of the other branch, which sets no `podSecurity`."""
+    other = replace(scene, mine=scene.theirs)
+    said = (by_work(other, each) for each in _pods(scene.namespace))
+    return all_alike(_by_pod_security(each) for each in said)
+
+
+def _host_of_the_node(scene: Scene) -> str:
+    outcomes = []
+    for each in _pods(scene.theirs.host_namespace("default")):
+        each["spec"] |= {"nodeSelector": scene.theirs.selector, "schedulerName": "nobody"}
+        outcomes.append(_by_pod_security(answer(str, scene.lab.host.create, each)))
+        if outcomes[-1] == "done":
+            scene.lab.host.delete(path_of(each), force=True)
+    return all_alike(outcomes)
+
+
+def _by_pod_security(said: str) -> str:
+    return "refused by Pod Security" if _NOT_BASELINE in said else said
 
 
 def _opt_out(scene: Scene) -> str:
@@ -450,6 +493,19 @@ ATTEMPTS = (
         "Work: a Namespace for privileged pods under `podSecurity: baseline`",
         "`baseline` of the settings stands there",
         _privileged,
+    ),
+    Attempt(
+        "Work: pods that are privileged, or have paths, ports, network, processes or IPC of the "
+        "node, without `podSecurity`",
+        "applied",
+        _work_of_the_node,
+        strict="refused by Pod Security",
+    ),
+    Attempt(
+        "Host: the same without a Work",
+        "done",
+        _host_of_the_node,
+        strict="refused by Pod Security",
     ),
     Attempt(
         "Work: a Namespace that opts out of policy engines and meshes",

@@ -32,11 +32,17 @@ def set_up(lab: Lab, tenancy: str) -> Scene:
             accounts_path = collection("v1", "ServiceAccount", group.host_namespace(name))
             eventually(lab.host.get, f"{accounts_path}/default")
     eventually(_is_enforced, lab, mine.name)
+    eventually(_has_its_share, lab, home)
     tenant = accounts.service_account(lab.host, home, "tenant", lab.directory)
     subject = accounts.subject(home, "tenant")
     lab.host.create(accounts.role_binding(home, "cluster-admin", subject))
     eventually(tenant.patch, f"/api/v1/namespaces/{home}", {"metadata": {}})  # changes nothing
     return Scene(lab, mine, theirs, home, tenant, tenancy)
+
+
+def _has_its_share(lab: Lab, home: str) -> None:
+    quota = lab.host.get(f"{collection('v1', 'ResourceQuota', home)}/vc-quota")
+    assert quota["status"]["hard"]["pods"] != "0"
 
 
 def _is_enforced(lab: Lab, cluster: str) -> None:

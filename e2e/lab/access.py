@@ -16,7 +16,7 @@ from karmada_vc_agent.commands.host_rights import (
     host_rights,
     read_host,
 )
-from karmada_vc_agent.config.default_accounts import with_default_accounts
+from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
@@ -55,7 +55,7 @@ def join(
     is still good is used again.
     """
     name, namespace = config.agent_name, config.agent_namespace
-    config = with_default_accounts(config, namespace)
+    config = with_profile_defaults(config, namespace)
     clusters = (*(vc.name for vc in config.virtual_clusters), *names)
     access = HubAccess(name, clusters, works_cluster_wide=works_cluster_wide)
     any_name = config.objects.any_name

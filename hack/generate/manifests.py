@@ -16,8 +16,8 @@ from karmada_vc_agent.access.hub_objects import HubAccess, Reasons, hub_objects,
 from karmada_vc_agent.access.manifest_text import manifest_text
 from karmada_vc_agent.commands.host_rights import Approvals, host_rights
 from karmada_vc_agent.commands.join_options import IMAGE
-from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.model.objects import Object, copy_object
 from karmada_vc_agent.model.rbac_rule import gateway_account
 from karmada_vc_agent.model.well_known import RBAC_API
@@ -80,7 +80,7 @@ def host_parts(namespace: str, image: str, settings: Path = SETTINGS) -> tuple[P
 
     Without rights and policies if only `join` has the names that they depend on (ADR 62).
     """
-    config = with_default_accounts(load_config(settings, {}), namespace)
+    config = with_profile_defaults(load_config(settings, {}), namespace)
     applies = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as is not None]
     install = HostInstall(
         AGENT,

@@ -20,7 +20,7 @@ from karmada_vc_agent.commands.gateway_removal import remove_gateway
 from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.commands.policy_removal import remove_policies
 from karmada_vc_agent.commands.prune import prune
-from karmada_vc_agent.config.default_accounts import default_account
+from karmada_vc_agent.config.profile_defaults import default_account
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis

@@ -17,7 +17,7 @@ from karmada_vc_agent.commands.host_rights import Approvals
 from karmada_vc_agent.commands.join_plan import HubOptions, JoinPlan, Output
 from karmada_vc_agent.commands.join_run import run_join
 from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.default_accounts import with_default_accounts
+from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.kubeconfig import is_http_url
 from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
@@ -201,7 +201,7 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
     return JoinPlan(
         access=access,
         namespace=namespace,
-        config=with_default_accounts(config or AgentConfig(agent_name=agent), namespace),
+        config=with_profile_defaults(config or AgentConfig(agent_name=agent), namespace),
         approvals=Approvals(options["schedulers"], options["api_groups"]),
         is_elsewhere=options["elsewhere"],
         settings=file.read_text() if file else "",

@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.config.checks import check_alone
 from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.loading import described
+from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
@@ -17,7 +17,7 @@ def completed(vc: VirtualCluster, config: AgentConfig) -> VirtualCluster:
     """
     alone = described(replace(config, virtual_clusters=(vc,)))
     check_alone(alone, vc.name)
-    (made,) = with_default_accounts(alone, config.agent_namespace).virtual_clusters
+    (made,) = with_profile_defaults(alone, config.agent_namespace).virtual_clusters
     return made
 
 

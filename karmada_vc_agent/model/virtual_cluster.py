@@ -146,7 +146,10 @@ class VirtualClusterSettings(
     ] = "none"
     pod_security: Annotated[
         PodSecurity,
-        Help("Pod Security Standard of its namespaces; wins over a label in the Work."),
+        Help(
+            "Pod Security Standard of its namespaces; wins over a label in the Work. Default: "
+            "none; with `tenancy: Strict` `baseline`."
+        ),
     ] = ""
     allowed_kinds: Annotated[
         tuple[str, ...],

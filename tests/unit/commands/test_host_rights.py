@@ -9,7 +9,7 @@ from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.host_roles import everywhere, host_roles
 from karmada_vc_agent.commands.described import Described, described_on_host
 from karmada_vc_agent.commands.host_rights import Approvals, HostRights, host_rights
-from karmada_vc_agent.config.default_accounts import with_default_accounts
+from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import (
     AgentConfig,
     DiscoverSettings,
@@ -37,7 +37,7 @@ def rights(*names: str, **settings: Any) -> HostRights:
     """Return the rights of an agent on a host that is not asked."""
     clusters = tuple(virtual_cluster(name) for name in names)
     config = AgentConfig(agent_name="agent", **({"virtual_clusters": clusters} | settings))
-    config = with_default_accounts(config, "home")
+    config = with_profile_defaults(config, "home")
     names = tuple(vc.name for vc in config.virtual_clusters)
     return host_rights(INSTALL, config, names, None, Approvals())
 
@@ -266,7 +266,7 @@ def test_tenants_of_which_only_the_name_is_known_have_accounts_and_are_held() ->
         tenancy=STRICT,
         virtual_clusters=(VirtualCluster("a", former_names=("was",)),),
     )
-    config = with_default_accounts(config, "home")
+    config = with_profile_defaults(config, "home")
     found = host_rights(INSTALL, config, ("a", "c"), None, Approvals(), known)
     assert found.access.acts_as == tuple(("home", f"{name}.agent") for name in "abc")
     assert set(found.install.accounts) >= {("home", f"{name}.agent") for name in "bc"}

@@ -17,7 +17,7 @@ from karmada_vc_agent.commands.leave_purge import (
     report_agent,
 )
 from karmada_vc_agent.commands.leave_steps import LeaveError
-from karmada_vc_agent.config.default_accounts import with_default_accounts
+from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.lifecycle.agent_state import AgentState
@@ -56,7 +56,7 @@ def joined(agent: str = "agent", namespace: str = "agents") -> list[Object]:
     config = AgentConfig(
         agent_name=agent, virtual_clusters=clusters, tenancy=STRICT, dns_namespace="kube-system"
     )
-    config = with_default_accounts(config, namespace)
+    config = with_profile_defaults(config, namespace)
     accounts = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as]
     install = HostInstall(
         agent,

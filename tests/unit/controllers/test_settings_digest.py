@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from karmada_vc_agent.config.default_accounts import with_default_accounts
 from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.lifecycle.registrations import settings_digest
 from tests.fakes import objects
 
@@ -62,7 +62,7 @@ virtualClusters:
 def test_digest_is_that_of_earlier_versions(tmp_path: Path, name: str, digest: str) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text(SETTINGS)
-    config = with_default_accounts(load_config(path, {}), "agents")
+    config = with_profile_defaults(load_config(path, {}), "agents")
     (vc,) = (vc for vc in config.virtual_clusters if vc.name == name)
     assert settings_digest(vc) == digest
 

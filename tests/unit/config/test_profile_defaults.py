@@ -1,6 +1,6 @@
-"""Accounts of virtual clusters: made where tenants do not trust each other, and not elsewhere."""
+"""What virtual clusters have where tenants do not trust each other, and not elsewhere."""
 
-from karmada_vc_agent.config.default_accounts import with_default_accounts
+from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.tenancy import SHARED, STRICT, Tenancy
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultAccount
@@ -12,7 +12,7 @@ OWN = ApplyAs("tenants", "a", "edit")
 def accounts(tenancy: Tenancy) -> dict[str, ApplyAs | None]:
     clusters = (virtual_cluster("branch-a", apply_as=OWN), virtual_cluster("agent"))
     config = AgentConfig(agent_name="agent", virtual_clusters=clusters, tenancy=tenancy)
-    config = with_default_accounts(config, "home")
+    config = with_profile_defaults(config, "home")
     return {vc.name: vc.apply_as for vc in config.virtual_clusters}
 
 
@@ -24,3 +24,11 @@ def test_tenants_have_one_each_unless_the_settings_name_one() -> None:
     made = DefaultAccount("home", "agent.agent", "vc-agent:agent:account")
     assert accounts(STRICT) == {"branch-a": OWN, "agent": made}
     assert made.user != "system:serviceaccount:home:agent", "the agent's own"
+
+
+def test_pods_of_tenants_are_confined_unless_the_settings_say_how() -> None:
+    clusters = (virtual_cluster("a", pod_security="privileged"), virtual_cluster("b"))
+    for tenancy, expected in ((SHARED, ["privileged", ""]), (STRICT, ["privileged", "baseline"])):
+        config = AgentConfig(agent_name="agent", virtual_clusters=clusters, tenancy=tenancy)
+        found = with_profile_defaults(config, "home").virtual_clusters
+        assert [vc.pod_security for vc in found] == expected
