@@ -1,21 +1,57 @@
 """An event loop whose clock jumps to the next timer as soon as nothing else can happen.
 
-Sockets are real: where some are open, a jump waits a moment for bytes that are under way
-between two ends of this process.
+Sockets are real: while bytes are under way between two ends of this process, or a thread of the
+loop's executor works, a jump waits for them.
 """
 
 import asyncio
 import selectors
+import socket
+import struct
+from collections.abc import Callable, Iterable
 from selectors import SelectorKey
+from typing import Any
 
 BYTES_ARRIVE_S = 0.01
-"""How long a quiet loop with sockets waits, in real time, before its clock jumps."""
+"""How long a jump waits, in real time, for what is under way."""
+_INFO_BYTES = 256
+_LISTENING = 10
+_RECEIVED, _NOT_SENT, _SENT = 128, 144, 200
+"""Offsets in Linux' struct tcp_info (include/uapi/linux/tcp.h)."""
+
+
+def is_under_way(descriptors: Iterable[int]) -> bool:
+    """Return whether bytes may still arrive at one of these; True if that cannot be determined."""
+    sent: dict[Any, int] = {}
+    received: dict[Any, int] = {}
+    for descriptor in descriptors:
+        try:
+            end = socket.socket(fileno=descriptor)
+        except OSError:  # a pipe
+            return True
+        try:
+            info = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+            if info[0] == _LISTENING:
+                continue
+            here, there = end.getsockname(), end.getpeername()
+        except OSError:  # no TCP, or not connected yet
+            return True
+        finally:
+            end.detach()
+        if struct.unpack_from("=I", info, _NOT_SENT)[0]:
+            return True
+        (sent[here, there],) = struct.unpack_from("=Q", info, _SENT)
+        (received[there, here],) = struct.unpack_from("=Q", info, _RECEIVED)
+    return any(received.get(ends, 0) < count for ends, count in sent.items())
 
 
 class _Selector(selectors.DefaultSelector):
     """Turns waiting for a timer into a jump of the clock."""
 
     jumped_s = 0.0
+    jobs = 0
+    own = 0
+    """The descriptor by which threads wake the loop."""
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
         ready = super().select(0)
@@ -23,8 +59,9 @@ class _Selector(selectors.DefaultSelector):
             return ready
         if timeout is None:
             return super().select(None)
-        has_sockets = len(self.get_map()) > 1  # one is the loop's own
-        ready = super().select(BYTES_ARRIVE_S) if has_sockets else []
+        others = [key.fd for key in self.get_map().values() if key.fd != self.own]
+        if self.jobs or is_under_way(others):
+            ready = super().select(BYTES_ARRIVE_S)
         if not ready:
             self.jumped_s += timeout
         return ready
@@ -36,9 +73,21 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jumps = _Selector()
         super().__init__(self._jumps)
+        (self._jumps.own,) = (key.fd for key in self._jumps.get_map().values())
 
     def time(self) -> float:
         return 1000.0 + self._jumps.jumped_s
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        self._jumps.jobs += 1
+        future = super().run_in_executor(executor, func, *args)
+        future.add_done_callback(self._job_ended)
+        return future
+
+    def _job_ended(self, _: asyncio.Future[Any]) -> None:
+        self._jumps.jobs -= 1
 
 
 class Clock:
