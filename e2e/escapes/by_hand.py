@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, refused_by_policy
 from e2e.escapes.by_profile import external_name, external_names
+from e2e.escapes.by_work import pod
 from e2e.lab import accounts, objects
 from e2e.lab.api import Api, Object, path_of
 from e2e.lab.wait import eventually
@@ -18,7 +19,14 @@ _ADDRESS_KEYS = (
     "kube-vip.io/loadbalancerIPs",
     "lbipam.cilium.io/ips",
     "io.cilium/lb-ipam-ips",
+    "metallb.universe.tf/allow-shared-ip",
 )
+PROXY_CALLS = (
+    "nginx.ingress.kubernetes.io/auth-url",
+    "nginx.ingress.kubernetes.io/mirror-target",
+    "traefik.ingress.kubernetes.io/router.middlewares",
+)
+_BALANCERS = ("alb.ingress.kubernetes.io/group.name", "kubernetes.io/ingress.global-static-ip-name")
 _DNS = "external-dns.alpha.kubernetes.io"
 _ALIAS = "nginx.ingress.kubernetes.io/server-alias"
 
@@ -73,10 +81,12 @@ def _elsewhere(scene: Scene, namespace: str) -> Iterator[Object]:
     yield external_name(namespace, f"web.{theirs.host_namespace('default')}.svc.cluster.local.")
 
 
-def _balanced(_scene: Scene, namespace: str) -> Iterator[Object]:
+def _balanced(scene: Scene, namespace: str) -> Iterator[Object]:
     yield _service(namespace, _ADDRESS)
     for key in _ADDRESS_KEYS:
         yield _service(namespace, **{key: _ADDRESS})
+    for key in _BALANCERS:
+        yield _ingress(namespace, f"balanced.{scene.lab.id}.example.com", **{key: "theirs"})
 
 
 def _named(scene: Scene, namespace: str) -> Iterator[Object]:
@@ -133,6 +143,50 @@ def _external_name(scene: Scene) -> str:
     return _outcome(scene, scene.tenant, _elsewhere(scene, scene.home))
 
 
+def _of_host(scene: Scene) -> str:
+    """Try a class of load balancers, and what a shared proxy would call, or take, of others."""
+    service = objects.service(scene.home, _name())
+    service["spec"] |= {"type": "LoadBalancer", "loadBalancerClass": "example.com/theirs"}
+    host = f"calls.{scene.lab.id}.example.com"
+    manifests = [service]
+    manifests += [_ingress(scene.home, host, **{key: "http://theirs/x"}) for key in PROXY_CALLS]
+    outcomes = []
+    for manifest in manifests:
+        outcomes.append(answer(refused_by_policy, scene.tenant.create, manifest))
+        if outcomes[-1] == "done":
+            scene.tenant.delete(path_of(manifest))
+    return all_alike(outcomes)
+
+
+def _pods(scene: Scene) -> str:
+    """Try pods with volumes elsewhere, and annotations for addresses and names of pods."""
+    outcomes = []
+    annotations = {"cni.projectcalico.org/ipAddrs": '["198.51.100.7"]', f"{_DNS}/hostname": "x.y"}
+    volumes: tuple[Object, ...] = (
+        {"nfs": {"server": "192.0.2.1", "path": "/"}},
+        {"iscsi": {"targetPortal": "192.0.2.1", "iqn": "iqn.2026-01.com.example:x", "lun": 0}},
+        {"cephfs": {"monitors": ["192.0.2.1"]}},
+        {"rbd": {"monitors": ["192.0.2.1"], "image": "theirs"}},
+        {"glusterfs": {"endpoints": "theirs", "path": "/"}},
+        {"csi": {"driver": "smb.csi.k8s.io", "volumeAttributes": {"source": "//theirs/x"}}},
+    )
+    specs: list[Object] = [{"volumes": [{"name": "v", **each}]} for each in volumes]
+    for spec, named in (
+        *((each, {}) for each in specs),
+        *(({}, {k: v}) for k, v in annotations.items()),
+    ):
+        made = pod(scene.home, _name(), nodeSelector=scene.mine.selector, **spec)
+        made["metadata"]["annotations"] = named
+        outcomes.append(answer(refused_by_policy, scene.tenant.create, made))
+        if outcomes[-1] == "done":
+            scene.tenant.delete(path_of(made), force=True)
+    plain = scene.tenant.create(pod(scene.home, _name(), nodeSelector=scene.mine.selector))
+    change = {"metadata": {"annotations": {f"{_DNS}/hostname": "x.y"}}}
+    outcomes.append(answer(refused_by_policy, scene.tenant.patch, path_of(plain), change))
+    scene.tenant.delete(path_of(plain), force=True)
+    return all_alike(outcomes)
+
+
 def _allowed(scene: Scene) -> str:
     home = scene.theirs.host_namespace("default")
     tenant = accounts.service_account(scene.lab.host, home, "allowed", scene.lab.directory)
@@ -162,7 +216,7 @@ _REFUSED = "refused (422) by `shared-proxies`"
 
 ATTEMPTS = (
     Attempt(
-        "Tenant: a Service with `loadBalancerIP`, or as annotation of MetalLB, kube-vip, Cilium",
+        "Tenant: a Service with `loadBalancerIP`, or this or a load balancer by annotation",
         "done",
         _load_balancer,
         strict=_REFUSED,
@@ -185,6 +239,19 @@ ATTEMPTS = (
         _external_name,
         strict=_REFUSED,
     ),
-    Attempt("Tenant: these four where `allow` names them", "done", _allowed),
+    Attempt(
+        "Tenant: a Service with `loadBalancerClass`, an Ingress whose proxy calls elsewhere",
+        "done",
+        _of_host,
+        strict=_REFUSED,
+    ),
+    Attempt(
+        "Tenant: a pod with a volume elsewhere, or an address, a network or a public name that it "
+        "chooses",
+        "done",
+        _pods,
+        strict="refused (422) by `pod-limits`",
+    ),
+    Attempt("Tenant: addresses, names and hosts where `allow` names them", "done", _allowed),
     Attempt("Tenant: changes something else of such objects that were there", "done", _older),
 )

@@ -20,8 +20,12 @@ def _container(**more: Object | list[Object]) -> Object:
 STORAGE, NETWORKING = "storage.k8s.io/v1", "networking.k8s.io/v1"
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 _NGINX = "nginx.ingress.kubernetes.io"
+_SIGNS = "certificates.k8s.io"
 _HELM = "helm.cattle.io"
-_OPT_OUTS = ("admission.gatekeeper.sh/ignore", "istio-injection", "control-plane")
+_OPT_OUTS = (
+    *("admission.gatekeeper.sh/ignore", "istio-injection", "control-plane"),
+    *("resource.kubernetes.io/admin-access", "resource.k8s.io/admin-access"),
+)
 
 
 def _told(scene: Scene, manifest: Object, reason: str) -> str:
@@ -183,12 +187,64 @@ def _aggregate(scene: Scene) -> str:
     return outcome if key not in labels else "the host's `view` has it"
 
 
+def _pods_with(scene: Scene, spec: Object, **annotations: str) -> Object:
+    template = objects.deployment(scene.namespace, f"pods-{uuid.uuid4().hex[:4]}")
+    template["spec"]["replicas"] = 0
+    pods = template["spec"]["template"]
+    pods["spec"] |= spec
+    pods["metadata"]["annotations"] = annotations
+    return template
+
+
+def _inline_volumes(scene: Scene) -> str:
+    sources: tuple[Object, ...] = (
+        {"nfs": {"server": "192.0.2.1", "path": "/"}},
+        {"iscsi": {"targetPortal": "192.0.2.1", "iqn": "iqn.2026-01.com.example:x", "lun": 0}},
+        {"rbd": {"monitors": ["192.0.2.1"], "image": "theirs"}},
+        {"csi": {"driver": "smb.csi.k8s.io", "volumeAttributes": {"source": "//theirs/x"}}},
+    )
+    return by_work(
+        scene, *(_pods_with(scene, {"volumes": [{"name": "v", **each}]}) for each in sources)
+    )
+
+
+def _addresses_of_pods(scene: Scene) -> str:
+    keys = ("cni.projectcalico.org/ipAddrs", "k8s.v1.cni.cncf.io/networks")
+    return all_alike(
+        _told(scene, _pods_with(scene, {}, **{key: "theirs/x"}), "SharedAddress") for key in keys
+    )
+
+
+def _names_of_the_host(scene: Scene) -> str:
+    manifests = []
+    for spec in (
+        {"type": "LoadBalancer", "loadBalancerClass": "example.com/theirs"},
+        {"type": "NodePort", "ports": [{"port": 80, "nodePort": 31987}]},
+    ):
+        service = objects.service(scene.namespace, f"of-host-{uuid.uuid4().hex[:4]}")
+        service["spec"] |= spec
+        manifests.append(service)
+    host = f"calls.{scene.lab.id}.example.com"
+    manifests += [
+        _ingress(scene, end, f"{end}.{host}", **{f"{_NGINX}/{end}": "http://x"})
+        for end in ("auth-url", "mirror-target")
+    ]
+    return by_work(scene, *manifests)
+
+
+def _balancer_of_others(scene: Scene) -> str:
+    host = f"group.{scene.lab.id}.example.com"
+    key = "alb.ingress.kubernetes.io/group.name"
+    return _told(scene, _ingress(scene, "group", host, **{key: "theirs"}), "SharedAddress")
+
+
 def _delete_the_quota(scene: Scene) -> str:
     bot = {"kind": "ServiceAccount", "name": "bot", "namespace": scene.namespace}
     resources = ["resourcequotas", "serviceaccounts/token", "pods/binding", "pods"]
     resources += ["services/status", "pods/status", "pods/proxy", "services/proxy", "endpoints"]
     rule = {"apiGroups": [""], "resources": resources, "verbs": ["create", "delete", "get"]}
-    role = _object(RBAC, "Role", "breaker", scene.namespace) | {"rules": [rule]}
+    signs = {"apiGroups": [_SIGNS], "resources": ["podcertificaterequests"], "verbs": ["create"]}
+    role = _object(RBAC, "Role", "breaker", scene.namespace) | {"rules": [rule, signs]}
     ref = {"apiGroup": RBAC.partition("/")[0], "kind": "Role", "name": "breaker"}
     binding = _object(RBAC, "RoleBinding", "breaker", scene.namespace)
     by_work(scene, binding | {"subjects": [bot], "roleRef": ref})
@@ -206,6 +262,7 @@ def _delete_the_quota(scene: Scene) -> str:
         ("endpoints", "", "create"),
     ):
         assert not _may(scene, resource, part, verb), (resource, part, verb)
+    assert not _may(scene, "podcertificaterequests", "", "create", _SIGNS)
     return f"left out; the rest is {outcome}"
 
 
@@ -213,9 +270,10 @@ def _can(scene: Scene, *what: str) -> None:
     assert _may(scene, *what), what
 
 
-def _may(scene: Scene, resource: str, part: str, verb: str) -> bool:
+def _may(scene: Scene, resource: str, part: str, verb: str, group: str = "") -> bool:
     home = scene.mine.host_namespace(scene.namespace)
     wanted = {"namespace": home, "verb": verb, "resource": resource, "subresource": part}
+    wanted["group"] = group
     spec = {"user": f"system:serviceaccount:{home}:bot", "resourceAttributes": wanted}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
     path = collection("authorization.k8s.io/v1", "SubjectAccessReview")
@@ -486,7 +544,13 @@ ATTEMPTS = (
         "Work: a StorageClass with a Secret of another branch",
         "a namespace of its own is named",
         _secret_of_another,
-        strict=_NAME,
+        strict=_VOLUME,
+    ),
+    Attempt(
+        "Work: pods with a volume elsewhere (NFS, iSCSI, Ceph, inline CSI)",
+        "applied",
+        _inline_volumes,
+        strict=_VOLUME,
     ),
     Attempt("Work: a class that is the default of the host", _KIND, _default_class),
     Attempt(
@@ -518,8 +582,8 @@ ATTEMPTS = (
         _aggregate,
     ),
     Attempt(
-        "Work: a Role to delete quotas, mint tokens, bind pods, reach them by proxy, "
-        "and write what Works are refused",
+        "Work: a Role to delete quotas, mint tokens, have certificates signed, bind pods, reach "
+        "them by proxy, and write what Works are refused",
         "left out; the rest is applied, reported as `RuleCut`",
         _delete_the_quota,
     ),
@@ -584,6 +648,25 @@ ATTEMPTS = (
         "Work: a Service with a name for external-dns",
         _TOLD.format("SharedAddress"),
         _dns_name,
+        strict=_ADDRESS,
+    ),
+    Attempt(
+        "Work: a load balancer of others by annotation",
+        _TOLD.format("SharedAddress"),
+        _balancer_of_others,
+        strict=_ADDRESS,
+    ),
+    Attempt(
+        "Work: pods that choose their address or network",
+        _TOLD.format("SharedAddress"),
+        _addresses_of_pods,
+        strict=_ADDRESS,
+    ),
+    Attempt(
+        "Work: a Service with a node port or a `loadBalancerClass`, an Ingress whose proxy calls "
+        "elsewhere",
+        "applied",
+        _names_of_the_host,
         strict=_ADDRESS,
     ),
     Attempt(

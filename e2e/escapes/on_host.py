@@ -288,6 +288,19 @@ def _node_reports(scene: Scene) -> str:
         scene.lab.host.delete(path_of(made), force=True)
 
 
+def _node_writes_of_others(scene: Scene) -> str:
+    """Act as a kubelet: a Lease or CSINode of another node would end or move its pods."""
+    kubelet = scene.lab.host.acting_as(f"system:node:{scene.mine.nodes[0]}", "system:nodes")
+    change = {"metadata": {"annotations": {f"{scene.lab.id}/k": "v"}}}
+    return all_alike(
+        answer(refused_by_rbac, kubelet.patch, f"{path}/{scene.theirs.nodes[0]}", change)
+        for path in (
+            collection("coordination.k8s.io/v1", "Lease", "kube-node-lease"),
+            collection("storage.k8s.io/v1", "CSINode"),
+        )
+    )
+
+
 def _node_makes_endpoints(scene: Scene) -> str:
     """Act as a kubelet: a mirror pod in the agent's namespace would serve for its gateway."""
     lab, name = scene.lab, scene.mine.nodes[0]
@@ -529,6 +542,11 @@ ATTEMPTS = (
         "Host: a node reports on a pod of another branch",
         "refused (422) by `node-events`",
         _node_reports,
+    ),
+    Attempt(
+        "Host: a node writes the Lease or CSINode of another node",
+        _NO_RIGHT,
+        _node_writes_of_others,
     ),
     Attempt(
         "Tenant: reads Secrets or pods of another branch",

@@ -19,8 +19,9 @@ def set_up(lab: Lab, tenancy: str) -> Scene:
     group = definition["spec"]["group"]
     eventually(lab.host.get, collection(f"{group}/v1", names["kind"], "default"))
     shared = f"apiextensions.k8s.io/CustomResourceDefinition/{widgets(lab)['metadata']['name']}"
+    named = f"storage.k8s.io/StorageClass/{lab.id}-secret"
     lab.serve(
-        mine.settings(podSecurity="baseline", quota={"pods": 100}, allow=[shared]),
+        mine.settings(podSecurity="baseline", quota={"pods": 100}, allow=[shared, named]),
         theirs.settings(allow=[*ALLOWED, shared]),
         tenancy=tenancy,
         podCIDRs=[POD_CIDR],

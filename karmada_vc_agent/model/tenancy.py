@@ -22,6 +22,9 @@ class Guard(StrEnum):
     CONTROLLER_KINDS = "ControllerKinds"
     EXTERNAL_ADDRESSES = "ExternalAddresses"
     LOAD_BALANCER_ADDRESSES = "LoadBalancerAddresses"
+    LOAD_BALANCER_CLASSES = "LoadBalancerClasses"
+    NODE_PORTS = "NodePorts"
+    POD_ADDRESSES = "PodAddresses"
     FOREIGN_ENDPOINTS = "ForeignEndpoints"
     HOST_ENDPOINTS = "HostEndpoints"
     EXTERNAL_NAMES = "ExternalNames"
@@ -48,9 +51,12 @@ IN_BOTH = frozenset(
 def refuses(tenancy: str, allow: Collection[str], guard: Guard, kind: str = "") -> bool:
     """Whether a guard refuses.
 
-    kind: `group/Kind` or `group/Kind/name`; `allow` may list either instead of the guard.
+    kind: `group/Kind` or `group/Kind/name`; `allow` may list the kind instead of the guard. Its
+    name alone gives the name (SharedKinds), and nothing of what the object may say.
     """
-    if guard in allow or kind.rpartition("/")[0] in allow or (kind and kind in allow):
+    group_kind, name = kind.rpartition("/")[::2] if kind.count("/") > 1 else (kind, "")
+    is_given = name and guard is Guard.SHARED_KINDS and kind in allow
+    if guard in allow or is_given or (group_kind and group_kind in allow):
         return False
     return tenancy == STRICT or guard in IN_BOTH
 

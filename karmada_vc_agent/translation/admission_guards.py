@@ -12,7 +12,8 @@
     shared-proxies   no `externalIPs`, no configuration of shared proxies, no Secrets elsewhere;
                      in Strict none of what admission_strict.py lists
     pod-binding      only schedulers say on which node a pod runs
-    pod-limits       no `system-*` priority, no affinity to pods of others
+    pod-limits       no `system-*` priority, no affinity to pods of others; in Strict neither
+                     storage, addresses nor names that may be those of others
     volume-node      only schedulers choose the node of a volume; only own volumes are chosen
     gateway-confines what the account of the agent's gateway may write, where there is one
 
@@ -72,7 +73,7 @@ def guard_policies(owner: PolicyOwner) -> list[Object]:
         ("node-pods", _node_pods(), own),
         ("own-objects", own_objects(owner), claimed),
         ("pod-binding", pod_binding(owner), claimed),
-        ("pod-limits", pod_limits(), claimed),
+        ("pod-limits", pod_limits(owner), claimed),
         ("shared-proxies", shared_proxies(owner), claimed),
         ("volume-node", volume_node(owner), claimed),
         *((("gateway-confines", gateway_confines(owner), {}),) if owner.gateway else ()),

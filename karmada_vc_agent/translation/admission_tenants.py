@@ -19,6 +19,8 @@ from karmada_vc_agent.translation.admission_objects import (
     writes,
 )
 from karmada_vc_agent.translation.admission_strict import (
+    CLUSTER,
+    strict_pod_validations,
     strict_validations,
     unless_allowed,
     variables_by_cluster,
@@ -289,40 +291,44 @@ def _no_scheduler(owner: PolicyOwner) -> Object:
     }
 
 
-def pod_limits() -> Object:
-    """Deny system priorities, and affinity to pods of other virtual clusters.
+def pod_limits(owner: PolicyOwner) -> Object:
+    """Deny system priorities, affinity to pods of others, and what Strict refuses in Pods.
 
     A pod with anti-affinity to all pods would keep others off its nodes. Whose a namespace is, only
     its label tells: names are truncated and hashed, or adopted.
     """
-    cluster = f"namespaceObject.metadata.labels['{CLUSTER_LABEL}']"
     selector = "t.namespaceSelector"
     selects_own = (
         f"has({selector}.matchLabels) && '{CLUSTER_LABEL}' in {selector}.matchLabels"
         f" && {selector}.matchLabels['{CLUSTER_LABEL}'] == variables.cluster"
     )
+    old, new = (f"{obj}.metadata.annotations" for obj in ("oldObject", "object"))
+    annotated = f"oldObject == null || has({new}) && (!has({old}) || {old} != {new})"
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": on("", "pods", "CREATE"),
+        "matchConstraints": on("", "pods", "CREATE", "UPDATE"),
+        "matchConditions": [{"name": "annotated-or-new", "expression": annotated}],
         "variables": [
-            {"name": "cluster", "expression": cluster},
+            *metadata_maps(),
+            {"name": "cluster", "expression": CLUSTER},
             {"name": "terms", "expression": " + ".join(_affinity_terms())},
         ],
         "validations": [
             {
-                "expression": "!has(object.spec.priorityClassName)"
+                "expression": "oldObject != null || !has(object.spec.priorityClassName)"
                 " || !object.spec.priorityClassName.startsWith('system-')",
                 "message": "priorities system-* are reserved for the host: use another "
                 "priorityClassName, or none",
             },
             {
-                "expression": "variables.terms.all(t,"
+                "expression": "oldObject != null || variables.terms.all(t,"
                 " (!has(t.namespaces) || t.namespaces.all(n, n == request.namespace))"
                 f" && (!has({selector}) || {selects_own}))",
                 "messageExpression": "'pod affinity must stay inside the virtual cluster: leave "
                 f"namespaces and namespaceSelector out, or select the label {CLUSTER_LABEL}=' + "
                 "variables.cluster",
             },
+            *strict_pod_validations(owner),
         ],
     }
 

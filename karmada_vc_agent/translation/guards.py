@@ -29,8 +29,16 @@ from karmada_vc_agent.model.well_known import (
 )
 from karmada_vc_agent.translation.controller_kinds import has_rights_of_its_own
 from karmada_vc_agent.translation.notices import Notice, NoticeCode
+from karmada_vc_agent.translation.pod_templates import PodTemplates, paths_of
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.services import own_service
+from karmada_vc_agent.translation.shared_keys import (
+    DNS_NAMES,
+    LOAD_BALANCER_KEYS,
+    OWN_SOURCES,
+    POD_ADDRESSES,
+    PROXY_CALLS,
+)
 
 
 class Finding(NamedTuple):
@@ -55,11 +63,12 @@ class Facts(NamedTuple):
     """What a check must know about the world.
 
     is_of_host: whether an address belongs to a node, a pod or a Service of others.
-    cluster_domain: of the host.
+    cluster_domain, pod_templates: of the settings.
     """
 
     is_of_host: Callable[[str], bool]
     cluster_domain: str
+    pod_templates: tuple[PodTemplates, ...]
 
 
 Find = Callable[[Object, Facts], Iterator[Finding]]
@@ -155,6 +164,47 @@ def _snapshot_content(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
 
 
+def _class_secrets(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find Secrets in a namespace: whoever names the class has its storage, and reads the name."""
+    parameters = obj.get("parameters")
+    for key, value in parameters.items() if isinstance(parameters, dict) else ():
+        if str(key).lower().endswith("namespace") and "${" not in str(value):
+            path = f'parameters["{key}"]'
+            problem = f"{path} {value} lets all who name the class use the Secret there"
+            yield Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
+
+
+def _pods(obj: Object, facts: Facts) -> Iterator[tuple[str, Object]]:
+    """Yield each pod template with the path of its spec, also those of the settings."""
+    for path, is_partial in paths_of(gvk_of(obj), facts.pod_templates):
+        parent, _, last = path.rpartition(".")
+        holders = values_at(obj, parent) if parent else iter([("", obj)])
+        for where, holder in () if is_partial else holders:
+            if isinstance(dig(holder, last), dict):
+                yield (f"{where}.{last}" if where else last), holder
+
+
+def _pod_volumes(obj: Object, facts: Facts) -> Iterator[Finding]:
+    """Find volumes of pods that are storage elsewhere, also inline CSI."""
+    for path, pod in _pods(obj, facts):
+        for where, volume in values_at(pod[path.rpartition(".")[2]], "volumes[]"):
+            of_others = {*volume} - OWN_SOURCES - {"name"} if isinstance(volume, dict) else ()
+            for source in sorted(of_others):
+                here = f"{path}.{where}.{source}"
+                problem = f"{here} refers to storage that may belong to others"
+                yield Finding(Code.VOLUME_FORBIDDEN, here, problem, Guard.NETWORK_VOLUMES)
+
+
+def _pod_addresses(obj: Object, facts: Facts) -> Iterator[Finding]:
+    """Find annotations that choose the address or the network of pods."""
+    for path, pod in _pods(obj, facts):
+        for key in POD_ADDRESSES:
+            if key in annotations_of(pod):
+                here = f'{path.rpartition("spec")[0]}metadata.annotations["{key}"]'
+                problem = f"{here} chooses an address or a network that others may have"
+                yield Finding(Code.ADDRESS_FORBIDDEN, here, problem, Guard.POD_ADDRESSES)
+
+
 _DEFAULT_CLASS = re.compile(r"/is-default-(virt-)?class$")
 
 
@@ -169,33 +219,34 @@ def _default_class(obj: Object, _facts: Facts) -> Iterator[Finding]:
 
 # --- addresses --------------------------------------------------------------------------
 
-LOAD_BALANCER_KEYS = frozenset(
-    {
-        "io.cilium/lb-ipam-ips",
-        "kube-vip.io/loadbalancerIPs",
-        "lbipam.cilium.io/ips",
-        "metallb.io/loadBalancerIPs",
-        "metallb.universe.tf/loadBalancerIPs",
-    }
-)
-
 
 def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
-    """Find `externalIPs`, and addresses requested from a load balancer."""
+    """Find `externalIPs`, `loadBalancerIP`, `loadBalancerClass` and node ports."""
+    code = Code.ADDRESS_FORBIDDEN
     for path, address in values_at(obj, "spec.externalIPs[]"):
         problem = f'{path} "{address}" would take over that address on the whole host'
-        yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES)
-    wanted = [("spec.loadBalancerIP", dig(obj, "spec", "loadBalancerIP"))]
+        yield Finding(code, path, problem, Guard.EXTERNAL_ADDRESSES)
+    if address := dig(obj, "spec", "loadBalancerIP"):
+        yield _balanced("spec.loadBalancerIP", address)
+    for where, problem, guard in (
+        ("spec.loadBalancerClass", "is a name of the host", Guard.LOAD_BALANCER_CLASSES),
+        ("spec.ports[].nodePort", "is a port of all nodes", Guard.NODE_PORTS),
+    ):
+        for path, value in values_at(obj, where):
+            if value:
+                yield Finding(code, path, f"{path} {value} {problem}", guard)
+
+
+def _load_balancer_keys(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find annotations that choose a load balancer or its address."""
     for key, value in annotations_of(obj).items():
-        if key in LOAD_BALANCER_KEYS:
-            wanted.append((f'metadata.annotations["{key}"]', value))
-    for path, address in wanted:
-        if address:
-            problem = (
-                f"{path} {address} belongs to the host; other virtual clusters may claim it too"
-            )
-            guard = Guard.LOAD_BALANCER_ADDRESSES
-            yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, guard)
+        if key in LOAD_BALANCER_KEYS and value:
+            yield _balanced(f'metadata.annotations["{key}"]', value)
+
+
+def _balanced(path: str, value: Any) -> Finding:
+    problem = f"{path} {value} belongs to the host; other virtual clusters may claim it too"
+    return Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.LOAD_BALANCER_ADDRESSES)
 
 
 def _external_name(obj: Object, facts: Facts) -> Iterator[Finding]:
@@ -242,8 +293,6 @@ def _is_dispatched(obj: Object) -> bool:
 
 # --- DNS names and proxies --------------------------------------------------------------
 
-_EXTERNAL_DNS = "external-dns.alpha.kubernetes.io/"
-DNS_NAMES = (f"{_EXTERNAL_DNS}hostname", f"{_EXTERNAL_DNS}internal-hostname")
 _SNIPPET = re.compile(r"[/-]snippets?$")
 PROXY_CONFIG = "haproxy-ingress.github.io/config-"
 ALIAS_ENDS = ("/server-alias", "/server-alias-regex")
@@ -252,7 +301,7 @@ MANY_MARKS = "*~^("
 
 
 def _external_dns(obj: Object, _facts: Facts) -> Iterator[Finding]:
-    """Find annotations that give external-dns a name."""
+    """Find annotations that ask for a name outside of the cluster."""
     for key, value in annotations_of(obj).items():
         if key in DNS_NAMES and value:
             path = f'metadata.annotations["{key}"]'
@@ -273,6 +322,15 @@ def _snippets(obj: Object, _facts: Facts) -> Iterator[Finding]:
             path = f'metadata.annotations["{key}"]'
             problem = f"{path} changes the configuration of a shared proxy"
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)
+
+
+def _proxy_calls(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find annotations by which a shared proxy calls addresses, or takes objects, of others."""
+    for key, value in annotations_of(obj).items():
+        if key.endswith(PROXY_CALLS) and value:
+            path = f'metadata.annotations["{key}"]'
+            problem = f"{path} {value} is not known to belong to the virtual cluster"
+            yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
 
 
 def _hosts(path: str, *, is_needed: bool) -> Find:
@@ -348,8 +406,10 @@ _SERVICE = Check(
     {
         Guard.EXTERNAL_ADDRESSES: NoticeCode.SHARED_ADDRESS,
         Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS,
+        **dict.fromkeys((Guard.LOAD_BALANCER_CLASSES, Guard.NODE_PORTS, Guard.FOREIGN_ENDPOINTS)),
     },
 )
+_CLASS = Check(_class_secrets, {Guard.NETWORK_VOLUMES: None})
 _ENDPOINTS = Check(_endpoints, {Guard.HOST_ENDPOINTS: None, Guard.FOREIGN_ENDPOINTS: None})
 _DNS = {Guard.EXTERNAL_DNS: NoticeCode.SHARED_ADDRESS}
 _MANY_HOSTS = {Guard.WILDCARD_HOSTS: NoticeCode.HOST_SHARED}
@@ -361,6 +421,8 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
         Check(_snapshot_content, {Guard.NETWORK_VOLUMES: None}),
     ),
     GroupKind("", "Secret"): (Check(_account_token, {Guard.ACCOUNT_TOKENS: None}),),
+    kinds.STORAGE_CLASS: (_CLASS,),
+    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotClass"): (_CLASS,),
     kinds.SERVICE: (_SERVICE, Check(_external_name, {Guard.EXTERNAL_NAMES: None})),
     GroupKind("", "Endpoints"): (_ENDPOINTS,),
     kinds.ENDPOINT_SLICE: (_ENDPOINTS,),
@@ -376,6 +438,10 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
 OF_ALL = (
     Check(_default_class, {Guard.DEFAULT_CLASSES: None}),
     Check(_external_dns, _DNS),
+    Check(_load_balancer_keys, {Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
+    Check(_proxy_calls, {Guard.FOREIGN_ENDPOINTS: None}),
+    Check(_pod_addresses, {Guard.POD_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
+    Check(_pod_volumes, {Guard.NETWORK_VOLUMES: None}),
     Check(_snippets, {Guard.PROXY_SNIPPETS: None}),
 )
 """For objects of every kind."""

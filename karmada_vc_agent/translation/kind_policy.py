@@ -125,6 +125,9 @@ REFUSED_NAMESPACED: Mapping[GroupKind, str] = {
     GroupKind("storage.k8s.io", "CSIStorageCapacity"): (
         "kind {kind} is made by CSI drivers; schedulers go by those of all namespaces"
     ),
+    GroupKind("certificates.k8s.io", "PodCertificateRequest"): (
+        "kind {kind} is made by kubelets; signers take it for their word"
+    ),
     GroupKind("policy.kubeedge.io", "ServiceAccountAccess"): (
         "kind {kind} is created by KubeEdge itself"
     ),

@@ -36,6 +36,8 @@ _FOR_NOBODY = frozenset(
             ("", "resourcequotas/status"),
         ),  # the limits that apply to the tenant
         ("", "limitranges"),
+        ("certificates.k8s.io", "podcertificaterequests"),  # signers take it for a kubelet's word
+        ("certificates.k8s.io", "podcertificaterequests/status"),
         ("policy.kubeedge.io", "serviceaccountaccesses"),  # what KubeEdge lets an edge read
         ("policy.kubeedge.io", "serviceaccountaccesses/status"),
     }

@@ -196,7 +196,8 @@ def _pass_guards(draft: Draft) -> None:
     """Refuse what the profile and `allow` of the virtual cluster do not permit (ADR 23)."""
     context = draft.context
     if not context.names_only:
-        facts = Facts(context.is_of_host, context.settings.cluster_domain)
+        settings = context.settings
+        facts = Facts(context.is_of_host, settings.cluster_domain, settings.pod_templates)
         is_shared = draft.policy is Policy.SHARE
         found = pass_guards(draft.obj, draft.gvk, context.refuses, facts, is_shared=is_shared)
         draft.notices += found

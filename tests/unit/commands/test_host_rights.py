@@ -76,6 +76,9 @@ def test_what_policies_protected_stays_protected() -> None:
     assert owner.schedulers == known.schedulers
 
 
+ALL = {each.partition("/")[0] for each in holds(virtual_cluster("a"), STRICT)}
+
+
 def held(cluster: str, owner: PolicyOwner) -> set[str]:
     return {each.partition("/")[0] for each in about(owner.held, cluster)}
 
@@ -83,13 +86,8 @@ def held(cluster: str, owner: PolicyOwner) -> set[str]:
 def test_tenants_are_held_by_policy_to_what_the_settings_do_not_allow() -> None:
     clusters = (virtual_cluster("a"), virtual_cluster("b", allow=("ExternalDNS",)))
     owner = rights(virtual_clusters=clusters, tenancy=STRICT).owner
-    assert held("a", owner) == {
-        "ExternalDNS",
-        "ExternalNames",
-        "LoadBalancerAddresses",
-        "WildcardHosts",
-    }
-    assert held("b", owner) == {"ExternalNames", "LoadBalancerAddresses", "WildcardHosts"}
+    assert held("a", owner) == ALL
+    assert held("b", owner) == ALL - {"ExternalDNS"}
     assert rights(virtual_clusters=clusters, tenancy=SHARED).owner.held == ()
 
 
@@ -99,7 +97,7 @@ def test_settings_decide_what_tenants_are_held_to_and_others_stay_held() -> None
     config = AgentConfig(agent_name="agent", virtual_clusters=allowing, tenancy=STRICT)
     owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
     assert about(owner.held, "a") == about(known.held, "a")
-    assert held("b", owner) == {"ExternalNames", "LoadBalancerAddresses"}
+    assert held("b", owner) == ALL - {"ExternalDNS", "WildcardHosts"}
     by_name = AgentConfig(agent_name="agent")
     owner = host_rights(INSTALL, by_name, ("a", "b"), None, Approvals(), known).owner
     assert owner.held == known.held
@@ -224,7 +222,7 @@ def test_tenants_that_are_found_are_held_to_what_their_settings_do_not_allow() -
     allowing = VirtualCluster("a", allow=ALLOWING.allow)
     found = Described(virtual_clusters=(allowing, VirtualCluster("d", allow=ALLOWING.allow)))
     owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known, found).owner
-    assert held("a", owner) == {"ExternalNames", "LoadBalancerAddresses", "WildcardHosts"}
+    assert held("a", owner) == ALL - {"ExternalDNS"}
     assert about(owner.allowed, "a") == {"ProxySnippets/ingresses/a"}
     for name in "bc":
         assert about(owner.held, name) == about(known.held, name)

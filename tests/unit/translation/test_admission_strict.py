@@ -8,16 +8,27 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import SHARED, STRICT, Guard
 from karmada_vc_agent.translation.admission_objects import PolicyOwner, cel_list
 from karmada_vc_agent.translation.admission_strict import allowances, holds
-from karmada_vc_agent.translation.admission_tenants import shared_proxies
-from karmada_vc_agent.translation.guards import DNS_NAMES, LOAD_BALANCER_KEYS
+from karmada_vc_agent.translation.admission_tenants import pod_limits, shared_proxies
+from karmada_vc_agent.translation.shared_keys import (
+    DNS_NAMES,
+    LOAD_BALANCER_KEYS,
+    NETWORK_SOURCES,
+    POD_ADDRESSES,
+)
 from tests.fakes.objects import virtual_cluster
 
 ALL = {
     "LoadBalancerAddresses/services/a",
+    "LoadBalancerAddresses/ingresses/a",
+    "LoadBalancerClasses/services/a",
     "ExternalNames/services/a",
+    "ForeignEndpoints/ingresses/a",
     "ExternalDNS/services/a",
     "ExternalDNS/ingresses/a",
+    "ExternalDNS/pods/a",
     "WildcardHosts/ingresses/a",
+    "NetworkVolumes/pods/a",
+    "PodAddresses/pods/a",
 }
 
 
@@ -27,7 +38,7 @@ def policy(*held: str, allowed: tuple[str, ...] = ()) -> Object:
 
 def rule_about(spec: Object, guard: Guard) -> Object:
     """Return the validation that says it is allowed by the name of a guard."""
-    [found] = [each for each in spec["validations"] if f"[{guard}]" in each["message"]]
+    [found] = [each for each in spec["validations"] if f"[{guard}]" in each.get("message", "")]
     return dict(found)
 
 
@@ -39,11 +50,10 @@ def test_tenants_are_held_to_what_strict_refuses_their_works() -> None:
 @pytest.mark.parametrize(
     ("allowed", "gone"),
     [
-        ("LoadBalancerAddresses", {"LoadBalancerAddresses/services/a"}),
         ("ExternalNames", {"ExternalNames/services/a"}),
-        ("ExternalDNS", {"ExternalDNS/services/a", "ExternalDNS/ingresses/a"}),
+        ("ExternalDNS", {each for each in ALL if each.startswith("ExternalDNS/")}),
         ("WildcardHosts", {"WildcardHosts/ingresses/a"}),
-        ("networking.k8s.io/Ingress", {"ExternalDNS/ingresses/a", "WildcardHosts/ingresses/a"}),
+        ("networking.k8s.io/Ingress", {each for each in ALL if "/ingresses/" in each}),
         ("HostPath", set()),
     ],
 )
@@ -79,7 +89,7 @@ def test_each_rule_names_the_virtual_clusters_that_it_holds_and_no_others() -> N
 def test_annotations_are_those_that_works_are_refused() -> None:
     spec = policy(*ALL)
     address = rule_about(spec, Guard.LOAD_BALANCER_ADDRESSES)["expression"]
-    assert cel_list(sorted(LOAD_BALANCER_KEYS)) in address
+    assert cel_list(LOAD_BALANCER_KEYS) in address
     assert cel_list(DNS_NAMES) in rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
 
 
@@ -96,6 +106,17 @@ def test_an_external_name_may_name_its_own_namespace_or_another_by_the_template(
         assert "[request.namespace] + ([variables.cluster] + [].filter" in names
         assert f".map(c, {wanted})" in names
         assert r"'[.]' + n + '[.]svc([.]edge\\.local)?[.]?$'" in names
+
+
+def test_pods_are_held_to_their_own_rules_and_services_to_theirs() -> None:
+    spec = pod_limits(PolicyOwner("agent", "agents", "user", held=tuple(sorted(ALL))))
+    volumes = rule_about(spec, Guard.NETWORK_VOLUMES)["expression"]
+    assert volumes.startswith("!(request.resource.resource == 'pods' && variables.cluster in")
+    assert all(f"has(v.{source})" in volumes for source in NETWORK_SOURCES)
+    assert cel_list(POD_ADDRESSES) in rule_about(spec, Guard.POD_ADDRESSES)["expression"]
+    assert "'services'" not in rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
+    assert "'pods'" not in rule_about(policy(*ALL), Guard.EXTERNAL_DNS)["expression"]
+    assert len(pod_limits(PolicyOwner("agent", "agents", "user"))["validations"]) == 2
 
 
 def test_whose_a_namespace_is_stands_on_its_label() -> None:

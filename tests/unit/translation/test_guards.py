@@ -9,6 +9,12 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import IN_BOTH, SHARED, STRICT, TENANCIES, Guard
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.refusal import Code, Refusal
+from karmada_vc_agent.translation.shared_keys import (
+    NETWORK_SOURCES,
+    OWN_SOURCES,
+    POD_ADDRESSES,
+    PROXY_CALLS,
+)
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.unit.translation import given
 
@@ -50,6 +56,11 @@ def route(kind: str, *hostnames: str) -> Object:
 
 def service(annotations: dict[str, str] | None = None, **spec: Any) -> Object:
     return manifest("v1", "Service", spec=spec, annotations=annotations or {})
+
+
+def pods(*volumes: Object, **annotations: str) -> Object:
+    template = {"metadata": {"annotations": annotations}, "spec": {"volumes": list(volumes)}}
+    return manifest("apps/v1", "Deployment", spec={"template": template})
 
 
 def endpoints(address: str) -> Object:
@@ -109,6 +120,32 @@ GUARDED = [
     (Guard.EXTERNAL_ADDRESSES, service(externalIPs=["192.0.2.1"])),
     (Guard.LOAD_BALANCER_ADDRESSES, service(loadBalancerIP="192.0.2.1")),
     (Guard.LOAD_BALANCER_ADDRESSES, service({"metallb.io/loadBalancerIPs": "192.0.2.1"})),
+    *(
+        (Guard.LOAD_BALANCER_ADDRESSES, holder)
+        for holder in (
+            service({"metallb.universe.tf/allow-shared-ip": "theirs"}),
+            ingress(**{"alb.ingress.kubernetes.io/group.name": "theirs"}),
+            ingress(**{"kubernetes.io/ingress.global-static-ip-name": "theirs"}),
+        )
+    ),
+    (Guard.LOAD_BALANCER_CLASSES, service(type="LoadBalancer", loadBalancerClass="x/theirs")),
+    (Guard.NODE_PORTS, service(type="NodePort", ports=[{"port": 80, "nodePort": 30080}])),
+    *((Guard.NETWORK_VOLUMES, pods({"name": "v", each: {}})) for each in NETWORK_SOURCES),
+    *((Guard.FOREIGN_ENDPOINTS, ingress(**{f"{NGINX}{end}": "x"})) for end in PROXY_CALLS),
+    (Guard.NETWORK_VOLUMES, pods({"name": "v", "inventedIn2030": {}})),
+    *((Guard.POD_ADDRESSES, pods(**{key: "192.0.2.1"})) for key in POD_ADDRESSES),
+    (
+        Guard.NETWORK_VOLUMES,
+        manifest(
+            SNAPSHOTS,
+            "VolumeSnapshotClass",
+            driver="d",
+            parameters={
+                "csi.storage.k8s.io/snapshotter-secret-name": "s",
+                "csi.storage.k8s.io/snapshotter-secret-namespace": "edge",
+            },
+        ),
+    ),
     (Guard.FOREIGN_ENDPOINTS, endpoints("192.0.2.1")),
     (Guard.FOREIGN_ENDPOINTS, endpoint_slice("192.0.2.1")),
     *(
@@ -171,6 +208,9 @@ HARMLESS = [
     ingress(**{f"{NGINX}/server-alias": "b.example"}),
     gateway(hostname="a.example"),
     route("HTTPRoute"),
+    service(type="NodePort", ports=[{"port": 80}]),
+    service(type="ExternalName", externalName="db.edge.svc.cluster.local"),
+    pods(*({"name": source.lower(), source: {}} for source in sorted(OWN_SOURCES))),
     manifest("argoproj.io/v1alpha1", "Rollout"),
     manifest("source.toolkit.fluxcd.io/v1", "GitRepository"),
     manifest("cert-manager.io/v1", "Issuer"),
@@ -239,6 +279,19 @@ def test_one_controller_kind_can_be_allowed() -> None:
     project = manifest("argoproj.io/v1alpha1", "AppProject")
     assert isinstance(outcome(application, STRICT, "argoproj.io/Application"), HostObject)
     assert isinstance(outcome(project, STRICT, "argoproj.io/Application"), Refusal)
+
+
+def test_a_name_that_is_given_gives_nothing_else() -> None:
+    key = "csi.storage.k8s.io/node-stage-secret"
+    storage = default_class(STORAGE, "StorageClass", "note")
+    given_name = f"{STORAGE.removesuffix('/v1')}/StorageClass/x"
+    assert isinstance(outcome(storage, STRICT, given_name), HostObject)
+    storage["parameters"] = {f"{key}-name": "s", f"{key}-namespace": "edge"}
+    refused = outcome(storage, STRICT, given_name)
+    assert isinstance(refused, Refusal)
+    assert "allow: [NetworkVolumes]" in refused.detail
+    storage["parameters"] = {f"{key}-name": "s", f"{key}-namespace": "${pvc.namespace}"}
+    assert isinstance(outcome(storage, STRICT, given_name), HostObject)
 
 
 def of_host(**settings: str) -> TranslationContext:
