@@ -126,6 +126,11 @@ ASKED: dict[str, Asked] = {
         "Number of requests in progress; long: watches, followed logs, upgrades.",
         (CLUSTER, "long"),
     ),
+    "gateway_loop_seconds_total": Asked(
+        "Seconds that requests computed in the gateway; who used more than its share waits.",
+        (CLUSTER,),
+        is_counter=True,
+    ),
     "gateway_connections": Asked("Number of open connections of clients."),
     # for the agent
     "found_not_served": Asked(

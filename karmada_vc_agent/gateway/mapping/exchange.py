@@ -30,6 +30,12 @@ class VirtualRequest(msgspec.Struct, frozen=True):
     body: bytes = b""
     is_upgrade: bool = False
 
+    @property
+    def size(self) -> int:
+        """How much there is to map, in bytes."""
+        texts = (self.path, self.query, self.accept, self.content_type)
+        return sum(map(len, texts)) + len(self.body)
+
 
 class Attributes(msgspec.Struct, frozen=True):
     """What a SubjectAccessReview asks; its namespace is the anchor, View.anchor (G-24)."""

@@ -47,7 +47,7 @@ from karmada_vc_agent.gateway.server.mapped_answers import (
 from karmada_vc_agent.gateway.server.meter import GatewayMeter
 from karmada_vc_agent.gateway.server.new_namespaces import NewNamespaces
 from karmada_vc_agent.gateway.server.offline_nodes import OfflineNodes
-from karmada_vc_agent.gateway.server.room import Place, Room
+from karmada_vc_agent.gateway.server.room import Place, Room, held_bytes
 from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError, unauthorized
 from karmada_vc_agent.gateway.server.turns import FairTurns, Turns
 from karmada_vc_agent.gateway.server.upgrade import tunnel
@@ -59,8 +59,10 @@ _log = logging.getLogger(__name__)
 
 BODIES_AT_ONCE = 16
 """Large bodies of requests, of all virtual clusters."""
-LONG_PLAN_BYTES, LONG_PLANS_AT_ONCE = 16 * 1024, 2
-"""Bodies that are translated in a thread, and how many threads of all virtual clusters do that."""
+LONG_PLAN_BYTES, LONG_PLANS_AT_ONCE = 4 * 1024, 2
+"""Requests that are mapped in a thread, and how many threads of all virtual clusters do that."""
+HELD_BYTES, HEAVY_BYTES = 64 * 2**20, 8 * 2**20
+"""The largest body, as it is held once it is read; larger than this, one of all is mapped."""
 ALIVE_S = 30.0
 """The host is alive if it answered within this time (5.1)."""
 _CREATED = 201
@@ -100,11 +102,12 @@ class Gateway:
         self._ending = asyncio.Event()
         self._moved: dict[str, asyncio.Event] = {}
         self._creations: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._turns = FairTurns()
+        self._turns = FairTurns(limits.asking)
+        meter.used = self._turns.used
         self._offline_nodes = OfflineNodes(state, self._answer_to)
         self._bodies, self._answers = Room(BODIES_AT_ONCE), Room()
         self._events = Room()
-        self._planning = Room(LONG_PLANS_AT_ONCE)
+        self._planning, self._heavy = Room(LONG_PLANS_AT_ONCE), Room(1)
         state.claims_moved.subscribe(self._claims_moved)
         state.went.subscribe(self._forget)
 
@@ -146,9 +149,13 @@ class Gateway:
             exchange.stream.abort()
 
     async def _answer(self, exchange: Exchange, record: Record) -> None:
-        head = exchange.head
-        if not head.cluster or not self._state.sums_of(head.cluster):
+        cluster = exchange.head.cluster
+        if not cluster or not self._state.sums_of(cluster):
             raise unauthorized()
+        await self._turns.measured(cluster, self._answer_known(exchange, record))
+
+    async def _answer_known(self, exchange: Exchange, record: Record) -> None:
+        head = exchange.head
         who = record.who = await self._authentication.identify(head)
         async with AsyncExitStack() as held:
             held.enter_context(self._limits.slot(head.cluster, is_long=False))
@@ -216,11 +223,22 @@ class Gateway:
 
     async def _planned(self, request: VirtualRequest, who: Identity, view: ClusterView) -> Plan:
         """Plan, beside the loop if there is much to translate: 3 MiB of names take 5 s."""
-        if len(request.body) < LONG_PLAN_BYTES:
+        if request.size < LONG_PLAN_BYTES:
             return self._planner(request, who, view)
-        async with self._planning.taken(view.name):
+        held = held_bytes(request.body)
+        if held > HELD_BYTES:
+            most = HELD_BYTES >> 20
+            text = f"the request body has too many parts: read, it is larger than {most} MiB"
+            raise RefusalError(413, text)
+        async with AsyncExitStack() as room:
+            if held > HEAVY_BYTES:
+                await _take(room, self._heavy, view.name)
+            await _take(room, self._planning, view.name)
+            await self._turns.turn(view.name)
             with view.pinned():
-                return await _to_its_end(self._planner, request, who, view)
+                planned, used = await _to_its_end(self._planner, request, who, view)
+        self._turns.spend(view.name, used)
+        return planned
 
     async def _answer_at_once(self, exchange: Exchange, planned: Answer | Refused) -> None:
         if isinstance(planned, Refused):
@@ -277,6 +295,7 @@ class Gateway:
     ) -> None:
         """Forward a watch, a log that is followed, or an upgrade, until one side ends it."""
         record.is_long = True
+        cluster = exchange.head.cluster
         refused = until_refused(partial(self._check, exchange.head, forward, view))
         if exchange.head.is_upgrade:
             upgrade = self._forward_upgrade(exchange, record, forward, who, view)
@@ -286,8 +305,9 @@ class Gateway:
         others: list[Awaitable[Any]] = [exchange.gone(), self._ending.wait(), refused]
         is_watch = forward.response.kind is ResponseKind.WATCH
         if is_watch and forward.as_gateway:
-            others.append(self._moved_of(exchange.head.cluster).wait())
-        ended = await first_of(self._forward(exchange, forward, who, view), *others)
+            others.append(self._moved_of(cluster).wait())
+        forwarded = self._turns.measured(cluster, self._forward(exchange, forward, who, view))
+        ended = await first_of(forwarded, *others)
         if _CLIENT_WENT in ended:
             raise ClientGoneError
         if _MAIN in ended:
@@ -382,7 +402,8 @@ class Gateway:
         self._reviews.pop(cluster, None)
         self._creations.pop(cluster, None)
         self._host.forget(cluster)
-        for room in (self._bodies, self._answers, self._events, self._planning):
+        self._turns.forget(cluster)
+        for room in (self._bodies, self._answers, self._events, self._planning, self._heavy):
             room.forget(cluster)
         self._meter.forget(cluster)
 
@@ -393,15 +414,24 @@ def _is_near_bound(view: ClusterView) -> bool:
     return 0 < context.vc.bounds.works <= len(context.claims) + SHORT
 
 
-async def _to_its_end(planner: Planner, *asked: Any) -> Plan:
-    """Plan in a thread, which nobody can stop: it has its room until it ends."""
-    task = asyncio.create_task(asyncio.to_thread(planner, *asked))
+async def _to_its_end(planner: Planner, *asked: Any) -> tuple[Plan, float]:
+    """Plan in a thread, which nobody can stop: it has its room until it ends.
+
+    Returns the seconds that it computed, too.
+    """
+    task = asyncio.create_task(asyncio.to_thread(_timed, planner, *asked))
     try:
         return await asyncio.shield(task)
     finally:
         while not task.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
+
+
+def _timed(planner: Planner, *asked: Any) -> tuple[Plan, float]:
+    began = time.thread_time()
+    planned = planner(*asked)
+    return planned, time.thread_time() - began
 
 
 async def _take(stack: AsyncExitStack, room: Room, cluster: str) -> Place:

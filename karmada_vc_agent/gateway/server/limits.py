@@ -51,6 +51,10 @@ class Limits:
             if not self._in_progress[key]:
                 del self._in_progress[key]
 
+    def asking(self) -> Iterator[str]:
+        """Yield the virtual clusters that wait for an answer: watches wait for none."""
+        return (cluster for cluster, is_long in self._in_progress if not is_long)
+
     def in_progress(self) -> dict[tuple[str, bool], int]:
         """Return (virtual cluster, whether long) -> requests now."""
         return dict(self._in_progress)

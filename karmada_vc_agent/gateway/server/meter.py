@@ -1,6 +1,6 @@
 """The metrics of the gateway, for each virtual cluster (telemetry/families.py)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from karmada_vc_agent.gateway.server.audit import Record
 from karmada_vc_agent.gateway.server.limits import Limits
@@ -12,7 +12,11 @@ _VERBS = frozenset({"get", "list", "watch", "connect", "post", "put", "patch", "
 
 
 class GatewayMeter:
-    """Counts requests. limits: knows those in progress. connections: how many there are."""
+    """Counts requests.
+
+    limits: knows those in progress. connections: how many there are. used: virtual cluster ->
+    seconds that its requests computed.
+    """
 
     def __init__(
         self, metrics: Metrics, limits: Limits, connections: Callable[[], int] = lambda: 0
@@ -20,6 +24,7 @@ class GatewayMeter:
         self._metrics = metrics
         self._limits = limits
         self.connections = connections
+        self.used: Mapping[str, float] = {}
         metrics.add_source(self._samples)
 
     def answered(self, record: Record, cluster: str) -> None:
@@ -45,4 +50,6 @@ class GatewayMeter:
         for (cluster, is_long), count in self._limits.in_progress().items():
             labels = (cluster, "true" if is_long else "false")
             yield Sample("gateway_requests_in_progress", labels, count)
+        for cluster, seconds in self.used.items():
+            yield Sample("gateway_loop_seconds_total", (cluster,), seconds)
         yield Sample("gateway_connections", (), self.connections())

@@ -1,36 +1,101 @@
 """Lets others have their turn: what is long to compute is done in small parts.
 
-Whatever a virtual cluster asks at once, it computes one thing in each round of the loop: what
-others wait for is the number of virtual clusters, not that of requests.
+What a virtual cluster costs is measured: the time that its requests compute. Whoever used least
+lately is next, and whoever used more than its share waits while another one, that did not, has a
+request in progress. Nobody waits where nobody else asks.
 """
 
 import asyncio
+import math
 import time
+import types
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from functools import partial
+from typing import Any, TypeVar
 
 TURN_S = 0.005
 """How long one request may compute before others get their turn."""
+SHARE = 0.25
+"""Of the loop's time: what a virtual cluster may use lately without waiting for others."""
+LATELY_S = 1.0
+"""After this time, what was used counts as 1/e of it."""
+LEAST_S = 0.0001
+"""What a turn costs at least."""
+PAUSE_S = 0.005
+"""How often it is looked whether those that used more than their share may go on."""
+
+Out = TypeVar("Out")
 
 
 class FairTurns:
-    """Deals turns: one to each virtual cluster in each round of the loop."""
+    """Deals turns, one in each round of the loop, by the time that virtual clusters used.
 
-    def __init__(self) -> None:
+    asking: those with a request in progress. used: virtual cluster -> seconds, ever.
+    """
+
+    def __init__(
+        self,
+        asking: Callable[[], Iterable[str]] = tuple,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._asking = asking
+        self._clock = clock
+        self.used: dict[str, float] = {}
+        self._recent: dict[str, tuple[float, float]] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        self._had: set[str] = set()
         self._is_dealing = False
+        self._again: asyncio.TimerHandle | None = None
+
+    def spend(self, cluster: str, seconds: float) -> None:
+        """Take note of what a virtual cluster used."""
+        self.used[cluster] = self.used.get(cluster, 0.0) + seconds
+        self._recent[cluster] = self._lately(cluster) + seconds, self._clock()
+
+    def forget(self, cluster: str) -> None:
+        """Let go of a virtual cluster that is no longer served."""
+        self.used.pop(cluster, None)
+        self._recent.pop(cluster, None)
+
+    @types.coroutine
+    def measured(self, cluster: str, request: Coroutine[Any, Any, Out]) -> Generator[Any, Any, Out]:
+        """Run what answers a request, and count the time that it computes between its waits."""
+        step: Callable[[], Any] = partial(request.send, None)
+        while True:
+            began = self._clock()
+            try:
+                waits_for = step()
+            except StopIteration as ended:
+                found: Out = ended.value
+                return found
+            finally:
+                self.spend(cluster, self._clock() - began)
+            try:
+                step = partial(request.send, (yield waits_for))
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is the request's
+                step = partial(request.throw, error)
 
     async def turn(self, cluster: str) -> None:
         """Wait for a turn; there is no waiting for the first one in a round."""
-        if cluster not in self._had and cluster not in self._waiting:
-            self._had.add(cluster)
+        if not (self._is_dealing or self._waiting or self._is_held_back(cluster)):
             self._deal_soon()
             return
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(cluster, deque()).append(waiter)
         self._deal_soon()
         await waiter
+        self.spend(cluster, LEAST_S)
+
+    def _lately(self, cluster: str) -> float:
+        amount, at = self._recent.get(cluster, (0.0, 0.0))
+        return amount * math.exp((at - self._clock()) / LATELY_S)
+
+    def _is_held_back(self, cluster: str) -> bool:
+        """Whether it used more than its share, and another one that did not waits for answers."""
+        share = SHARE * LATELY_S
+        return self._lately(cluster) > share and any(
+            self._lately(other) <= share for other in self._asking()
+        )
 
     def _deal_soon(self) -> None:
         if not self._is_dealing:
@@ -39,18 +104,34 @@ class FairTurns:
 
     def _deal(self) -> None:
         self._is_dealing = False
-        self._had.clear()
-        for cluster, waiters in list(self._waiting.items()):
-            while waiters:
-                waiter = waiters.popleft()
-                if not waiter.done():  # who waited may be gone
-                    waiter.set_result(None)
-                    self._had.add(cluster)
-                    break
-            if not waiters:
-                del self._waiting[cluster]
-        if self._had:
-            self._deal_soon()
+        for cluster in sorted(self._waiting, key=self._lately):
+            if self._is_held_back(cluster):  # as are all who used more
+                self._look_again()
+                return
+            if self._give(cluster):
+                self._deal_soon()
+                return
+
+    def _give(self, cluster: str) -> bool:
+        """Give a turn to who has waited longest; return whether anybody of it still waits."""
+        waiters = self._waiting[cluster]
+        is_given = False
+        while waiters and not is_given:
+            waiter = waiters.popleft()
+            if not waiter.done():  # who waited may be gone
+                waiter.set_result(None)
+                is_given = True
+        if not waiters:
+            del self._waiting[cluster]
+        return is_given
+
+    def _look_again(self) -> None:
+        if self._again is None:
+            self._again = asyncio.get_running_loop().call_later(PAUSE_S, self._look)
+
+    def _look(self) -> None:
+        self._again = None
+        self._deal_soon()
 
 
 async def next_round() -> None:

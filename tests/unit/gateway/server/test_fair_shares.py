@@ -11,8 +11,8 @@ import pytest
 
 from karmada_vc_agent.gateway.mapping.exchange import VirtualRequest
 from karmada_vc_agent.gateway.mapping.plan import plan
-from karmada_vc_agent.gateway.server.gateway import LONG_PLAN_BYTES
-from karmada_vc_agent.gateway.server.room import Room
+from karmada_vc_agent.gateway.server.gateway import HEAVY_BYTES, HELD_BYTES, LONG_PLAN_BYTES
+from karmada_vc_agent.gateway.server.room import Room, held_bytes
 from karmada_vc_agent.gateway.server.statuses import RefusalError
 from karmada_vc_agent.gateway.server.turns import FairTurns
 from tests.fakes.gateway_lab import TOKENS, Lab, config_map, gateway_lab, read_chunk
@@ -40,6 +40,82 @@ async def test_a_turn_that_nobody_waits_for_any_more_is_given_to_the_next() -> N
     waiting[0].cancel()
     async with asyncio.timeout(5):
         await asyncio.gather(*waiting[1:])
+
+
+class Clock:
+    """Goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_turns_go_by_the_time_that_was_used() -> None:
+    """The steps of "a" cost ten times as much: "b", who comes last, has ten of its for one."""
+    clock, had = Clock(), []
+    turns = FairTurns(clock=clock)
+
+    async def compute(cluster: str, times: int, cost_s: float) -> None:
+        for _ in range(times):
+            await turns.turn(cluster)
+            had.append(cluster)
+            clock.now += cost_s
+
+    requests = [turns.measured("a", compute("a", 5, 0.01)) for _ in range(10)]
+    await asyncio.gather(*requests, turns.measured("b", compute("b", 30, 0.001)))
+    assert had.count("a") == 50
+    assert had.count("b") == 30
+    last = [at for at, cluster in enumerate(had) if cluster == "b"][-1]
+    assert had[:last].count("a") <= 4
+    assert turns.used["a"] == pytest.approx(0.5, rel=0.05)
+    assert turns.used["b"] == pytest.approx(0.033)  # each turn costs something itself
+
+
+async def test_who_used_more_than_its_share_waits_while_another_one_asks() -> None:
+    clock, asking = Clock(), ["a", "b"]
+    turns = FairTurns(lambda: asking, clock)
+    turns.spend("a", 1.0)
+    held_back = asyncio.create_task(turns.turn("a"))
+    for _ in range(3):
+        await asyncio.sleep(0.01)
+        await turns.turn("b")
+    assert not held_back.done()
+    clock.now += 1.5  # what "a" used counts for less than its share by now
+    async with asyncio.timeout(5):
+        await held_back
+
+
+async def test_who_used_more_than_its_share_goes_on_where_nobody_else_asks() -> None:
+    clock, asking = Clock(), ["a", "b"]
+    turns = FairTurns(lambda: asking, clock)
+    for cluster in ("a", "c"):
+        turns.spend(cluster, 1.0)
+    held_back = asyncio.create_task(turns.turn("a"))
+    await asyncio.sleep(0.01)
+    assert not held_back.done()
+    asking[:] = ["a", "c"]  # of which each used more than its share
+    async with asyncio.timeout(5):
+        await held_back
+
+
+async def test_what_a_request_raises_or_is_told_passes_the_measure() -> None:
+    turns, told = FairTurns(), []
+
+    async def fails() -> None:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise RuntimeError("a bug") from None
+
+    request = asyncio.create_task(turns.measured("a", fails()))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    request.cancel()
+    with pytest.raises(RuntimeError, match="a bug"):
+        await request
+    assert told == ["cancelled"]
 
 
 async def test_large_things_of_one_virtual_cluster_come_one_after_the_other() -> None:
@@ -164,6 +240,70 @@ async def test_what_is_long_to_translate_stops_nobody(tmp_path: Path) -> None:
         goes_on.set()
         assert (await long).code == 201
         assert waited == [True]
+
+
+TINY = b'{"a":[' + b"{}," * 1_000_000 + b"{}]}"
+
+
+async def test_a_body_of_tiny_parts_is_refused(lab: Lab) -> None:
+    """3 MB of JSON, and 60 MB for each time that it is held as what was read of it."""
+    reply = await lab.ask("/api/v1/namespaces/edge/configmaps", method="POST", body=TINY)
+    assert reply.code == 413
+    assert "64 MiB" in reply.json["message"]
+    plain = orjson.dumps({**config_map("edge", "plain"), "data": {"pad": "x" * 1_000_000}})
+    assert held_bytes(plain) < HEAVY_BYTES
+    reply = await lab.ask("/api/v1/namespaces/edge/configmaps", method="POST", body=plain)
+    assert reply.code == 201
+
+
+async def test_bodies_that_are_heavy_once_they_are_read_come_one_after_the_other(
+    tmp_path: Path,
+) -> None:
+    began, goes_on = [], threading.Event()
+
+    def slow(request: VirtualRequest, *known: Any) -> Any:
+        if len(request.body) >= LONG_PLAN_BYTES:
+            began.append(known[1].name)
+            goes_on.wait(10.0)
+        return plan(request, *known)
+
+    heavy = orjson.dumps({**config_map("edge", "x"), "data": [{}] * 200_000})
+    assert HEAVY_BYTES < held_bytes(heavy) < HELD_BYTES
+    path = "/api/v1/namespaces/edge/configmaps"
+    async with gateway_lab(tmp_path, slow) as lab:
+        asked = [
+            asyncio.create_task(
+                lab.ask(path, token=TOKENS[each, "access"], cluster=each, method="POST", body=heavy)
+            )
+            for each in ("a", "b")
+        ]
+        async with asyncio.timeout(10):
+            while len(lab.gateway._heavy._of_cluster) < 2 or not began:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert len(began) == 1
+        goes_on.set()
+        await asyncio.gather(*asked)
+        assert set(began) == {"a", "b"}
+
+
+async def test_a_long_selector_is_mapped_beside_the_loop(tmp_path: Path) -> None:
+    threads = []
+
+    def noted(request: VirtualRequest, *known: Any) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return plan(request, *known)
+
+    async with gateway_lab(tmp_path, noted) as lab:
+        names = ",".join(f"n{number:03}" for number in range(820))
+        selector = f"labelSelector=kubernetes.io/metadata.name+in+({names})"
+        path = "/api/v1/namespaces/edge/configmaps"
+        assert (await lab.ask(f"{path}?{selector}")).code == 200
+        assert threads
+        assert not any(threads)
+        assert (await lab.ask(path)).code == 200
+        assert threads[-1]
+        assert b'gateway_loop_seconds_total{member_cluster="a"}' in lab.metrics.text()
 
 
 async def test_a_large_list_does_not_keep_small_requests_waiting(lab: Lab) -> None:
