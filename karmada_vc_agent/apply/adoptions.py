@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from karmada_vc_agent.kube.answers import check_version
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError, UnreadableError
-from karmada_vc_agent.kube.listing import check_version
 from karmada_vc_agent.model.core import Pod
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, key_of, labels_of

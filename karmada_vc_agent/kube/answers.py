@@ -71,11 +71,16 @@ def decoder_of(path: str, *, or_status: bool = False) -> Callable[[Answer], Obje
 
     def decode(answer: Answer) -> Object:
         found = json_object(answer)
-        if not is_of_storage(str(dig(found, "metadata", "resourceVersion") or "")):
-            raise UnreadableError(f"the response is not a list of {need.resource}")
+        check_version(dig(found, "metadata", "resourceVersion"))
         return found
 
     return decode
+
+
+def check_version(version: Any) -> None:
+    """Raise UnreadableError for the version of what is no list, as of a page."""
+    if not isinstance(version, str) or not is_of_storage(version):
+        raise UnreadableError("the response is no list: it has no resourceVersion")
 
 
 def decoder_of_created(obj: Any) -> Callable[[Answer], Object]:

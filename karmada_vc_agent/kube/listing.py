@@ -1,13 +1,11 @@
 """A paginated list: page sizes, and where to continue after a failure."""
 
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from karmada_vc_agent.kube.answers import decoded
+from karmada_vc_agent.kube.answers import check_version, decoded
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Page, Unreadable
-from karmada_vc_agent.kube.errors import UnreadableError
-from karmada_vc_agent.kube.versions import is_of_storage
 from karmada_vc_agent.model.objects import dig
 
 T = TypeVar("T")
@@ -22,12 +20,6 @@ async def check_listed(client: ApiClient, path: str) -> None:
     """Check by a small request that the server lists a collection. Raises KubeError if not."""
     answer = await client.request("GET", path, query={"limit": "1"}, accept=METADATA_ONLY)
     check_version(dig(decoded(answer), "metadata", "resourceVersion"))
-
-
-def check_version(version: Any) -> None:
-    """Raise UnreadableError for the version of what is no list, as of a page."""
-    if not isinstance(version, str) or not is_of_storage(version):
-        raise UnreadableError("the response is no list: it has no resourceVersion")
 
 
 class PageSize:

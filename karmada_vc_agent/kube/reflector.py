@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 import orjson
 
 from karmada_vc_agent.kube import absence, aggregated
+from karmada_vc_agent.kube.answers import check_version
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
 from karmada_vc_agent.kube.errors import (
@@ -35,7 +36,7 @@ from karmada_vc_agent.kube.errors import (
     watch_error,
 )
 from karmada_vc_agent.kube.first_lists import Trouble
-from karmada_vc_agent.kube.listing import Listing, PageSize, check_version
+from karmada_vc_agent.kube.listing import Listing, PageSize
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.versions import is_lower, is_of_storage

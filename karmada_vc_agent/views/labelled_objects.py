@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.aggregated import is_aggregated
-from karmada_vc_agent.kube.answers import decoded
+from karmada_vc_agent.kube.answers import check_version, decoded
 from karmada_vc_agent.kube.built_in_groups import is_built_in
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
@@ -22,7 +22,6 @@ from karmada_vc_agent.kube.errors import (
     UnauthorizedError,
     UnreadableError,
 )
-from karmada_vc_agent.kube.listing import check_version
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.kube.retries import retry_on
 from karmada_vc_agent.model.objects import Object, dig, parse_api_version
