@@ -121,12 +121,11 @@ class ClusterView:
         """Return all that are claimed, but the anchor."""
         return list(self.claims().values())
 
-    def claims(self) -> dict[VirtualNamespace, HostNamespace]:
+    def claims(self) -> ClaimedNamespaces:
         """Return the claims, but that on the anchor."""
-        claims = self._state.claims.of(self.name)
-        return ClaimedNamespaces(
-            (virtual, host) for virtual, host in claims.items() if virtual != ANCHOR_NAMESPACE
-        )
+        claims = ClaimedNamespaces(self._state.claims.of(self.name))
+        claims.pop(ANCHOR_NAMESPACE, None)
+        return claims
 
     def virtual_namespace(self, host: str) -> str | Unknown | None:
         """Return the virtual name of a host namespace; None: of others, or gone."""

@@ -189,7 +189,6 @@ class Claims:
         else:
             self._duplicates.pop(pair, None)
             claims = self._by_cluster[claim.cluster]
-            if claim.namespace in claims:
-                del claims[claim.namespace]
+            claims.pop(claim.namespace, None)
             if not claims:
                 del self._by_cluster[claim.cluster]

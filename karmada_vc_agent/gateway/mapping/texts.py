@@ -20,13 +20,10 @@ _ACCOUNT = re.compile(r"\bsystem:serviceaccount:([A-Za-z0-9.-]+):[A-Za-z0-9.-]+"
 _NEIGHBOUR = "another-identity"
 
 
-def claims_with_anchor(
-    context: TranslationContext, anchor: str
-) -> dict[VirtualNamespace, HostNamespace]:
+def claims_with_anchor(context: TranslationContext, anchor: str) -> ClaimedNamespaces:
     """Return the claims for the way back: the anchor is shown as `kube-system`."""
     claims = ClaimedNamespaces(context.claims)
-    if ANCHOR_NAMESPACE in claims:
-        del claims[ANCHOR_NAMESPACE]
+    claims.pop(ANCHOR_NAMESPACE, None)
     claims[VirtualNamespace(KUBE_SYSTEM)] = HostNamespace(anchor)
     return claims
 
