@@ -152,25 +152,27 @@ async def grant_on_host(
     """
     told = changes or Changes()
     await apply_all(host, [*rights.definitions, *base_objects(rights.install)], told)
-    await apply_all(host, await _roles(host, rights), told)
+    roles, theirs = await _roles(host, rights)
+    bindings = host_bindings(rights.access)
+    ours = [role for role in roles if role["metadata"]["name"] not in theirs]
+    await apply_all(host, ours, told)
     await _allow_adoption(host, rights.adoptions, told)
     for policy in rights.policies():
         await _install(host, served, policy, told)
     if not (rights.with_policies or told.is_dry) and VALIDATING in rights.versions:
         for removed in await remove_policies(host, served, rights.install.agent):
             told.tell(f"host: remove {removed}")
-    await apply_all(host, host_bindings(rights.access), told)
+    await apply_all(host, bindings, told)
     if rights.access.gateway is None:
         install = rights.install
         await remove_gateway(host, install.agent, install.namespace, told.tell, is_dry=told.is_dry)
         if not told.is_dry:
             await remove_policies(host, served, install.agent, rights.owner.gateway_policy)
-    desired = (*host_roles(rights.access), *host_bindings(rights.access))
-    await prune(host, rights.install.agent, desired, told.tell, is_dry=told.is_dry)
+    await prune(host, rights.install.agent, (*roles, *bindings), told.tell, is_dry=told.is_dry)
 
 
-async def _roles(host: ApiClient, rights: HostRights) -> list[Object]:
-    """Return the roles to write, without those of tenants that another owner made."""
+async def _roles(host: ApiClient, rights: HostRights) -> tuple[list[Object], set[str]]:
+    """Return the roles, and the names of those of tenants that another owner made."""
     path, granted = f"/apis/{RBAC_API}/clusterroles", dict(rights.access.granted)
     most = granted[NAMESPACE_ADMIN]
     kept = set()
@@ -181,8 +183,7 @@ async def _roles(host: ApiClient, rights: HostRights) -> list[Object]:
         if name != NAMESPACE_ADMIN and not rights.access.is_confined:
             of_the_host = await find(host, f"{path}/{built_in}") or {}
             granted[name] = cut(maps_at(of_the_host, "rules"), most)
-    roles = host_roles(replace(rights.access, granted=granted))
-    return [role for role in roles if role["metadata"]["name"] not in kept]
+    return host_roles(replace(rights.access, granted=granted)), kept
 
 
 async def _allow_adoption(host: ApiClient, adoptions: Mapping[str, str], changes: Changes) -> None:
