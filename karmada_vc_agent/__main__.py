@@ -17,11 +17,14 @@ finds nothing. Of loading the program it takes a third: 0.5 s instead of 0.8 s.
 """
 
 
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
 def main() -> None:
     """Run the command given by the arguments."""
     gc.set_threshold(*GC_THRESHOLDS)
-    if sys.argv[1:2] == ["run"]:
-        for number in (signal.SIGINT, signal.SIGTERM):
+    if sys.argv[1:2] in (["run"], ["gateway"]):
+        for number in _ENDING:
             signal.signal(number, _end)
     try:
         from karmada_vc_agent import cli  # noqa: PLC0415 - slow
@@ -32,7 +35,9 @@ def main() -> None:
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    """Exit an agent that has not started; after that, cli.py handles signals."""
+    """Exit a process that has not started; after that, lifecycle/ending.py handles signals."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(0)
 
 

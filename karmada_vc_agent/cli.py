@@ -31,6 +31,7 @@ from karmada_vc_agent.kube.connections import limit_tls_buffers
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.lifecycle.agent_state import StateError
+from karmada_vc_agent.lifecycle.ending import call_on, stop_on_signals
 from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower, digest_of
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.telemetry.endpoints import (
@@ -294,10 +295,8 @@ def _innermost(error: BaseException) -> BaseException:
 
 async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, agent.reload_settings)
+    stop_on_signals(stop)
+    call_on(signal.SIGHUP, agent.reload_settings)
     readers, tls = None, None
     if config.metrics_secure:
         # Key generation costs 8 MB of memory, and few agents need it.

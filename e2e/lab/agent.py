@@ -14,6 +14,7 @@ import yaml
 from e2e.lab import access, step
 from e2e.lab.access import Kubeconfigs
 from e2e.lab.step import Step
+from e2e.lab.wait import eventually
 from karmada_vc_agent.config.loading import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,6 +166,7 @@ class Agent:
     def terminate(self) -> None:
         """Ask it to end; it must do so in time and say that all is well."""
         assert self._process is not None, "the agent does not run"
+        eventually(_may_end, self._process)
         started = time.monotonic()
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(timeout=EXIT_S)
@@ -198,6 +200,13 @@ class Agent:
 
     def log_tail(self) -> str:
         return "\n".join(self.log().splitlines()[-LOG_TAIL:])
+
+
+def _may_end(process: "subprocess.Popen[bytes]") -> None:
+    """Check that a process handles SIGTERM: until Python runs the program, it ends by it."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    assert process.poll() is not None or caught >> (signal.SIGTERM - 1) & 1
 
 
 def settings_file(settings: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from karmada_vc_agent.gateway.process import GatewayProcess
 from karmada_vc_agent.kube.connections import limit_tls_buffers
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
+from karmada_vc_agent.lifecycle.ending import call_on, stop_on_signals
 from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower, digest_of
 from karmada_vc_agent.telemetry.logs import start_logging
 from karmada_vc_agent.translation.names import NamespaceTemplate
@@ -121,10 +122,8 @@ def _reloaded(running: AgentConfig, options: dict[str, Any]) -> Reloaded:
 
 async def _run_until_signal(config: AgentConfig, host: Credentials, file: SettingsFollower) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, file.reload)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    call_on(signal.SIGHUP, file.reload)
+    stop_on_signals(stop)
     await GatewayProcess(config, host, file=file).run(stop)
 
 

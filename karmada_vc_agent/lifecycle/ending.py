@@ -1,7 +1,38 @@
 """Runs the work of a process until it is told to stop, and gives it time to end well."""
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+def call_on(number: signal.Signals, call: Callable[[], object]) -> None:
+    """Have a signal call something in the running loop.
+
+    Unlike a handler of the loop it stays when that is closed: the default one ends the process by
+    the signal, and not with its exit code.
+    """
+    loop = asyncio.get_running_loop()
+
+    def handle(*_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the process ends anyway
+            loop.call_soon_threadsafe(call)
+
+    signal.signal(number, handle)
+
+
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """Set an event at the first signal to end; those that follow change nothing."""
+
+    def end() -> None:
+        for number in _ENDING:  # Python gives up its own handlers before it exits, but not this
+            signal.signal(number, signal.SIG_IGN)
+        stop.set()
+
+    for number in _ENDING:
+        call_on(number, end)
 
 
 async def until(
