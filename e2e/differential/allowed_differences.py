@@ -120,9 +120,9 @@ ALLOWED: tuple[Allowed, ...] = (
     ),
     Allowed(
         "cluster-conditions",
-        "cluster.status.conditions.NodesReachable",
-        "a condition of ours says whether a node of the virtual cluster is Ready",
-        "contract trap 12",
+        "cluster.status.conditions.[NO]*",
+        "conditions of ours: NodesReachable, and ObjectsOrphaned once a case left objects behind",
+        "contract trap 12; ADR 60",
     ),
     Allowed(
         "cluster-conditions",
