@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.commands.changes import Changes, differences, without_fields
-from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import ConflictError, NotFoundError, NotServedError
+from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
 from karmada_vc_agent.model.objects import NAMESPACE, GroupVersionKind, Object, dig, key_of
 from karmada_vc_agent.model.well_known import RBAC_GROUP
 
@@ -68,15 +67,11 @@ def path_of(obj: Object) -> str:
 
 
 async def find(client: ApiClient, path: str) -> Object | None:
-    """GET an object; None if it does not exist, or its kind does not. Raises KubeError."""
+    """GET an object; None if it does not exist. Raises KubeError, also while it is not served."""
     try:
         return await client.get(path)
     except NotFoundError:
         return None
-    except NotServedError:
-        if await is_absent(client, path):
-            return None
-        raise
 
 
 @dataclass(frozen=True, slots=True)

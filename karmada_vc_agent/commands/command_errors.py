@@ -11,6 +11,7 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.errors import (
     ForbiddenError,
     KubeError,
+    PageError,
     UnauthorizedError,
     UnreachableError,
 )
@@ -48,6 +49,8 @@ def _text(error: Exception) -> str:
         return f"no answer from the {error}"
     if isinstance(error, UnauthorizedError) and error.asked:
         return f"{error.asked}: {error}; renew the credential, or use another kubeconfig"
+    if isinstance(error, PageError) and error.asked:
+        return f"{error.asked} is not served now ({error.status}: {error}); try again later"
     if isinstance(error, ForbiddenError) and error.need is not None:
         return f"{error.server}: forbidden: the account used needs rule {error.need}"
     return str(error)

@@ -13,14 +13,16 @@ from karmada_vc_agent.commands.apply_objects import find
 from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.commands.leave_cleaning import NAMESPACES_PATH, claimed_clusters
 from karmada_vc_agent.commands.policy_removal import remove_policies
+from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
-from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.errors import NotFoundError, NotServedError
 from karmada_vc_agent.kube.identity import need_to_act_as, user_name
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.translation.admission_objects import GROUP, PolicyOwner
 from karmada_vc_agent.translation.admission_policies import protected_user
@@ -35,7 +37,7 @@ async def claims_user(host: ApiClient, agent: str) -> str:
     Raises PreflightError if that is not possible, KubeError.
     """
     policy = PolicyOwner(agent, "", "").claims_policy
-    user = protected_user(await find(host, f"{_POLICIES_PATH}/{policy}") or {})
+    user = protected_user(await _policy(host, f"{_POLICIES_PATH}/{policy}") or {})
     if not user or user == await user_name(host):
         return ""
     law = f"host: ValidatingAdmissionPolicy {policy} lets only {user} release namespaces"
@@ -51,6 +53,16 @@ async def claims_user(host: ApiClient, agent: str) -> str:
         problem = f"{law}, and that account no longer has the rights; grant it these rules again:"
         raise PreflightError([problem, *(f"  {need}" for need in missing), *_ways_out(agent)])
     return user
+
+
+async def _policy(host: ApiClient, path: str) -> Object | None:
+    """Return a policy; None where there is none, as on a host without policies."""
+    try:
+        return await find(host, path)
+    except NotServedError:
+        if await is_absent(host, path):
+            return None
+        raise
 
 
 def _ways_out(agent: str) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from karmada_vc_agent.kube.errors import (
     ForbiddenError,
     HeldError,
     NotFoundError,
+    PageError,
     TooManyRequestsError,
     UnauthorizedError,
     UnreachableError,
@@ -428,6 +429,7 @@ class ApiClient:
                     path=request.path,
                     sent=request.content,
                 ),
+                request.path,
                 need_of(request.method, request.path) if is_own else None,
             )
         if _ACTS_AS not in request.headers:
@@ -488,6 +490,7 @@ class ApiClient:
         self._answered()
         raise self._explained(
             error_from_answer(answer.status, answer.content, answer.retry_after, path=path),
+            path,
             need_of("GET", path, watches=True),
         )
 
@@ -524,8 +527,10 @@ class ApiClient:
             self._outage.begin(self.name, self.credentials.server, cause)
         return kind_of(error, is_begun=is_begun)(f"{self.name} {self.credentials.server}: {cause}")
 
-    def _explained(self, error: ApiError, need: Need | None) -> ApiError:
+    def _explained(self, error: ApiError, path: str, need: Need | None) -> ApiError:
         """Add the missing RBAC rule to a 403, and remember it for a while."""
+        if isinstance(error, PageError):
+            error.asked = f"{self.name} {self.credentials.server}{path}"
         if isinstance(error, UnauthorizedError):
             error.asked = f"{self.name} {self.credentials.server}, with {self.credentials.source}"
             for listener in self._unknown_listeners:

@@ -75,7 +75,12 @@ class NotFoundError(ApiError):
 
 
 class PageError(ApiError):
-    """An error response that no API server writes, as of a proxy; it proves nothing."""
+    """An error response that no API server writes, as of a proxy; it proves nothing.
+
+    asked: the server and the path, for messages to administrators; not part of `str()`.
+    """
+
+    asked: str = ""
 
 
 class NotServedError(PageError):

@@ -27,7 +27,7 @@ async def check_karmada(hub: ApiClient, *, pause_s: float = PAUSE_S) -> None:
     except NotServedError as error:
         problem = (
             f"{hub.credentials.server} is not a Karmada control plane: it does not serve "
-            "cluster.karmada.io; use a kubeconfig of Karmada's API server"
+            "cluster.karmada.io; use a kubeconfig of Karmada's API server, or try again later"
         )
         raise ConfigError("settings", "karmadaKubeconfig", problem) from error
 

@@ -44,6 +44,18 @@ async def test_missing_right_is_told_with_the_server(
     assert told.startswith("karmada-vc-agent: host: forbidden: the account used needs rule {")
 
 
+async def test_path_that_is_not_served_is_told_with_the_server(
+    host: FakeApiServer, client: ApiClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host.answer(b"404 page not found", 404)
+    with pytest.raises(SystemExit), one_line_errors():
+        await client.get(PATH)
+    assert capsys.readouterr().err == (
+        f"karmada-vc-agent: host {client.credentials.server}{PATH} is not served now (404: the "
+        "server could not find the requested resource); try again later\n"
+    )
+
+
 def test_server_that_is_away_is_told_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(KUBECONFIG)

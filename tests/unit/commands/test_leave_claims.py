@@ -8,7 +8,7 @@ import pytest
 from karmada_vc_agent.commands.join_preflight import PreflightError
 from karmada_vc_agent.commands.leave_claims import claims_user, give_up_policies
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ForbiddenError
+from karmada_vc_agent.kube.errors import ForbiddenError, PageError
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.translation.admission_objects import GROUP, PolicyOwner
 from karmada_vc_agent.translation.admission_policies import (
@@ -17,6 +17,7 @@ from karmada_vc_agent.translation.admission_policies import (
 )
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
+from tests.fakes.pages import PAGES
 from tests.fakes.served import Served
 
 ACCOUNT = "system:serviceaccount:agents:agent"
@@ -63,6 +64,14 @@ async def test_without_policies_nobody_is_impersonated(
 ) -> None:
     assert await claims_user(client, "agent") == ""
     assert host.writes() == []
+
+
+@pytest.mark.parametrize("page", ["404 plain", "404 Status of a cluster", "502 page"])
+async def test_page_in_place_of_a_policy_is_not_a_host_without_policies(
+    protected: FakeApiServer, client: ApiClient, page: str
+) -> None:
+    with protected.in_front(PAGES[page]), pytest.raises(PageError):
+        await claims_user(client, "agent")
 
 
 async def test_the_account_of_the_agent_itself_impersonates_nobody(

@@ -6,9 +6,23 @@ from collections.abc import AsyncIterator
 import pytest
 
 from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
-from karmada_vc_agent.commands.leave_run import LeavePlan, run_leave, run_prune, run_purge, warn
-from karmada_vc_agent.commands.leave_steps import HubFacts, LeaveError, Leaving
+from karmada_vc_agent.commands.leave_run import (
+    LeavePlan,
+    _is_served,
+    run_leave,
+    run_prune,
+    run_purge,
+    warn,
+)
+from karmada_vc_agent.commands.leave_steps import (
+    HubFacts,
+    LeaveError,
+    Leaving,
+    read_hub,
+    wait_gone,
+)
 from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.errors import NotServedError
 from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from tests.fakes import objects, served
@@ -105,6 +119,26 @@ async def test_leave_of_what_has_left_says_what_it_waits_for_and_that_it_had_lef
     first, last = capsys.readouterr().out.splitlines()
     assert first == "the running agent does not serve branch-a: cleaning up from here"
     assert last == "branch-a had left before; nothing was left to remove"
+
+
+async def test_no_cluster_is_taken_for_gone_while_karmada_serves_none(
+    hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    """Its API servers go on listing everything else, as during an upgrade."""
+    hub.seed(objects.cluster("branch-a", "some-id"))
+    serves_all = list(hub.storage.served)
+    hub.storage.served = [r for r in serves_all if "cluster.karmada.io" not in r.api_version]
+    client, other = hub.client("hub"), host.client("host")
+    plan = LeavePlan(leaving(), NOBODY, NOBODY, is_sure=True, is_forced=False)
+    for look in (
+        read_hub(client, "branch-a"),
+        wait_gone(client, plan.what, print, releases=True),
+        _is_served(plan, client, other),
+    ):
+        with pytest.raises(NotServedError):
+            await look
+    hub.storage.served = serves_all
+    assert (await read_hub(client, "branch-a")).cluster
 
 
 def purging(hub: FakeApiServer, host: FakeApiServer, cluster: str = "") -> LeavePlan:
