@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import click
 
 from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import (
     ForbiddenError,
     KubeError,
@@ -26,7 +27,7 @@ class CommandError(Exception):
 
 
 _SETTINGS_ERRORS = (ConfigError, KubeconfigError)
-_FAILURES = (CommandError, KubeError, OSError)
+_FAILURES = (CommandError, KubeError, RetryError, OSError)
 
 
 @contextmanager

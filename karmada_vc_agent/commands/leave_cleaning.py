@@ -9,14 +9,15 @@ from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from functools import partial
 
+from karmada_vc_agent.apply.bound_roles import BoundRoles
 from karmada_vc_agent.apply.namespace_release import begin_release, delete_namespace, end_release
 from karmada_vc_agent.apply.shared_objects import SharedObjects
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError
+from karmada_vc_agent.kube.errors import ApiError, NotFoundError
 from karmada_vc_agent.kube.for_each import for_each
-from karmada_vc_agent.kube.retries import retry_on, retry_on_conflict
+from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     CLUSTER_LABEL,
@@ -38,7 +39,6 @@ from karmada_vc_agent.views.labelled_objects import labelled_objects, objects_in
 from karmada_vc_agent.views.live_objects import LiveObjects
 
 NAMESPACES_PATH = "/api/v1/namespaces"
-_ATTEMPTS = 5
 POLL_S = 0.2
 RELEASED_WITHIN_S = 20.0
 """A running agent that serves the virtual cluster does it in less than a second."""
@@ -65,6 +65,7 @@ class HostCleaner:
     ) -> None:
         self._host = host
         self._objects = LiveObjects(host, lambda _: None)
+        self._bound_roles = BoundRoles(host, is_strict=False)
         self._agent = agent
         self.cluster = cluster
         self._say = say
@@ -151,25 +152,32 @@ class HostCleaner:
 
     async def delete(self, resource: Resource, found: Object) -> None:
         """Delete one object, also if it was recreated meanwhile from the same Work."""
-        path = _path(resource, found)
 
         async def delete(live: Object | None) -> None:
             if live is not None and _origin(live) == _origin(found):
-                await self._host.delete_same(path, live)
+                await self._host.delete_same(_path(resource, live), live)
 
-        metadata = found["metadata"]
-        place = resource, metadata.get("namespace") or "", metadata["name"]
-        await retry_on_conflict(found, delete, partial(self._objects.fresh, *place))
+        await retry_on_conflict(found, delete, partial(self._fresh, resource, found))
 
     async def release(self, resource: Resource, found: Object) -> None:
-        """Remove our and Karmada's labels and annotations from an object, and keep it."""
-        path = _path(resource, found)
+        """Remove our and Karmada's labels and annotations from an object, and keep it.
 
-        async def replace() -> None:
-            await self._host.replace(path, without_claims(await self._host.get(path)))
+        One that is of another Work by now, or of none, stays as it is. Raises KubeError, RetryError
+        if it binds a role that grants more than virtual clusters may.
+        """
 
-        with suppress(NotFoundError):
-            await retry_on(ConflictError, _ATTEMPTS, replace)
+        async def release(live: Object | None) -> None:
+            if live is not None and _origin(live) == _origin(found):
+                path, bare = _path(resource, live), without_claims(live)
+                await self._bound_roles.writing(live, "", partial(self._host.replace, path, bare))
+
+        fresh = partial(self._fresh, resource, found)
+        await retry_on_conflict(await fresh(), release, fresh)
+
+    async def _fresh(self, resource: Resource, found: Object) -> Object | None:
+        metadata = found["metadata"]
+        namespace = metadata.get("namespace") or ""
+        return await self._objects.fresh(resource, namespace, metadata["name"])
 
     async def give_up(self, claimed: Mapping[str, Object], *, preserve: bool) -> None:
         """Delete the claimed namespaces that the agent created; remove the claim of others.

@@ -9,7 +9,7 @@ import pytest
 from karmada_vc_agent.apply.namespace_release import end_release
 from karmada_vc_agent.commands.leave_cleaning import RELEASED_WITHIN_S, HostCleaner
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ApiError, ConflictError, InvalidError
+from karmada_vc_agent.kube.errors import ApiError, ConflictError, InvalidError, NotFoundError
 from karmada_vc_agent.model.domain import (
     ADOPTED_ANNOTATION,
     BY_GATEWAY_ANNOTATION,
@@ -27,6 +27,7 @@ from tests.fakes.api_server import FakeApiServer
 from tests.fakes.policies import confine_to_claims
 
 PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 EDGE = "edge-v-branch-a"
 MADE = {CREATED_BY_AGENT_ANNOTATION: "true"}
 
@@ -80,6 +81,61 @@ async def test_recreated_object_is_deleted_only_if_it_is_of_the_same_work(
     host.before("DELETE", path, recreate)
     await cleaner.delete(resource, live)
     assert (host.find(path) is None) is is_deleted
+
+
+@pytest.mark.parametrize(("work", "is_released"), [("web", True), ("other", False)])
+async def test_recreated_object_is_released_only_if_it_is_of_the_same_work(
+    host: FakeApiServer, client: ApiClient, work: str, *, is_released: bool
+) -> None:
+    host.seed(claimed(**MADE), _of_work("web"))
+    path = f"/api/v1/namespaces/{EDGE}/configmaps/settings"
+
+    def recreate() -> None:
+        host.remove(path)
+        host.seed({**_of_work(work), "data": {"by": "others"}})
+
+    cleaner = cleaner_of(client)
+    ((resource, live),) = await cleaner.orphans(())
+    host.before("PUT", path, recreate)
+    await cleaner.release(resource, live)
+    now = host.live(path)
+    assert (CLUSTER_LABEL not in labels_of(now)) is is_released
+    assert now["data"] == {"by": "others"}
+
+
+async def test_object_that_is_nobodys_any_more_is_not_released(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(claimed(**MADE), _of_work("web"))
+    cleaner = cleaner_of(client)
+    ((resource, live),) = await cleaner.orphans(())
+    path = f"/api/v1/namespaces/{EDGE}/configmaps/settings"
+    host.change(path, metadata={**live["metadata"], "labels": {}})
+    await cleaner.release(resource, live)
+    assert WORK_ANNOTATION in annotations_of(host.live(path))
+
+
+@pytest.mark.parametrize(("role", "refusals"), [("reader", 1), ("vc:reader", 100)])
+async def test_binding_whose_role_is_missing_is_released_or_told(
+    host: FakeApiServer, client: ApiClient, role: str, refusals: int
+) -> None:
+    """The server judges the role on each change of a binding."""
+    group, root = "rbac.authorization.k8s.io", f"{RBAC}/namespaces/{EDGE}"
+    binding = _of_work("web") | {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": role},
+    }
+    host.seed(claimed(**MADE), binding)
+    path, text = f"{root}/rolebindings/settings", f'rolebindings.{group} "{role}" not found'
+    host.fail(404, "NotFound", method="PUT", path=path, message=text, times=refusals)
+    cleaner = cleaner_of(client)
+    ((resource, live),) = await cleaner.orphans(())
+    is_told = refusals > 1
+    with pytest.raises(NotFoundError, match=role) if is_told else nullcontext():
+        await cleaner.release(resource, live)
+    assert (CLUSTER_LABEL in labels_of(host.live(path))) is is_told
+    assert host.listed(f"{root}/roles") == []
 
 
 def _of_work(work: str) -> Object:
