@@ -76,11 +76,12 @@ async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: s
 async def _patch(host: ApiClient, live: Object, patch: Object, agent: str, as_user: str) -> Object:
     """Patch a claimed namespace; return it as it is if another process has released it.
 
-    Policies deny the agent what it does not claim. Raises KubeError.
+    Policies deny the agent what it does not claim. Another one under its name is not patched.
+    Raises KubeError.
     """
     try:
-        return await host.merge_patch(_path(live), patch, as_user)
-    except (ForbiddenError, InvalidError):
+        return await host.patch_same(_path(live), live, patch, as_user)
+    except (ConflictError, ForbiddenError, InvalidError):
         now = await host.get(_path(live))
         if phase_of(now, agent) is not Phase.UNCLAIMED:
             raise

@@ -105,8 +105,9 @@ class NamespaceWriter:
             return place
         async with self._owning(vc, namespace, desired) as name:
             if namespace not in self._claims.of(vc.name):
-                if namespace in self._left(vc):
-                    await self._take_over(vc, name)
+                left = self._claims.store.get("", name) if namespace in self._left(vc) else None
+                if left is not None:
+                    await self._take_over(vc, left)
                 else:
                     await self._create_or_adopt(vc, namespace, desired)
                 self._equipped.pop(name, None)
@@ -205,11 +206,15 @@ class NamespaceWriter:
                 extra={"virtual_cluster": vc.name, "namespace": name, "selector": selector},
             )
             patch = {"metadata": {"annotations": {NODE_SELECTOR_ANNOTATION: selector}}}
-            self._claims.store.accept(await self._host.merge_patch(_path(name), patch))
+            await self._patch(live, patch)
         changes = pod_security_changes(live, vc)
         if changes:
-            live = await self._host.merge_patch(_path(name), {"metadata": changes})
-            self._claims.store.accept(live)
+            await self._patch(live, {"metadata": changes})
+
+    async def _patch(self, live: Object, patch: Object) -> None:
+        """Patch a namespace, and not another one that has its name by now."""
+        path = _path(live["metadata"]["name"])
+        self._claims.store.accept(await self._host.patch_same(path, live, patch))
 
     async def correct(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None:
         """Correct a claimed namespace: our rights, node selector, Pod Security, default objects.
@@ -247,7 +252,7 @@ class NamespaceWriter:
             if live is not None and labels_of(live).get(karmada.MANAGED_LABEL) != "true":
                 # Claimed before its Work came, or adopted: the claim is the permission.
                 mark = {"metadata": {"labels": {karmada.MANAGED_LABEL: "true"}}}
-                self._claims.store.accept(await self._host.merge_patch(_path(name), mark))
+                await self._patch(live, mark)
             applied = await self._host_objects.apply(NAMESPACES, desired, check)
         if isinstance(applied, Foreign):
             raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, "another virtual cluster claims it", name)
@@ -320,14 +325,14 @@ class NamespaceWriter:
         """Return what a virtual cluster claimed under earlier names."""
         return self._claims.left_by(former_names(self._virtual_clusters, vc.name))
 
-    async def _take_over(self, vc: VirtualCluster, name: HostNamespace) -> None:
+    async def _take_over(self, vc: VirtualCluster, live: Object) -> None:
         """Change the claim of an earlier name into one of the name of now.
 
         The Work that brought it was another one: its next one enters itself.
         """
         _log.info(
             "Taking over namespace of a former name",
-            extra={"virtual_cluster": vc.name, "namespace": name},
+            extra={"virtual_cluster": vc.name, "namespace": live["metadata"]["name"]},
         )
         patch = {
             "metadata": {
@@ -335,7 +340,7 @@ class NamespaceWriter:
                 "annotations": {WORK_ANNOTATION: ""},
             }
         }
-        self._claims.store.accept(await self._host.merge_patch(_path(name), patch))
+        await self._patch(live, patch)
 
     async def _create_or_adopt(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
@@ -376,7 +381,7 @@ class NamespaceWriter:
         }
         labels = {key: value for key, value in labels_of(wanted).items() if is_ours(key)}
         patch = {"metadata": {"labels": labels, "annotations": annotations}}
-        return await self._host.merge_patch(_path(name), patch)
+        return await self._host.patch_same(_path(name), live, patch)
 
 
 def _path(name: str) -> str:

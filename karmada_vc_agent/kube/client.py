@@ -24,9 +24,11 @@ from karmada_vc_agent.kube.connections import Lane, Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import (
     ApiError,
+    ConflictError,
     CutOffError,
     ForbiddenError,
     HeldError,
+    InvalidError,
     NotFoundError,
     PageError,
     TooManyRequestsError,
@@ -57,6 +59,8 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON = "application/json"
 _ACTS_AS = "Impersonate-User"
+_ANOTHER_UID = "metadata.uid: Invalid value"
+"""How API servers reject a patch for an object that has another uid; DELETE answers 409."""
 _ODD_PATH = re.compile(r"[?#\s]|/\.\.?(/|$)|%2F|%25", re.IGNORECASE)
 """What would end a path, climb out of it, or have another one inside a name.
 
@@ -303,6 +307,19 @@ class ApiClient:
             "preconditions": {mark: live["metadata"][mark] for mark in marks},
         }
         await self.delete(path, options, as_user)
+
+    async def patch_same(self, path: str, live: Object, patch: Object, as_user: str = "") -> Object:
+        """PATCH the metadata of an object with a JSON merge patch if its uid is unchanged.
+
+        Raises NotFoundError if it is gone, ConflictError if another one has its name.
+        """
+        uid = {"uid": live["metadata"]["uid"]}
+        try:
+            return await self.merge_patch(path, {"metadata": patch["metadata"] | uid}, as_user)
+        except InvalidError as error:
+            if _ANOTHER_UID not in str(error):
+                raise
+            raise ConflictError(409, "Conflict", str(error)) from error
 
     async def request(
         self,

@@ -175,6 +175,10 @@ class Storage:
         version = (patch.get("metadata") or {}).get("resourceVersion")
         if version and version != live["metadata"]["resourceVersion"]:
             raise _conflict(place)
+        uid = (patch.get("metadata") or {}).get("uid")
+        if uid and uid != live["metadata"]["uid"]:
+            text = f'{place.served.kind} "{place.name}" is invalid: metadata.uid: Invalid value: '
+            raise StatusError(422, "Invalid", f'{text}"{uid}": field is immutable')
         return self._update(place, live, _merged(live, patch))
 
     def json_patch(self, place: Place, patch: Any) -> Object:

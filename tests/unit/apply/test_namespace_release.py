@@ -85,6 +85,22 @@ async def test_nothing_of_ours_is_left_and_what_is_of_others_stays(adopted: Worl
     assert left(adopted) == ["team", "theirs"]
 
 
+@pytest.mark.parametrize("patch", [1, 2])
+async def test_another_namespace_under_the_name_is_left_alone(adopted: World, patch: int) -> None:
+    """Of the two patches of a release, one meets it."""
+    theirs = objects.namespace(HOST, {"team": "blue"})
+
+    def recreate() -> None:
+        if len(adopted.host.asked("PATCH", PATH)) == patch:
+            adopted.host.remove(PATH)
+            adopted.host.seed(theirs)
+
+    adopted.host.before("PATCH", PATH, recreate, times=2)
+    await release(adopted)
+    assert left(adopted) == ["team"]
+    assert labels_of(adopted.host.live(PATH)) == {"team": "blue"}
+
+
 async def test_claim_that_was_released_is_not_cached_any_more(adopted: World) -> None:
     await release(adopted)
     assert adopted.claims.phase(HOST) is Phase.UNCLAIMED

@@ -152,6 +152,39 @@ async def test_namespace_of_a_former_name_is_taken_over() -> None:
         assert await world.namespace_writer.claim(vc, VirtualNamespace("new")) == "new-v-branch-a"
 
 
+HERE = "edge-v-branch-a"
+THEIRS = objects.namespace(HERE, {"team": "red"})
+
+
+@pytest.mark.parametrize(
+    ("found", "settings"),
+    [
+        (objects.claimed(annotations={NODE_SELECTOR_ANNOTATION: "branch=z"}), {}),
+        (created(), {"pod_security": "restricted"}),
+        (objects.claimed(vc="former", host=HERE), {"former_names": ("former",)}),
+        (objects.namespace(HERE), {"adopt_namespaces": (HERE,)}),
+        (created(), {}),
+    ],
+    ids=["selector", "Pod Security", "former name", "adopted", "managed"],
+)
+async def test_another_namespace_under_the_name_is_not_patched(
+    found: Object, settings: dict[str, Any]
+) -> None:
+    async with new_world(objects.virtual_cluster(**settings)) as world:
+        given(world, found)
+
+        def recreate() -> None:
+            world.host.remove(PATH)
+            world.host.seed(THEIRS)
+
+        world.host.before("PATCH", PATH, recreate)
+        with pytest.raises(ConflictError):
+            await apply_manifest(world)
+        live = world.host.live(PATH)
+        assert labels_of(live) == labels_of(THEIRS)
+        assert annotations_of(live) == annotations_of(THEIRS)
+
+
 async def test_namespace_of_a_former_name_that_is_served_is_left() -> None:
     vc = objects.virtual_cluster("shop-7", former_names=("branch-a",))
     async with new_world(vc, objects.virtual_cluster()) as world:
