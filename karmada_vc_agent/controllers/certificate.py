@@ -27,7 +27,7 @@ from karmada_vc_agent.kube.certificates import (
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.credentials import Credentials, decode_base64
-from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError
+from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError, PageError
 from karmada_vc_agent.kube.kubeconfig import (
     KubeconfigError,
     client_certificate,
@@ -198,8 +198,9 @@ class CertificateController:
             await self._hub.create(
                 REQUESTS_PATH, signing_request(name, request, found.certificate.lifetime_s)
             )
-        except ApiError:
-            self._request = None
+        except ApiError as error:
+            if not isinstance(error, PageError):
+                self._request = None
             raise
         return POLL
 

@@ -1,6 +1,7 @@
 """Asks an API server whether we, or a user we may impersonate, may do something."""
 
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import UnreadableError
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.objects import Object, dig
 
@@ -16,6 +17,14 @@ def self_review(attributes: Object) -> Object:
     }
 
 
+def verdict(review: Object) -> Object:
+    """Return the status of an answered review. Raises UnreadableError for a page in its place."""
+    status = dig(review, "status")
+    if not isinstance(status, dict):
+        raise UnreadableError("the response is not a review")
+    return status
+
+
 async def may(client: ApiClient, need: Need, as_user: str = "") -> bool:
     """Ask the server whether our own user, or one we may impersonate, may do something."""
     resource, _, subresource = need.resource.partition("/")
@@ -28,4 +37,4 @@ async def may(client: ApiClient, need: Need, as_user: str = "") -> bool:
         "name": need.name,
     }
     answer = await client.create(REVIEWS_PATH, self_review(attributes), as_user)
-    return bool(dig(answer, "status", "allowed"))
+    return bool(verdict(answer).get("allowed"))

@@ -9,7 +9,13 @@ from typing import Any
 
 from cachetools import TTLCache
 
-from karmada_vc_agent.kube.errors import KubeError, UnreachableError
+from karmada_vc_agent.kube.access_review import verdict
+from karmada_vc_agent.kube.errors import (
+    KubeError,
+    PageError,
+    UnreachableError,
+    UnreadableError,
+)
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.model.objects import Object, dig
 
@@ -80,7 +86,7 @@ class BearerReview:
 
     def _unanswered(self, key: bytes, error: Exception) -> Refusal | None:
         """Use the last answer, for a while, if the server does not answer; otherwise reject."""
-        is_away = isinstance(error, (UnreachableError, TimeoutError))
+        is_away = isinstance(error, (UnreachableError, PageError, UnreadableError, TimeoutError))
         if is_away and key in self._allowed_last:
             return None
         reason = str(error) or "no answer in time"
@@ -91,13 +97,13 @@ class BearerReview:
 
     async def _review(self, token: str) -> Refusal | None:
         async with asyncio.timeout(REVIEW_S):
-            status = dig(await self._ask(TOKEN_REVIEWS_PATH, _token_review(token)), "status")
+            status = verdict(await self._ask(TOKEN_REVIEWS_PATH, _token_review(token)))
             if dig(status, "authenticated") is not True:
                 return 401, "the host does not know this token"
             user = dig(status, "user")
             review = _access_review(user if isinstance(user, dict) else {}, self._path)
-            answer = await self._ask(ACCESS_REVIEWS_PATH, review)
-        if dig(answer, "status", "allowed") is True:
+            answer = verdict(await self._ask(ACCESS_REVIEWS_PATH, review))
+        if answer.get("allowed") is True:
             return None
         name = dig(user, "username")
         needs = f"nonResourceURLs [{self._path}], verbs [get]"

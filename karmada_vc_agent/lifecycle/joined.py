@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import KubeError, UnreachableError
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
@@ -74,8 +74,8 @@ class JoinedClusters:
     async def look(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
         """Find out which of these may be served.
 
-        While the hub does not answer they wait. Where it does not tell they are served: what they
-        lack is told where it is tried.
+        While the hub does not answer they wait. Where it may not be asked they are served: what
+        they lack is told where it is tried.
         """
         if self._ask is None:
             return
@@ -87,10 +87,10 @@ class JoinedClusters:
             if not self._is_known(name) and not await ask(name):
                 self._tell(name)
                 return
-        except UnreachableError:
-            return
-        except KubeError as error:
+        except ForbiddenError as error:
             _log.debug("Serving without knowing the rights", extra={"reason": str(error)})
+        except KubeError:
+            return
         self._admitted.add(name)
         self._told.pop(name, None)
 

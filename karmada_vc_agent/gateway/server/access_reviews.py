@@ -9,10 +9,11 @@ from karmada_vc_agent.gateway.identity import Identity
 from karmada_vc_agent.gateway.mapping.exchange import Attributes
 from karmada_vc_agent.gateway.server.authentication import Ask
 from karmada_vc_agent.gateway.server.statuses import RefusalError
+from karmada_vc_agent.kube.access_review import verdict
 from karmada_vc_agent.kube.bearer_review import ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.domain import DOMAIN
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import Object
 
 ALLOWED_FOR_S, DENIED_FOR_S = 10.0, 5.0
 KEPT = 1024
@@ -37,11 +38,11 @@ class AccessReviews:
         if question in self._denied:
             raise denied(who, what)
         try:
-            answer = await self._ask(ACCESS_REVIEWS_PATH, _review(who, what, anchor))
+            answer = verdict(await self._ask(ACCESS_REVIEWS_PATH, _review(who, what, anchor)))
         except KubeError as error:
             text = "the API server of the cluster cannot be asked for rights"
             raise RefusalError(503, text, counted="host-away") from error
-        if dig(answer, "status", "allowed") is True:
+        if answer.get("allowed") is True:
             self._allowed[question] = None
             return
         self._denied[question] = None

@@ -24,8 +24,9 @@ from karmada_vc_agent.gateway.identity import (
 )
 from karmada_vc_agent.gateway.server.heads import Head, impersonation_of
 from karmada_vc_agent.gateway.server.statuses import RefusalError, unauthorized
+from karmada_vc_agent.kube.access_review import verdict
 from karmada_vc_agent.kube.bearer_review import TOKEN_REVIEWS_PATH
-from karmada_vc_agent.kube.errors import ApiError, KubeError
+from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, KubeError
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.service_accounts import account_of, user_of
 from karmada_vc_agent.translation.identities import (
@@ -201,8 +202,8 @@ class _Reviews:
         }
         try:
             async with asyncio.timeout(REVIEW_S):
-                status = dig(await self._ask(TOKEN_REVIEWS_PATH, review), "status")
-        except ApiError as error:
+                status = verdict(await self._ask(TOKEN_REVIEWS_PATH, review))
+        except (ForbiddenError, InvalidError) as error:
             raise RefusalError(500, "the token cannot be reviewed", counted="review") from error
         except (KubeError, TimeoutError) as error:
             text = "the API server of the cluster does not answer"

@@ -52,6 +52,7 @@ from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError, unautho
 from karmada_vc_agent.gateway.server.turns import FairTurns, Turns
 from karmada_vc_agent.gateway.server.upgrade import tunnel
 from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.answers import decoded
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError, error_from_answer
 from karmada_vc_agent.model.objects import Object
 
@@ -381,8 +382,7 @@ class Gateway:
             raise UnreachableError(str(refusal)) from refusal
         if answer.status >= 300:
             raise error_from_answer(answer.status, content, path=path)
-        found: Object = orjson.loads(content)
-        return found
+        return decoded(content)
 
     def _reviews_of(self, cluster: str) -> AccessReviews:
         if cluster not in self._reviews:

@@ -14,7 +14,7 @@ from karmada_vc_agent.controllers.certificate import POLL, POLLS, CertificateCon
 from karmada_vc_agent.kube.certificates import REQUESTS_PATH
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.errors import ForbiddenError
+from karmada_vc_agent.kube.errors import ForbiddenError, PageError
 from karmada_vc_agent.kube.kubeconfig import client_certificate, read_kubeconfig
 from karmada_vc_agent.lifecycle.hub_kubeconfig import FileStore, SecretStore
 from karmada_vc_agent.model.objects import Object
@@ -270,6 +270,18 @@ async def test_request_that_is_gone_is_made_again(setting: Setting) -> None:
     (request,) = setting.requests()
     setting.world.hub.remove(f"{REQUESTS_PATH}/{request['metadata']['name']}")
     assert await setting.step() == CHECK
+    assert await setting.step() == POLL
+    assert len(setting.requests()) == 1
+
+
+async def test_request_that_a_page_answered_may_have_arrived(setting: Setting) -> None:
+    """A proxy that lost the server sends a page for what the server has done."""
+    setting.now = DUE
+    setting.world.hub.answer(b"<html>bad gateway</html>", 502, path=REQUESTS_PATH)
+    with pytest.raises(PageError):
+        await setting.step()
+    assert await setting.step() == CHECK, "it is looked for, and there is none"
+    assert len(setting.world.hub.asked("POST", REQUESTS_PATH)) == 1
     assert await setting.step() == POLL
     assert len(setting.requests()) == 1
 

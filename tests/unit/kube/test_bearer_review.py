@@ -15,7 +15,13 @@ from karmada_vc_agent.kube.bearer_review import (
     TOKEN_REVIEWS_PATH,
     BearerReview,
 )
-from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
+from karmada_vc_agent.kube.errors import (
+    ForbiddenError,
+    KubeError,
+    NotServedError,
+    PageError,
+    UnreachableError,
+)
 from tests.fakes.virtual_time import Clock
 
 USER = {"username": "reader", "uid": "1", "groups": ["g"], "extra": {"k": ["v"]}}
@@ -150,12 +156,26 @@ async def test_agent_without_the_right_to_ask_opens_nothing(
     assert await status(readers, GOOD) == 503
 
 
-@pytest.mark.parametrize("answer", [{}, {"status": None}, {"status": {"authenticated": "yes"}}])
-async def test_strange_answer_opens_nothing(answer: Any) -> None:
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [({}, 503), ({"status": None}, 503), ({"status": {"authenticated": "yes"}}, 401)],
+)
+async def test_strange_answer_opens_nothing(answer: Any, expected: int) -> None:
     async def ask(_path: str, _review: Any) -> Any:
         return answer
 
-    assert await status(BearerReview(ask, "/metrics"), GOOD) == 401
+    assert await status(BearerReview(ask, "/metrics"), GOOD) == expected
+
+
+@pytest.mark.parametrize("page", [NotServedError(404, "", ""), PageError(502, "", "<html>")])
+async def test_page_in_place_of_a_review_is_an_outage(
+    readers: BearerReview, host: Host, clock: Clock, page: KubeError
+) -> None:
+    await readers.refusal(GOOD)
+    clock.advance(ALLOWED_FOR_S)
+    host.fails = page
+    assert await status(readers, GOOD) == 200
+    assert await status(readers, KNOWN) == 503
 
 
 async def test_guesses_are_bounded(readers: BearerReview, host: Host) -> None:

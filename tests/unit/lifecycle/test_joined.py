@@ -7,7 +7,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from karmada_vc_agent.kube.errors import ForbiddenError, UnreachableError
+from karmada_vc_agent.kube.errors import (
+    ForbiddenError,
+    KubeError,
+    NotServedError,
+    UnreachableError,
+    UnreadableError,
+)
 from karmada_vc_agent.lifecycle.joined import LOOK_S, TOLD_AGAIN_S, JoinedClusters
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
@@ -83,6 +89,19 @@ async def test_one_is_served_where_the_hub_does_not_tell() -> None:
     scene.error = ForbiddenError(403, "Forbidden", "no questions")
     scene.joined.take(vcs("a"))
     await scene.start()
+    assert scene.served == "a"
+
+
+@pytest.mark.parametrize("error", [NotServedError(404, "", ""), UnreadableError("a page")])
+async def test_page_of_the_hub_says_nothing_of_rights(error: KubeError) -> None:
+    scene = Scene()
+    scene.error = error
+    scene.joined.take(vcs("a"))
+    await scene.start()
+    assert scene.served == ""
+    scene.error, scene.rights = None, {"a"}
+    async with running(scene):
+        await asyncio.sleep(SOON_S)
     assert scene.served == "a"
 
 

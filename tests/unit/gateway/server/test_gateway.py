@@ -794,7 +794,6 @@ async def test_an_operator_has_all_rights_inside_by_a_token_for_the_gateway(lab:
         _reviewed(authenticated=False),
         _reviewed(audience="https://kubernetes.default.svc"),
         b'{"status": {}}',
-        b"{}",
     ],
 )
 async def test_an_account_of_another_place_or_for_another_audience_is_unknown(
@@ -804,6 +803,26 @@ async def test_an_account_of_another_place_or_for_another_audience_is_unknown(
     for _ in range(2):
         assert (await lab.ask(f"{EDGE}/m", token=OPERATOR_TOKEN)).json == UNAUTHORIZED
     assert len(lab.host.asked("POST", TOKEN_REVIEWS)) == 1
+
+
+@pytest.mark.parametrize(
+    "page", ["404 plain", "404 Status", "401 page", "502 page", "200 HTML", "200 JSON"]
+)
+async def test_page_in_place_of_a_review_is_no_verdict(lab: Lab, page: str) -> None:
+    code, body = PAGES[page]
+    lab.host.answer(body, code, path=TOKEN_REVIEWS)
+    reply = await lab.ask(f"{EDGE}/m", token=OPERATOR_TOKEN)
+    assert (reply.code, reply.json["message"]) == (
+        503,
+        "the API server of the cluster does not answer",
+    )
+    lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS)
+    assert (await lab.ask(f"{EDGE}/m", token=OPERATOR_TOKEN)).code == 200
+
+
+async def test_gateway_without_the_right_to_review_says_so(lab: Lab) -> None:
+    lab.host.fail(403, "Forbidden", path=TOKEN_REVIEWS)
+    assert (await lab.ask(f"{EDGE}/m", token=OPERATOR_TOKEN)).code == 500
 
 
 async def test_guessed_tokens_do_not_hold_up_one_that_was_known(
