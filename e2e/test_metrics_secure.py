@@ -1,6 +1,7 @@
 """With --metrics-secure, /metrics is for whom the host allows to read it, and for nobody else."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import urllib3
@@ -11,8 +12,10 @@ from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.wait import eventually
+from e2e.lab.webhook_server import self_signed
 
 pytestmark = pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
+NAME = "karmada-vc-agent"
 URL_RULE = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 
 
@@ -26,7 +29,10 @@ def wire(lab: Lab) -> Iterator[Proxy]:
 def endpoints(lab: Lab, wire: Proxy) -> Endpoints:
     """Those of an agent that serves."""
     endpoints = Endpoints.new()
-    flags = (*FAST, *endpoints.flags(), "--metrics-secure")
+    made = self_signed(lab.directory / "metrics", NAME)
+    for file in (made, made.with_suffix(".key")):
+        file.rename(file.with_stem("tls"))
+    flags = (*FAST, *endpoints.flags(), "--metrics-secure", "--metrics-cert-dir", str(made.parent))
     group = Group(f"{lab.id}-a", {lab.label: "a"})
     lab.add_node(group, is_played=False)
     agent = lab.new_agent(group, flags=flags, host=wire.kubeconfig)
@@ -54,7 +60,7 @@ def tokens(lab: Lab, endpoints: Endpoints) -> Iterator[tuple[str, str]]:
 
 
 def test_metrics_are_for_whom_the_host_allows(
-    endpoints: Endpoints, tokens: tuple[str, str], wire: Proxy
+    lab: Lab, endpoints: Endpoints, tokens: tuple[str, str], wire: Proxy
 ) -> None:
     reader, other = tokens
 
@@ -63,6 +69,7 @@ def test_metrics_are_for_whom_the_host_allows(
         assert (status, "cluster_ready_state{" in text) == (200, True), text[:300]
 
     eventually(look)
+    _read_verified(endpoints, lab.directory / "metrics/tls.crt")
     status, text = endpoints.read_metrics(other)
     assert status == 403
     assert ":other" in text
@@ -76,3 +83,11 @@ def test_metrics_are_for_whom_the_host_allows(
     wire.cut()
     assert endpoints.read_metrics(reader)[0] == 200
     assert endpoints.read_metrics("never seen")[0] == 503
+
+
+def _read_verified(endpoints: Endpoints, authority: Path) -> None:
+    """Read as Prometheus does by manifests/components/monitoring: by a name and an authority."""
+    client = urllib3.PoolManager(
+        retries=False, ca_certs=str(authority), server_hostname=NAME, assert_hostname=NAME
+    )
+    assert client.request("GET", f"https://{endpoints.metrics}/metrics").status == 401

@@ -5,6 +5,7 @@ import importlib
 import logging
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -27,6 +28,7 @@ from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.reloading import Reloaded, reload
 from karmada_vc_agent.config.settings import FLAGS, AgentConfig
 from karmada_vc_agent.karmada_flags import KarmadaFlags
+from karmada_vc_agent.kube.certificate_files import ServingCertificate
 from karmada_vc_agent.kube.connections import limit_tls_buffers
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
@@ -293,21 +295,35 @@ def _innermost(error: BaseException) -> BaseException:
     return error
 
 
+def _metrics_tls(directory: str, tasks: AsyncExitStack) -> ssl.SSLContext:
+    """Return the context for /metrics, by the certificate of a directory if it has one."""
+    try:
+        found = ServingCertificate(Path(directory, "tls.crt"), Path(directory, "tls.key"))
+    except OSError as error:
+        if directory:
+            text = "Serving metrics with a self-signed certificate, which nobody can verify"
+            _log.info(text, extra={"reason": str(error)})
+        # Key generation costs 8 MB of memory, and few agents need it.
+        from karmada_vc_agent.kube.serving_certificate import serving_context  # noqa: PLC0415
+
+        return serving_context()
+    tasks.callback(asyncio.create_task(found.run()).cancel)
+    return found.context
+
+
 async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
     call_on(signal.SIGHUP, agent.reload_settings)
     readers, tls = None, None
-    if config.metrics_secure:
-        # Key generation costs 8 MB of memory, and few agents need it.
-        from karmada_vc_agent.kube.serving_certificate import serving_context  # noqa: PLC0415
-
-        readers, tls = agent.metrics_readers.refusal, serving_context()
-    elif not is_local(config.metrics_bind_address):
+    if not config.metrics_secure and not is_local(config.metrics_bind_address):
         text = "Serving metrics to anyone who can reach their address; see --metrics-secure"
         _log.warning(text, extra={"address": config.metrics_bind_address})
     health = health_routes(agent.liveness, agent.readiness)
     async with AsyncExitStack() as endpoints:
+        if config.metrics_secure:
+            readers = agent.metrics_readers.refusal
+            tls = _metrics_tls(config.metrics_cert_dir, endpoints)
         for setting, routes, context in (
             ("health_probe_bind_address", health, None),
             ("metrics_bind_address", metrics_routes(agent.metrics.text, readers), tls),

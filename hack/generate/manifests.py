@@ -10,7 +10,13 @@ from typing import Any
 
 from generate import crd_file, konnectivity
 from karmada_vc_agent.access.agent_nodes import off_groups
-from karmada_vc_agent.access.agent_objects import HostInstall, base_objects, workload_objects
+from karmada_vc_agent.access.agent_objects import (
+    HostInstall,
+    base_objects,
+    metrics_certificate,
+    workload_objects,
+)
+from karmada_vc_agent.access.gateway_objects import certificates_name
 from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host_roles
 from karmada_vc_agent.access.hub_objects import HubAccess, Reasons, hub_objects, reasons
 from karmada_vc_agent.access.manifest_text import manifest_text
@@ -20,7 +26,7 @@ from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.model.objects import Object, copy_object
 from karmada_vc_agent.model.rbac_rule import gateway_account
-from karmada_vc_agent.model.well_known import RBAC_API
+from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP, SERVICE_ACCOUNT_TOKEN
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -54,8 +60,9 @@ _VALUES_HEAD = f"""\
 # Secret karmada-kubeconfig of the release's namespace, the agent's kubeconfig for the hub, is made
 # by `karmada-vc-agent join`. Rights and policies are those for the settings below: after changing
 # them run `karmada-vc-agent join --only host`, or `hack/update-manifests` in a clone.
-# monitoring: a PodMonitor, for which the Prometheus operator must be there. konnectivity: the agent
-# of apiserver-network-proxy beside the gateway (docs/gateway.md).
+# monitoring: PodMonitors, for which the Prometheus operator must be there, and a certificate
+# (docs/metrics.md). konnectivity: the agent of apiserver-network-proxy beside the gateway
+# (docs/gateway.md).
 """
 
 Parts = dict[str, list[Object]]
@@ -117,36 +124,66 @@ def _proxy_files() -> dict[Path, str]:
 
 
 def _monitoring(namespace: str) -> list[Object]:
-    """Return what the Prometheus operator needs to scrape the agent and its gateway."""
-    programs = {"key": "app", "operator": "In", "values": [AGENT, gateway_account(AGENT)]}
-    endpoint = {
-        "port": "metrics",
-        "scheme": "https",
-        "tlsConfig": {"insecureSkipVerify": True},
-        "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
-    }
+    """Return what the Prometheus operator needs to scrape the agent and its gateway.
+
+    Each is verified, and gets the token of an account that may read metrics, not Prometheus' own.
+    """
+    reader = {"name": _READER, "namespace": namespace}
+    of_account = {"kubernetes.io/service-account.name": _READER}
+    role = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": _READER}
     return [
-        {
-            "apiVersion": "monitoring.coreos.com/v1",
-            "kind": "PodMonitor",
-            "metadata": {"name": AGENT, "namespace": namespace},
-            "spec": {
-                "selector": {"matchExpressions": [programs]},
-                "podMetricsEndpoints": [endpoint],
-            },
-        },
+        _monitor(namespace, AGENT, metrics_certificate(AGENT)),
+        _monitor(namespace, gateway_account(AGENT), certificates_name(AGENT)),
         {
             "apiVersion": RBAC_API,
             "kind": "ClusterRole",
-            "metadata": {"name": f"{AGENT}-metrics"},
+            "metadata": {"name": _READER},
             "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+        },
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(reader)},
+        {
+            "apiVersion": RBAC_API,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": _READER},
+            "roleRef": role,
+            "subjects": [{"kind": "ServiceAccount", **reader}],
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {**reader, "annotations": of_account},
+            "type": SERVICE_ACCOUNT_TOKEN,
         },
     ]
 
 
+def _monitor(namespace: str, program: str, certificate: str) -> Object:
+    """Return the PodMonitor of a program; certificate: the Secret that has its authority."""
+    endpoint = {
+        "port": "metrics",
+        "scheme": "https",
+        "tlsConfig": {
+            "ca": {"secret": {"name": certificate, "key": "ca.crt"}},
+            "serverName": program,
+        },
+        "authorization": {"credentials": {"name": _READER, "key": "token"}},
+    }
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PodMonitor",
+        "metadata": {"name": program, "namespace": namespace},
+        "spec": {
+            "selector": {"matchLabels": {"app": program}},
+            "podMetricsEndpoints": [endpoint],
+        },
+    }
+
+
+_READER = f"{AGENT}-metrics"
 _MONITORING = (
-    "For the Prometheus operator. Bind the ClusterRole to the ServiceAccount of Prometheus\n"
-    "(docs/metrics.md); alerts are in manifests/samples/alerts.yaml."
+    "For the Prometheus operator. Secrets karmada-vc-agent-metrics-tls and, of a gateway,\n"
+    "karmada-vc-agent-gateway-tls have the certificates (docs/metrics.md); alerts are in\n"
+    "manifests/samples/alerts.yaml."
 )
 _PROXY_OF_HUB = (
     "apiserver-network-proxy next to Karmada (docs/gateway.md). Secret konnectivity-server has\n"

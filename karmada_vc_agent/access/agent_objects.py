@@ -20,6 +20,7 @@ from karmada_vc_agent.model.objects import Object
 SETTINGS_KEY = "agent.yaml"
 _SETTINGS_DIGEST_ANNOTATION = f"{DOMAIN}/settings-digest"
 _HEALTH_PORT, _METRICS_PORT = 10357, 8080
+_METRICS_CERTIFICATE = "/etc/karmada-vc-agent-metrics"
 _POD_SECURITY = {
     f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
 }
@@ -178,6 +179,11 @@ def _authorities(install: HostInstall) -> Object:
     return {"name": "authorities", "secret": secret}
 
 
+def metrics_certificate(agent: str) -> str:
+    """Return the name of the Secret with tls.crt, tls.key and ca.crt, which may be missing."""
+    return f"{agent}-metrics-tls"
+
+
 def _deployment(install: HostInstall) -> Object:
     labels = _labels(install)
     template: Object = {"metadata": {"labels": labels}, "spec": pod_spec(_program(install))}
@@ -198,10 +204,16 @@ def _deployment(install: HostInstall) -> Object:
 
 
 def _program(install: HostInstall) -> Program:
-    mounts = [("settings", "/etc/karmada-vc-agent"), ("hub", "/etc/kubeconfig")]
+    mounts = [
+        ("settings", "/etc/karmada-vc-agent"),
+        ("hub", "/etc/kubeconfig"),
+        ("metrics", _METRICS_CERTIFICATE),
+    ]
+    certificate = {"secretName": metrics_certificate(install.agent), "optional": True}
     volumes: list[Object] = [
         {"name": "settings", "configMap": {"name": install.agent}},
         {"name": "hub", "secret": {"secretName": HUB_SECRET}},
+        {"name": "metrics", "secret": certificate},
     ]
     if install.gateway_port:
         mounts.append(("authorities", CERTIFICATES))
@@ -218,6 +230,7 @@ def _program(install: HostInstall) -> Program:
             "--log-format=json",
             f"--metrics-bind-address=:{_METRICS_PORT}",
             "--metrics-secure",
+            f"--metrics-cert-dir={_METRICS_CERTIFICATE}",
         ],
         labels=_labels(install),
         ports={"metrics": _METRICS_PORT, HEALTH_PORT_NAME: _HEALTH_PORT},

@@ -377,6 +377,13 @@ class AgentConfig(
         bool,
         Help("Serve /metrics over TLS, and only to tokens that the host authorizes."),
     ] = False
+    metrics_cert_dir: Annotated[
+        str,
+        Help(
+            "Directory with tls.crt and tls.key for /metrics with metricsSecure. Without these "
+            "files its certificate is self-signed and new at each start."
+        ),
+    ] = ""
     health_probe_bind_address: Annotated[
         str, Help("Address of /healthz and /readyz; 0 disables them.")
     ] = ":10357"

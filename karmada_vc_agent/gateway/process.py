@@ -24,10 +24,11 @@ from karmada_vc_agent.gateway.server.audit import Audit, nowhere
 from karmada_vc_agent.gateway.server.gateway import Gateway
 from karmada_vc_agent.gateway.server.host_requests import HostRequests
 from karmada_vc_agent.gateway.server.limits import Limits
-from karmada_vc_agent.gateway.server.listener import Listener, ServingCertificate
+from karmada_vc_agent.gateway.server.listener import Listener
 from karmada_vc_agent.gateway.server.meter import GatewayMeter
 from karmada_vc_agent.kube import open_files
 from karmada_vc_agent.kube.bearer_review import BearerReview
+from karmada_vc_agent.kube.certificate_files import ServingCertificate
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.credentials_follower import CredentialsFollower

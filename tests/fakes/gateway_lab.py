@@ -19,8 +19,9 @@ from karmada_vc_agent.gateway.server.audit import Audit
 from karmada_vc_agent.gateway.server.gateway import Gateway, Planner
 from karmada_vc_agent.gateway.server.host_requests import HostRequests
 from karmada_vc_agent.gateway.server.limits import Limits
-from karmada_vc_agent.gateway.server.listener import Listener, ServingCertificate
+from karmada_vc_agent.gateway.server.listener import Listener
 from karmada_vc_agent.gateway.server.meter import GatewayMeter
+from karmada_vc_agent.kube.certificate_files import ServingCertificate
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL

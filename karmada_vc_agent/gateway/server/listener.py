@@ -1,19 +1,16 @@
 """Listens for clients over TLS 1.3, and knows all connections to end them in good order."""
 
 import asyncio
-import hashlib
 import logging
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import h11
 
 from karmada_vc_agent.gateway.server.connection import Connection, Handle
 from karmada_vc_agent.gateway.server.http_messages import STREAM_BYTES, MessageStream
 from karmada_vc_agent.kube.connections import keep_alive
-from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.telemetry.bounded_site import Door
 from karmada_vc_agent.telemetry.handshakes import Handshakes
 
@@ -22,55 +19,7 @@ _log = logging.getLogger(__name__)
 HANDSHAKE_S = 10.0
 WAITING = 1024
 """Connections that may wait for a handshake or a request; a further one ends the oldest."""
-LOOK_S = 10.0
-"""How often the certificate is compared; a mounted Secret takes the kubelet a minute or more."""
 BACKLOG = 512
-
-
-class ServingCertificate:
-    """A TLS server context that takes over a certificate when its files change.
-
-    Raises OSError, which ssl.SSLError is, where there is none that can be used.
-    """
-
-    def __init__(self, certificate: Path, key: Path) -> None:
-        self._paths = (certificate, key)
-        self._once = LogOnce(_log)
-        self._seen = self._digest()
-        self.context = _server_context(*self._paths)
-
-    async def run(self) -> None:
-        """Compare now and then, until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            self.check()
-
-    def check(self) -> bool:
-        """Use the files if they changed and go together; return whether they are used now."""
-        try:
-            found = self._digest()
-            if found == self._seen:
-                return False
-            _server_context(*self._paths)  # what is not valid must not reach the one in use
-            self.context.load_cert_chain(*self._paths)
-        except OSError as error:
-            self._once.warning("Keeping the certificate in use", reason=str(error))
-            return False
-        self._seen = found
-        self._once.ended()
-        _log.info("Using a changed certificate", extra={"file": str(self._paths[0])})
-        return True
-
-    def _digest(self) -> bytes:
-        return hashlib.sha256(b"\0".join(path.read_bytes() for path in self._paths)).digest()
-
-
-def _server_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(certificate, key)
-    return context
 
 
 class Listener:

@@ -57,6 +57,22 @@ def test_overlay_keeps_the_order(overlay: str) -> None:
     assert kustomization["resources"] == ["../../base"]
 
 
+def test_what_scrapes_verifies_and_sends_a_token_for_metrics_only() -> None:
+    objects = list(
+        yaml.safe_load_all((MANIFESTS / "components/monitoring/monitoring.yaml").read_text())
+    )
+    [secret] = [each for each in objects if each["kind"] == "Secret"]
+    monitors = [each for each in objects if each["kind"] == "PodMonitor"]
+    assert len(monitors) == 2
+    for monitor in monitors:
+        [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+        assert endpoint.keys() == {"port", "scheme", "tlsConfig", "authorization"}
+        assert endpoint["tlsConfig"].keys() == {"ca", "serverName"}
+        assert endpoint["authorization"]["credentials"]["name"] == secret["metadata"]["name"]
+    [binding] = [each for each in objects if each["kind"] == "ClusterRoleBinding"]
+    assert binding["subjects"][0]["name"] == secret["metadata"]["name"]
+
+
 def test_chart_with_its_own_values_is_the_base() -> None:
     values = load(CHART / "values.yaml")
     resources = yaml.safe_dump(values["resources"], indent=2).splitlines()

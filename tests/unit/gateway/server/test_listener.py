@@ -12,8 +12,9 @@ import orjson
 import pytest
 
 from karmada_vc_agent.gateway.server.connection import LINGER_S, Exchange
-from karmada_vc_agent.gateway.server.listener import Listener, ServingCertificate
+from karmada_vc_agent.gateway.server.listener import Listener
 from karmada_vc_agent.gateway.server.statuses import RefusalError
+from karmada_vc_agent.kube.certificate_files import ServingCertificate
 from tests.fakes.bursts import burst, still_open
 from tests.fakes.gateway_lab import read_reply
 from tests.fakes.tls import trusting, write_certificate
