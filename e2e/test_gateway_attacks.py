@@ -90,6 +90,15 @@ def test_a_watch_does_not_become_a_websocket(gateway: Pair, path: str) -> None:
         assert hidden not in answer
 
 
+def test_a_secret_does_not_bring_a_token_of_the_host(gateway: Pair) -> None:
+    """With it a tenant would ask the host past the gateway."""
+    metadata = {"name": "token", "annotations": {"kubernetes.io/service-account.name": "default"}}
+    secret = {"metadata": metadata, "type": "kubernetes.io/service-account-token"}
+    answer = gateway.ask("/api/v1/namespaces/edge/secrets", "a", "POST", body=secret)
+    assert answer.status == 403, answer.data
+    assert b"its credentials would be those of the host" in answer.data
+
+
 @pytest.mark.parametrize("index", ["-1", "+0", "00"])
 def test_an_index_does_not_pass_the_rules_by(gateway: Pair, index: str) -> None:
     """The API server counts from the end; a rule would not see the value."""
