@@ -295,7 +295,7 @@ def _innermost(error: BaseException) -> BaseException:
     return error
 
 
-def _metrics_tls(directory: str, tasks: AsyncExitStack) -> ssl.SSLContext:
+def metrics_tls(directory: str, tasks: AsyncExitStack) -> ssl.SSLContext:
     """Return the context for /metrics, by the certificate of a directory if it has one."""
     try:
         found = ServingCertificate(Path(directory, "tls.crt"), Path(directory, "tls.key"))
@@ -323,7 +323,7 @@ async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:
     async with AsyncExitStack() as endpoints:
         if config.metrics_secure:
             readers = agent.metrics_readers.refusal
-            tls = _metrics_tls(config.metrics_cert_dir, endpoints)
+            tls = metrics_tls(config.metrics_cert_dir, endpoints)
         for setting, routes, context in (
             ("health_probe_bind_address", health, None),
             ("metrics_bind_address", metrics_routes(agent.metrics.text, readers), tls),

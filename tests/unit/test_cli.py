@@ -1,17 +1,21 @@
 """The command line: help, mistakes in settings, where settings come from."""
 
+import asyncio
 import errno
 import socket
+import ssl
 import subprocess
 import sys
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from karmada_vc_agent.cli import main
+from karmada_vc_agent.cli import main, metrics_tls
 from karmada_vc_agent.config.settings import FLAGS
 from karmada_vc_agent.telemetry.endpoints import listen_failure
+from tests.fakes.tls import trusting, write_certificate
 
 SETTINGS = """\
 apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
@@ -245,3 +249,21 @@ print(*sorted(heavy & set(sys.modules)))
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert loaded.stdout.split() == []
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_metrics_have_the_certificate_of_the_directory(
+    tmp_path: Path, is_there: bool
+) -> None:
+    certificate, _ = write_certificate(tmp_path)
+    directory = tmp_path if is_there else tmp_path / "absent"
+    async with AsyncExitStack() as stack:
+        context = metrics_tls(str(directory), stack)
+        server = await asyncio.start_server(lambda _, out: out.close(), "127.0.0.1", 0, ssl=context)
+        port = server.sockets[0].getsockname()[1]
+        trust = trusting(certificate)
+        verdict = nullcontext() if is_there else pytest.raises(ssl.SSLCertVerificationError)
+        with verdict:
+            _, out = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+            out.close()
+        server.close()
