@@ -174,35 +174,27 @@ def _class_secrets(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
 
 
-def _pods(obj: Object, facts: Facts) -> Iterator[tuple[str, Object]]:
-    """Yield each pod template with the path of its spec, also those of the settings."""
+def _pods(obj: Object, facts: Facts) -> Iterator[Finding]:
+    """Find, in pods, volumes elsewhere, also inline CSI, and chosen addresses and networks."""
     for path, is_partial in paths_of(gvk_of(obj), facts.pod_templates):
         parent, _, last = path.rpartition(".")
         holders = values_at(obj, parent) if parent else iter([("", obj)])
-        for where, holder in () if is_partial else holders:
-            if isinstance(dig(holder, last), dict):
-                yield (f"{where}.{last}" if where else last), holder
-
-
-def _pod_volumes(obj: Object, facts: Facts) -> Iterator[Finding]:
-    """Find volumes of pods that are storage elsewhere, also inline CSI."""
-    for path, pod in _pods(obj, facts):
-        for where, volume in values_at(pod[path.rpartition(".")[2]], "volumes[]"):
-            of_others = {*volume} - OWN_SOURCES - {"name"} if isinstance(volume, dict) else ()
-            for source in sorted(of_others):
-                here = f"{path}.{where}.{source}"
-                problem = f"{here} refers to storage that may belong to others"
-                yield Finding(Code.VOLUME_FORBIDDEN, here, problem, Guard.NETWORK_VOLUMES)
-
-
-def _pod_addresses(obj: Object, facts: Facts) -> Iterator[Finding]:
-    """Find annotations that choose the address or the network of pods."""
-    for path, pod in _pods(obj, facts):
-        for key in POD_ADDRESSES:
-            if key in annotations_of(pod):
-                here = f'{path.rpartition("spec")[0]}metadata.annotations["{key}"]'
+        for where, pod in () if is_partial else holders:
+            head = f"{where}." if where else ""
+            yield from _volumes_of(dig(pod, last), f"{head}{last}")
+            for key in sorted(annotations_of(pod).keys() & POD_ADDRESSES):
+                here = f'{head}metadata.annotations["{key}"]'
                 problem = f"{here} chooses an address or a network that others may have"
                 yield Finding(Code.ADDRESS_FORBIDDEN, here, problem, Guard.POD_ADDRESSES)
+
+
+def _volumes_of(spec: Any, path: str) -> Iterator[Finding]:
+    volumes = dig(spec, "volumes")
+    for i, volume in enumerate(volumes if isinstance(volumes, list) else ()):
+        for source in sorted(volume.keys() - OWN_SOURCES) if isinstance(volume, dict) else ():
+            here = f"{path}.volumes[{i}].{source}"
+            problem = f"{here} refers to storage that may belong to others"
+            yield Finding(Code.VOLUME_FORBIDDEN, here, problem, Guard.NETWORK_VOLUMES)
 
 
 _DEFAULT_CLASS = re.compile(r"/is-default-(virt-)?class$")
@@ -216,6 +208,8 @@ def _default_class(obj: Object, _facts: Facts) -> Iterator[Finding]:
             problem = f"{path} would apply to all virtual clusters"
             yield Finding(Code.KIND_FORBIDDEN, path, problem, Guard.DEFAULT_CLASSES)
 
+
+_BALANCER_KEYS = frozenset(LOAD_BALANCER_KEYS)
 
 # --- addresses --------------------------------------------------------------------------
 
@@ -239,9 +233,10 @@ def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
 
 def _load_balancer_keys(obj: Object, _facts: Facts) -> Iterator[Finding]:
     """Find annotations that choose a load balancer or its address."""
-    for key, value in annotations_of(obj).items():
-        if key in LOAD_BALANCER_KEYS and value:
-            yield _balanced(f'metadata.annotations["{key}"]', value)
+    found = annotations_of(obj)
+    for key in sorted(found.keys() & _BALANCER_KEYS):
+        if found[key]:
+            yield _balanced(f'metadata.annotations["{key}"]', found[key])
 
 
 def _balanced(path: str, value: Any) -> Finding:
@@ -440,8 +435,7 @@ OF_ALL = (
     Check(_external_dns, _DNS),
     Check(_load_balancer_keys, {Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
     Check(_proxy_calls, {Guard.FOREIGN_ENDPOINTS: None}),
-    Check(_pod_addresses, {Guard.POD_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
-    Check(_pod_volumes, {Guard.NETWORK_VOLUMES: None}),
+    Check(_pods, {Guard.NETWORK_VOLUMES: None, Guard.POD_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
     Check(_snippets, {Guard.PROXY_SNIPPETS: None}),
 )
 """For objects of every kind."""

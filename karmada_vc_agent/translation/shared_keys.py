@@ -73,11 +73,12 @@ PROXY_CALLS = (
 
 OWN_SOURCES = frozenset(
     (
+        "name",
         *("configMap", "downwardAPI", "emptyDir", "ephemeral", "gitRepo", "hostPath", "image"),
         *("persistentVolumeClaim", "projected", "secret"),
     )
 )
-"""Volumes of pods that are of the pod's own node or namespace, or of a registry."""
+"""Keys of volumes of pods: the name, and what is of the pod's node or namespace or a registry."""
 NETWORK_SOURCES = (
     *("awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc"),
     *("flexVolume", "flocker", "gcePersistentDisk", "glusterfs", "iscsi", "nfs"),

@@ -97,7 +97,7 @@ def test_what_remains_stands_in_the_table_of_the_docs() -> None:
 
 
 def test_sources_of_volumes_are_of_the_pod_or_judged() -> None:
-    known = {*fields.recorded()["types"]["core.Volume"]} - {"name"}
+    known = {*fields.recorded()["types"]["core.Volume"]}
     assert known == {*NETWORK_SOURCES, *OWN_SOURCES}
     assert not OWN_SOURCES & {*NETWORK_SOURCES}
 

@@ -210,7 +210,7 @@ HARMLESS = [
     route("HTTPRoute"),
     service(type="NodePort", ports=[{"port": 80}]),
     service(type="ExternalName", externalName="db.edge.svc.cluster.local"),
-    pods(*({"name": source.lower(), source: {}} for source in sorted(OWN_SOURCES))),
+    pods(*({"name": source.lower(), source: {}} for source in sorted(OWN_SOURCES - {"name"}))),
     manifest("argoproj.io/v1alpha1", "Rollout"),
     manifest("source.toolkit.fluxcd.io/v1", "GitRepository"),
     manifest("cert-manager.io/v1", "Issuer"),
