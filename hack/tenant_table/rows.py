@@ -40,4 +40,4 @@ def find(name: str, found: Iterator[Row]) -> Row | None:
     """Return the first row that matches; an exact resource before a pattern."""
     matching = [row for row in found if fnmatchcase(name, row[0])]
     exact = [row for row in matching if row[0] == name]
-    return (exact or matching or [None])[0]
+    return next(iter(exact or matching), None)
