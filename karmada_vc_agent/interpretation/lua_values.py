@@ -114,11 +114,6 @@ def elements(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def counted(value: Any) -> list[Any]:
-    """Return the elements of what a script applies `#` to: an empty string has none either."""
-    return [] if value == "" else elements(value)
-
-
 def to_number(value: Any) -> float | None:
     """Return the result of `tonumber`, None if the value is not numeric."""
     if not isinstance(value, str):

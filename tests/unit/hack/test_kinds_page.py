@@ -19,7 +19,6 @@ from kinds_page.tables import TABLES, Rows
 RULES = ("model", "translation", "planning", "interpretation", "status", "apply")
 NOT_TOLD = {
     "apply.default_objects.RESOURCES": "paths of the kinds of DEFAULT_KINDS",
-    "interpretation.third_party._KINDS": "the rules of LEVELS are made of it",
     "planning.apply_order._FIRST": "a row of ROWS",
     "planning.server_defaults.RULES": "saves writes that would change nothing",
     "planning.written_mark.WITHOUT_GENERATION": "where no mark saves such writes",
