@@ -1,8 +1,8 @@
 """A listening address that serves a bounded number of connections at once.
 
 Whoever reaches it may open connections, say nothing on them, and leave the agent without files
-for its own. So where there are too many, a new connection takes the place of the oldest one that
-waits: for a handshake, for a request, for its reader. Where none waits, the new one gets 503.
+for its own. So where there are too many, a new connection takes the place of the oldest handshake,
+or else of the oldest connection: an answer takes some milliseconds.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import cast
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
 
 from karmada_vc_agent.kube import open_files
 from karmada_vc_agent.telemetry.handshakes import Handshakes
@@ -20,54 +19,19 @@ from karmada_vc_agent.telemetry.handshakes import Handshakes
 IDLE_S = 60.0
 """How long a connection may wait for a request; longer than most scrape intervals."""
 HANDSHAKE_S = 10.0
-_FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\n"
-    b"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 21\r\nConnection: close\r\n\r\n"
-    b"too many connections\n"
-)
-
-
-class Busy:
-    """Which connections have a request that is being answered; a middleware knows."""
-
-    def __init__(self) -> None:
-        self._connections: set[web.RequestHandler] = set()
-
-    def __contains__(self, connection: object) -> bool:
-        """Whether it has one."""
-        return connection in self._connections
-
-    @property
-    def middleware(self) -> Middleware:
-        """What the application has to call."""
-
-        @web.middleware
-        async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-            self._connections.add(request.protocol)
-            try:
-                return await handler(request)
-            finally:
-                self._connections.discard(request.protocol)
-
-        return answer
 
 
 class BoundedSite(web.BaseSite):
-    """As `web.TCPSite`, but of so many connections. busy: those that make no room for others.
-
-    tls: None = in the clear. A handshake counts as a connection that waits.
-    """
+    """As `web.TCPSite`, but of so many connections. tls: None = in the clear."""
 
     def __init__(
         self,
         runner: web.AppRunner,
         address: tuple[str | None, int],
-        busy: Busy,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(runner)
         self._address = address
-        self._busy = busy
         self._tls = tls
         self._most = open_files.endpoint_connections(open_files.allow_most())
         self._handshakes = Handshakes(self._shake_hands)
@@ -91,28 +55,18 @@ class BoundedSite(web.BaseSite):
         self._handshakes.end_all()
 
     def _enter(self, transport: asyncio.Transport) -> None:
-        """Serve a new connection, or refuse it where all others are being answered."""
-        if not self._has_room():
-            if self._tls is None:
-                transport.write(_FULL)
-            transport.close()
-        elif self._tls is None:
+        self._make_room()
+        if self._tls is None:
             self._serve(transport)
         else:
             self._handshakes.begin(transport)
 
-    def _has_room(self) -> bool:
-        """Whether there is room, or is now that the oldest one that waits is closed."""
+    def _make_room(self) -> None:
+        """Close the oldest handshake or connection, if there are too many."""
         there = [each for each in self._handlers().connections if each.transport is not None]
-        if len(there) + len(self._handshakes) < self._most:
-            return True
-        if self._handshakes.end_oldest():
-            return True
-        for connection in there:
-            if connection not in self._busy:
-                connection.force_close()
-                return True
-        return False
+        if len(there) + len(self._handshakes) < self._most or self._handshakes.end_oldest():
+            return
+        there[0].force_close()
 
     def _handlers(self) -> web.Server:
         assert self._runner.server is not None  # noqa: S101 - set up before there is a site

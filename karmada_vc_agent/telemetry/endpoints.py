@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from karmada_vc_agent.telemetry.bounded_site import IDLE_S, BoundedSite, Busy
+from karmada_vc_agent.telemetry.bounded_site import IDLE_S, BoundedSite
 from karmada_vc_agent.telemetry.health import Checks, answer
 
 NOWHERE = ("", "0")
@@ -94,15 +94,14 @@ async def serve(
     if not colon or not port.isdigit() or int(port) > _LAST_PORT:
         advice = "write host:port, :port, or 0 for none"
         raise ValueError(f'"{address}" is not a valid address; {advice}')
-    busy = Busy()
-    app = web.Application(middlewares=[busy.middleware])
+    app = web.Application()
     app.add_routes([web.get(path, handler) for path, handler in routes.items()])
     runner = web.AppRunner(
         app, access_log=None, shutdown_timeout=0.2, keepalive_timeout=IDLE_S, lingering_time=1.0
     )
     await runner.setup()
     try:
-        await BoundedSite(runner, (host.strip("[]") or None, int(port)), busy, tls).start()
+        await BoundedSite(runner, (host.strip("[]") or None, int(port)), tls).start()
     except BaseException:
         await runner.cleanup()
         raise
