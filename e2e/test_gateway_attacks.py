@@ -3,17 +3,19 @@
 import json
 import socket
 import ssl
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import urllib3
 
+from e2e.lab.dear_requests import dear_requests
 from e2e.lab.lone_gateway import ADMIN, LoneGateway, config_map, lone_gateway
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.objects import custom_definition
@@ -24,6 +26,10 @@ from karmada_vc_agent.gateway.server.room import LARGE_AT_ONCE
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/edge/networkpolicies"
 JSON_PATCH = "application/json-patch+json"
+LIMIT_BYTES = 512 * 2**20
+"""Of a gateway's memory, in the manifests."""
+MEDIAN_RATIO = 2.0
+"""How much longer a small request may take while another virtual cluster attacks."""
 WATCH_LIST = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
 
 
@@ -139,6 +145,45 @@ def test_a_costly_body_is_refused(
     answer = gateway.ask(path, "a", method, body=content, Content_Type=form)
     assert answer.status in (400, 403), answer.data[:500]
     assert gateway.ask("/api/v1/namespaces/edge/configmaps/settings", "b").status == 200
+
+
+def _attack(gateway: Pair, letter: str, kind: str) -> AbstractContextManager[None]:
+    """Have a tenant send dear requests."""
+    url = gateway.gateway.url(gateway.names[letter])
+    return dear_requests(kind, url, gateway.token(letter, "access"), str(gateway.gateway.ca))
+
+
+def _median_s(gateway: Pair) -> float:
+    """Return how long a small request of "b" takes, one after the other, for some seconds."""
+    took, until = [], time.monotonic() + 5.0
+    while time.monotonic() < until:
+        began = time.monotonic()
+        assert gateway.ask("/api/v1/namespaces/edge/configmaps/settings", "b").status == 200
+        took.append(time.monotonic() - began)
+    return statistics.median(took)
+
+
+@pytest.mark.parametrize("kind", ["selector", "patch"])
+def test_small_requests_that_are_dear_starve_nobody(gateway: Pair, kind: str) -> None:
+    """The machine may be busy otherwise: what is quiet is measured before and after."""
+    before = _median_s(gateway)
+    with _attack(gateway, "a", kind):
+        time.sleep(1.0)
+        attacked = _median_s(gateway)
+    time.sleep(1.0)
+    quiet = max(before, _median_s(gateway))
+    assert attacked <= MEDIAN_RATIO * quiet, (quiet, attacked)
+
+
+def test_bodies_of_tiny_items_do_not_fill_the_memory(gateway: Pair) -> None:
+    """Of two tenants at once."""
+    with _attack(gateway, "a", "tiny_items"), _attack(gateway, "b", "tiny_items"):
+        time.sleep(15.0)
+        for _ in range(5):
+            path = "/api/v1/namespaces/edge/configmaps/settings"
+            assert gateway.ask(path, "b").status == 200
+        held = resident_bytes(gateway.gateway.pid)
+    assert held <= 0.8 * LIMIT_BYTES, held
 
 
 def test_many_lists_do_not_fill_the_memory(gateway: Pair) -> None:
