@@ -1,4 +1,4 @@
-"""Fixtures that the tests of several packages share; imported by their conftest."""
+"""Fixtures of all unit tests."""
 
 from collections.abc import AsyncIterator
 

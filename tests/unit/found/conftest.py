@@ -19,10 +19,7 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.views.origins import Origins
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
 from tests.fakes import objects
-from tests.fakes.fixtures import host, hub, world
 from tests.fakes.world import World
-
-__all__ = ["host", "hub", "world"]
 
 SOURCE = "nodeGroups"
 GRACE_S = 60.0

@@ -25,11 +25,8 @@ from karmada_vc_agent.views.live_settings import LiveSettings
 from karmada_vc_agent.views.reachable_nodes import ReachableNodes
 from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.views.work_tally import WorkTally
-from tests.fakes.fixtures import host, hub, world
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World
-
-__all__ = ["host", "hub", "world"]
 
 BRANCH_A = {"nodeSelector": {"matchLabels": {"branch": "a"}}}
 START = datetime(2026, 1, 1, tzinfo=UTC)
