@@ -1,13 +1,15 @@
 """What the profile lays under a virtual cluster: its account (`applyAs`), its Pod Security."""
 
+from typing import cast
+
 from msgspec.structs import replace
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.rbac_rule import account_role
 from karmada_vc_agent.model.tenancy import STRICT
-from karmada_vc_agent.model.virtual_cluster import DefaultAccount, PodSecurity
+from karmada_vc_agent.model.virtual_cluster import DefaultAccount, DefaultPodSecurity, PodSecurity
 
-STRICT_PODS: PodSecurity = "baseline"
+STRICT_PODS = cast(PodSecurity, DefaultPodSecurity("baseline"))
 """No privileged pods, namespaces and paths of the node, nor its ports and network."""
 
 

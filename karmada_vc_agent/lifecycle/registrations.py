@@ -6,7 +6,7 @@ import msgspec
 
 from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.durations import Duration
-from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultPodSecurity, VirtualCluster
 from karmada_vc_agent.views.hub_clusters import HubClusters, digest
 
 _OF_WORKS = frozenset(("paused", "window", "window_passes"))
@@ -15,14 +15,17 @@ _OF_WORKS = frozenset(("paused", "window", "window_passes"))
 def settings_digest(vc: VirtualCluster) -> str:
     """Return a text that changes when any setting of a virtual cluster does.
 
-    Settings at their default do not count, so that a new one in a later version changes nothing.
+    Settings at their default do not count, so that a new one in a later version changes nothing,
+    nor does a level of Pod Security that the profile requires.
     Nor do a pause and windows, which say nothing of the Cluster.
     """
     defaults = VirtualCluster(vc.name)
     given = {
-        name: getattr(vc, name)
+        name: value
         for name in vc.__struct_fields__
-        if name not in _OF_WORKS and getattr(vc, name) != getattr(defaults, name)
+        if name not in _OF_WORKS
+        and (value := getattr(vc, name)) != getattr(defaults, name)
+        and not isinstance(value, DefaultPodSecurity)
     }
     return digest(_plain({"name": vc.name, **given}))
 

@@ -65,6 +65,12 @@ class DefaultAccount(ApplyAs, frozen=True):
     is_default: ClassVar[bool] = True
 
 
+class DefaultPodSecurity(str):
+    """A level that the profile requires where the settings name none."""
+
+    __slots__ = ()
+
+
 NO_NODES: Final = LabelSelector(
     match_expressions=(Requirement(MEMBERSHIP_LABEL, "In", frozenset()),)
 )

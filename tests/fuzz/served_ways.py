@@ -142,7 +142,8 @@ async def field(**settings: Any) -> AsyncIterator[Field]:
 
 
 def _furnish(hub: FakeApiServer, host: FakeApiServer) -> None:
-    host.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS_PATH, times=10**9)
+    for server in (hub, host):
+        server.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS_PATH, times=10**9)
     hub.seed(objects.namespace(karmada.LEASE_NAMESPACE), objects.namespace("default"))
     host.seed(objects.namespace("kube-system", uid=KUBE_SYSTEM_UID), objects.namespace("default"))
     for name in (TENANT, NEIGHBOUR):

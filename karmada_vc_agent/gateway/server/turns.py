@@ -87,7 +87,7 @@ class FairTurns:
         self.spend(cluster, LEAST_S)
 
     def _lately(self, cluster: str) -> float:
-        amount, at = self._recent.get(cluster, (0.0, 0.0))
+        amount, at = self._recent.get(cluster) or (0, 0)
         return amount * math.exp((at - self._clock()) / LATELY_S)
 
     def _is_held_back(self, cluster: str) -> bool:

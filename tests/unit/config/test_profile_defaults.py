@@ -1,5 +1,7 @@
 """What virtual clusters have where tenants do not trust each other, and not elsewhere."""
 
+from msgspec.structs import replace
+
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.tenancy import SHARED, STRICT, Tenancy
@@ -28,7 +30,7 @@ def test_tenants_have_one_each_unless_the_settings_name_one() -> None:
 
 def test_pods_of_tenants_are_confined_unless_the_settings_say_how() -> None:
     clusters = (virtual_cluster("a", pod_security="privileged"), virtual_cluster("b"))
-    for tenancy, expected in ((SHARED, ["privileged", ""]), (STRICT, ["privileged", "baseline"])):
-        config = AgentConfig(agent_name="agent", virtual_clusters=clusters, tenancy=tenancy)
-        found = with_profile_defaults(config, "home").virtual_clusters
-        assert [vc.pod_security for vc in found] == expected
+    shared = AgentConfig(agent_name="agent", virtual_clusters=clusters)
+    for config, expected in ((shared, ""), (replace(shared, tenancy="Strict"), "baseline")):
+        made = with_profile_defaults(config, "home").virtual_clusters
+        assert [vc.pod_security for vc in made] == ["privileged", expected]

@@ -52,7 +52,7 @@ def test_a_signal_is_told_each_time() -> None:
     async def run() -> None:
         for _ in range(2):
             came = asyncio.Event()
-            call_on(signal.SIGHUP, lambda came=came: (told.append(1), came.set()))  # type: ignore[misc]
+            call_on(signal.SIGHUP, lambda came=came: (told.append(1), came.set()))  # type: ignore[misc, func-returns-value]
             signal.raise_signal(signal.SIGHUP)
             await came.wait()
 

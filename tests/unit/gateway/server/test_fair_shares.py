@@ -110,7 +110,7 @@ async def test_what_a_request_raises_or_is_told_passes_the_measure() -> None:
             told.append("cancelled")
             raise RuntimeError("a bug") from None
 
-    request = asyncio.create_task(turns.measured("a", fails()))  # type: ignore[arg-type]
+    request = asyncio.create_task(turns.measured("a", fails()))
     await asyncio.sleep(0)
     request.cancel()
     with pytest.raises(RuntimeError, match="a bug"):
