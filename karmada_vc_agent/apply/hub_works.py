@@ -90,7 +90,7 @@ class HubWorks:
         work["metadata"].pop("managedFields", None)
         self._keep(work, Store.observe)
 
-    def _keep(self, work: Object, put: Callable[[Store[Object], Object], None]) -> None:
+    def _keep(self, work: Object, put: Callable[[Store[Object], Object], object]) -> None:
         """Store the hub's answer to a write of a Work, within the bounds; not if it is gone."""
         namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
         store = self._works.store_of_namespace(namespace)

@@ -25,7 +25,7 @@ from karmada_vc_agent.parts.keys import same
 from karmada_vc_agent.parts.parts import Parts
 from karmada_vc_agent.parts.queues import FEW_WORKERS
 from karmada_vc_agent.translation.refusal import RefusedError
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, ClusterCodec, HubClusters, version_of
+from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, HubClusters, version_of
 
 _log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class ClusterAccessController:
         name, version = cluster["metadata"]["name"], version_of(cluster)
         body = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": version}}
         answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{name}", body)
-        self._clusters.store.observe(ClusterCodec().trim(answer))
+        self._clusters.store.observe(answer)
         return answer
 
     async def _ask_for_rules(self) -> None:

@@ -39,7 +39,6 @@ from karmada_vc_agent.views.group_trust import group_trust
 from karmada_vc_agent.views.host_status import HostStatus, HostView
 from karmada_vc_agent.views.hub_clusters import (
     CLUSTERS_PATH,
-    ClusterCodec,
     HubClusters,
     digest,
     version_of,
@@ -229,7 +228,7 @@ class ClusterStatusController:
             return
         # What is sent is what is there: Karmada has no defaults for a status.
         written = {**cluster, "metadata": answer["metadata"], "status": compared}
-        self._clusters.store.observe(ClusterCodec().trim(written))
+        self._clusters.store.observe(written)
 
     def _ages(self, name: str) -> dict[str, str]:
         """Return the annotations that say how old a status is; alone they are worth no write."""

@@ -191,7 +191,6 @@ class QuotaController:
             )
         except NotFoundError:
             return  # the namespaces controller recreates it
-        answer["metadata"].pop("managedFields", None)
         store = self._store_of(QUOTAS)
         if store is not None:
             store.observe(answer)

@@ -27,7 +27,6 @@ from karmada_vc_agent.status.cluster_registration import (
 )
 from karmada_vc_agent.views.hub_clusters import (
     CLUSTERS_PATH,
-    ClusterCodec,
     HubClusters,
     version_of,
 )
@@ -158,7 +157,7 @@ class RegistrationController:
         self.registrations.is_there(vc.name)
         self._once.ended(vc.name)
         await self._state.remember(vc.name, ClusterRecord(created["metadata"]["uid"], settings))
-        self._clusters.store.observe(ClusterCodec().trim(created))
+        self._clusters.store.observe(created)
         return await self._maintain(vc, created, self._state.cluster(vc.name), settings)
 
     async def _maintain(
@@ -188,7 +187,7 @@ class RegistrationController:
                 return self._refused(vc.name, str(error))
             except NotFoundError:
                 return Requeue(0.5)
-            self._clusters.store.observe(ClusterCodec().trim(answer))
+            self._clusters.store.observe(answer)
         await self._state.remember(vc.name, ClusterRecord(cluster["metadata"]["uid"], settings))
         return None
 

@@ -87,7 +87,10 @@ class Codec(Protocol[T]):
         """Decode one page. Raises ValueError if it cannot be read as a whole."""
 
     def page_by_items(self, content: bytes) -> Page[T]:
-        """Decode one page item by item, which is slow. Raises UnreadableError."""
+        """Decode one page item by item, which is slow, and trim none. Raises UnreadableError."""
+
+    def trim(self, obj: T) -> T:
+        """Return what is kept of an object; once for one that was trimmed already."""
 
     def event(self, line: bytes) -> WatchEvent[T]: ...
 
@@ -101,6 +104,16 @@ class Codec(Protocol[T]):
 _ILLEGIBLE = "it is not valid JSON"
 
 
+class _RawList(msgspec.Struct, rename="camel"):
+    items: list[msgspec.Raw] | None = None
+    api_version: Any = None
+    kind: Any = None
+    metadata: Any = None
+
+
+_LIST = msgspec.json.Decoder(_RawList)
+
+
 class RawCodec:
     """Objects as dicts, without managedFields, with apiVersion and kind even from lists.
 
@@ -112,16 +125,30 @@ class RawCodec:
         self._shape = shape
 
     def page(self, content: bytes) -> Page[Object]:
-        """Decode one page. Raises ValueError if it cannot be read as a whole."""
-        answer = _loads_sound(content)
-        return self._page(answer, [(item, "") for item in _items_of(answer)])
+        """Decode one page. Raises ValueError if it cannot be read as a whole.
+
+        Each item is trimmed before the next one is decoded: decoded, a page may be 20 times as
+        large.
+        """
+        try:
+            answer = _LIST.decode(content)
+        except _STRUCT_FAULTS as error:
+            raise ValueError(str(error)) from error
+        head = {"apiVersion": answer.api_version, "kind": answer.kind, "metadata": answer.metadata}
+        items = ((_loads_sound(bytes(raw)), "") for raw in answer.items or ())
+        return self._page(head, items, self.trim)
 
     def page_by_items(self, content: bytes) -> Page[Object]:
         """Decode one page item by item. Raises UnreadableError if it is not a list."""
         frame, raw_items = salvage.split_list(content)
-        return self._page(_frame(frame), [_read(item) for item in raw_items])
+        return self._page(_frame(frame), map(_read, raw_items), lambda item: item)
 
-    def _page(self, answer: Object, parts: Iterable[tuple[Any, str]]) -> Page[Object]:
+    def _page(
+        self,
+        answer: Object,
+        parts: Iterable[tuple[Any, str]],
+        keep: Callable[[Object], Object],
+    ) -> Page[Object]:
         kind = str(answer.get("kind") or "").removesuffix("List")
         items: list[Object] = []
         unreadable: list[Unreadable] = []
@@ -134,8 +161,7 @@ class RawCodec:
             # Built-in kinds omit both inside a list.
             item.setdefault("apiVersion", answer.get("apiVersion"))
             item.setdefault("kind", kind)
-            self._trim(item)
-            items.append(item)
+            items.append(keep(item))
         return Page(items, *_place_in_list(answer), unreadable)
 
     def event(self, line: bytes) -> WatchEvent[Object]:
@@ -157,12 +183,12 @@ class RawCodec:
         unreadable = _unreadable(obj, cause or reason or "") if reason or cause else None
         if reason or cause == _ILLEGIBLE:
             return WatchEvent(kind, None, version, unreadable=unreadable)
-        self._trim(obj)
-        return WatchEvent(kind, obj, version, unreadable=unreadable)
+        kept = obj if kind == "DELETED" else self.trim(obj)
+        return WatchEvent(kind, kept, version, unreadable=unreadable)
 
     def trim(self, obj: Object) -> Object:
-        """Trim an object from elsewhere to what a watch would have stored."""
-        self._trim(obj)
+        """Return what is kept of an object, which may be changed."""
+        obj["metadata"].pop("managedFields", None)
         return obj
 
     def _malformed(self, obj: Any) -> str | None:
@@ -175,11 +201,6 @@ class RawCodec:
         except msgspec.ValidationError as error:
             return str(error)
         return None
-
-    def _trim(self, obj: Object) -> None:
-        metadata = obj.get("metadata")
-        if isinstance(metadata, dict):
-            metadata.pop("managedFields", None)
 
     def key(self, obj: Object) -> tuple[str, str]:
         """Return namespace and name."""
@@ -260,6 +281,10 @@ class StructCodec(Generic[S]):
             except _STRUCT_FAULTS as error:
                 unreadable.append(_unreadable(salvage.head_of(raw), str(error)))
         return Page(items, *_place_in_list(_frame(frame)), unreadable)
+
+    def trim(self, obj: S) -> S:
+        """Return an object as it is."""
+        return obj
 
     def event(self, line: bytes) -> WatchEvent[S]:
         """Decode one line of a watch. Raises UnreadableError if it is not an event."""

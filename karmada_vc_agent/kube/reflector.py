@@ -15,6 +15,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -297,7 +298,8 @@ class Reflector(Generic[T]):
             return self._codec.page(content)
         except ValueError:
             # Takes a tenth of a second for each megabyte: others must not wait for it.
-            return await asyncio.to_thread(self._codec.page_by_items, content)
+            page = await asyncio.to_thread(self._codec.page_by_items, content)
+            return replace(page, items=[self._codec.trim(item) for item in page.items])
 
     async def _accept(
         self, objects: list[T], unreadable: list[Unreadable], page: Page[T], epoch: int

@@ -99,18 +99,24 @@ class Store(Generic[T]):
         self._put(key, old, obj)
         self._notify(old, obj)
 
-    def observe(self, obj: T) -> None:
-        """Store an object from a server's answer; the watch will notify the handlers."""
+    def observe(self, obj: T) -> T | None:
+        """Store an object from a server's answer; the watch will notify the handlers.
+
+        Return what is kept of it; None if it is out of date.
+        """
         key = self.codec.key(obj)
         old = self._objects.get(key)
         if self.codec.uid(obj) in self._deleted_uids:
-            return
+            return None
         if old is None and is_at_most(self._version(obj), self.listed_version):
-            return  # a later list did not contain it any more
-        if old is None or self._is_older(old, obj):
-            self._put(key, old, obj)
-            self._untold.add(key)
-            self.on_observed(obj)
+            return None  # a later list did not contain it any more
+        if old is not None and not self._is_older(old, obj):
+            return None
+        kept = self.codec.trim(obj)
+        self._put(key, old, kept)
+        self._untold.add(key)
+        self.on_observed(kept)
+        return kept
 
     def unreported(self) -> list[T]:
         """Return the objects from answers that no watch has reported yet."""
@@ -137,11 +143,10 @@ class Store(Generic[T]):
 
     def accept(self, obj: T) -> None:
         """Store an object from a server's answer, and notify the handlers immediately."""
-        key = self.codec.key(obj)
-        old = self._objects.get(key)
-        self.observe(obj)
-        if self._objects.get(key) is obj:
-            self._notify(old, obj)
+        old = self._objects.get(self.codec.key(obj))
+        kept = self.observe(obj)
+        if kept is not None:
+            self._notify(old, kept)
 
     def remove(self, obj: T) -> None:
         """Remove an object whose deletion the watch reported."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from karmada_vc_agent.model.bounds import BYTES, KINDS, MANIFESTS, SHARED_OBJECTS, WORKS, Bounds
-from karmada_vc_agent.model.depth import size_of
+from karmada_vc_agent.model.memory import bytes_of
 from karmada_vc_agent.model.objects import GroupVersionKind, dig, parse_api_version
 
 T = TypeVar("T", bound=Hashable)
@@ -20,13 +20,10 @@ Rank = tuple[str, str]
 SharedName = tuple[str, str, str]
 """Group, kind and name of an object that virtual clusters share."""
 
-UNMEASURABLE_BYTES = 2**20
-"""The size counted for manifests that cannot be serialised: nested too deep."""
-
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The size of a Work; byte_count: of its manifests as JSON."""
+    """The size of a Work; byte_count: what its manifests hold in memory."""
 
     byte_count: int
     manifest_count: int
@@ -37,7 +34,6 @@ class Measure:
 def measure(manifests: object, is_shared: Callable[[GroupVersionKind], bool]) -> Measure:
     """Measure the manifests of a Work, whatever their shape."""
     given = manifests if isinstance(manifests, list) else []
-    size = size_of(given)
     kinds: dict[GroupVersionKind, None] = {}
     shared: dict[SharedName, None] = {}
     for manifest in given:
@@ -48,8 +44,7 @@ def measure(manifests: object, is_shared: Callable[[GroupVersionKind], bool]) ->
         name = shared_name(manifest, kind)
         if name is not None and is_shared(kind):
             shared.setdefault(name)
-    byte_count = UNMEASURABLE_BYTES if size is None else size
-    return Measure(byte_count, len(given), tuple(kinds), tuple(shared))
+    return Measure(bytes_of(given), len(given), tuple(kinds), tuple(shared))
 
 
 def kind_of(manifest: Any) -> GroupVersionKind | None:

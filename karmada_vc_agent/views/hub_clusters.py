@@ -96,11 +96,12 @@ class ClusterCodec(RawCodec):
     def __init__(self) -> None:
         super().__init__(ClusterShape)
 
-    def _trim(self, obj: Object) -> None:
-        super()._trim(obj)
+    def trim(self, obj: Object) -> Object:
+        """Return what is kept of a Cluster."""
         enablements = dig(obj, "status", "apiEnablements")
         if isinstance(enablements, list):
             obj["status"]["apiEnablements"] = digest(enablements)
+        return super().trim(obj)
 
 
 class HubClusters:

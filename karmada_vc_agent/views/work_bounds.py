@@ -6,7 +6,7 @@ decoded, so that not even a first list holds more than a page of what is over th
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from karmada_vc_agent.kube.codec import Page, RawCodec, WatchEvent
+from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.model.bounds import BYTES, KINDS, MANIFESTS, SHARED_OBJECTS, WORKS, Bounds
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -30,7 +30,7 @@ IsShared = Callable[[GroupVersionKind], bool]
 
 _AMOUNTS: Mapping[str, Callable[[Bounds], str]] = {
     WORKS: lambda bounds: f"{bounds.works} Works",
-    BYTES: lambda bounds: f"{bounds.bytes} bytes in the manifests of its Works",
+    BYTES: lambda bounds: f"{bounds.bytes} bytes of memory for the manifests of its Works",
     MANIFESTS: lambda bounds: f"{bounds.manifests_per_work} manifests in one Work",
     KINDS: lambda bounds: f"{bounds.kinds} kinds",
     SHARED_OBJECTS: lambda bounds: f"{bounds.shared_objects} shared objects",
@@ -180,25 +180,14 @@ class WorkCodec(RawCodec):
         self._bounds = bounds
         self._read = read
 
-    def _note(self, work: Object) -> None:
+    def trim(self, obj: Object) -> Object:
+        """Return what is kept of a Work."""
+        work = super().trim(obj)
         if self._read is None or key_of_work(work)[0] in self._read():
             self._bounds.note(work)
         else:
             trim(work, NOT_MEASURED, 0)
-
-    def page(self, content: bytes) -> Page[Object]:
-        """Decode one page."""
-        page = super().page(content)
-        for work in page.items:
-            self._note(work)
-        return page
-
-    def event(self, line: bytes) -> WatchEvent[Object]:
-        """Decode one line of a watch."""
-        event = super().event(line)
-        if event.obj is not None and event.type != "DELETED":
-            self._note(event.obj)
-        return event
+        return work
 
 
 def _text(bounds: Bounds, bound: str) -> str:

@@ -1,6 +1,7 @@
 """Works over the bounds: who is out, what is kept of them, and who is told."""
 
 import asyncio
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 
 from karmada_vc_agent.kube.listing import FIRST_PAGE
 from karmada_vc_agent.model.bounds import Bounds
+from karmada_vc_agent.model.memory import bytes_of
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
-from karmada_vc_agent.views.work_bounds import NAMESPACES_KEPT, WorkBounds
+from karmada_vc_agent.views.work_bounds import NAMESPACES_KEPT, WorkBounds, WorkCodec
 from karmada_vc_agent.views.work_watches import ALL_WORKS_PATH, WorkWatches
 from karmada_vc_agent.views.works import WorkKey, is_trimmed, work_path
 from tests.fakes import objects
@@ -81,11 +83,12 @@ async def test_what_is_over_the_bytes_is_not_kept(
     numbers = sorted(range(30), key=lambda n: n * 7 % 30)
     for n in numbers:
         hub.seed(work(f"w-{n:02}", config_map("c", MIB), created=n))
-    async with watching(hub, cluster_wide=cluster_wide, bytes=10 * MIB + 2000) as made:
+    async with watching(hub, cluster_wide=cluster_wide, bytes=10 * MIB + 20_000) as made:
         assert made.out() == [f"w-{n:02}" for n in range(10, 30)]
         assert made.bytes_kept() < 11.5 * MIB
-        text = f"the virtual cluster may have {10 * MIB + 2000} bytes in the manifests of its Works"
-        assert made.met == [("branch-a", f"{text} (bounds.bytes)")]
+        amount = f"{10 * MIB + 20_000} bytes of memory for the manifests of its Works"
+        text = f"the virtual cluster may have {amount} (bounds.bytes)"
+        assert made.met == [("branch-a", text)]
 
 
 async def test_what_goes_lets_in_the_next(hub: FakeApiServer) -> None:
@@ -270,3 +273,17 @@ async def test_works_of_who_is_served_no_more_are_not_kept(hub: FakeApiServer) -
         (of_b,) = made.watches.works.of("b")
         assert is_trimmed(of_b) is None
         assert sum(len(orjson.dumps(w, default=str)) for w in store or ()) < 1.5 * MIB
+
+
+def test_works_of_tiny_keys_count_what_they_hold() -> None:
+    tiny = {**config_map("c"), "data": {f"k{n}": "" for n in range(40_000)}}
+    works = [work(f"w-{n:02}", tiny, created=n) for n in range(30)]
+    content = orjson.dumps({"kind": "WorkList", "metadata": {}, "items": works})
+    bounds = WorkBounds({"branch-a": objects.virtual_cluster(bounds=Bounds(bytes=10 * MIB))})
+    tracemalloc.start()
+    page = WorkCodec(bounds).page(content)
+    now, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0 < len([each for each in page.items if not is_trimmed(each)]) < 4
+    assert now < 11 * MIB
+    assert most < 11 * MIB + bytes_of(tiny) + len(content), "one is decoded after the other"
