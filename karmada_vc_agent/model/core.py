@@ -16,7 +16,6 @@ class Meta(Struct, rename="camel", gc=False):
     resource_version: str = ""
     deletion_timestamp: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
-    annotations: dict[str, str] = field(default_factory=dict)
 
 
 class Condition(Struct, rename="camel", gc=False):

@@ -33,16 +33,13 @@ class Nodes:
         self.membership.changed.subscribe(self.told.append)
         self._version = 0
 
-    def put(
-        self, name: str, labels: Mapping[str, str], ready: str = "True", **annotations: str
-    ) -> None:
+    def put(self, name: str, labels: Mapping[str, str], ready: str = "True") -> None:
         self._version += 1
         meta = Meta(
             name=name,
             uid=name,
             resource_version=str(self._version),
             labels=dict(labels),
-            annotations=annotations,
         )
         self.store.apply(Node(meta, NodeStatus({"cpu": "1"}, [Condition("Ready", ready)])))
 
@@ -90,7 +87,7 @@ def test_node_that_goes_belongs_to_nobody(nodes: Nodes) -> None:
 def test_heartbeat_is_not_told(nodes: Nodes) -> None:
     nodes.put("n1", {"site": "one"})
     nodes.told.clear()
-    nodes.put("n1", {"site": "one"}, annotations="changed")
+    nodes.put("n1", {"site": "one"})
     assert nodes.told == []
 
 
