@@ -138,8 +138,12 @@ class HostObjects:
         return await self._objects.live(resource, namespace, name)
 
     def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return the live object if the informer has it; sends no request."""
+        """Return the live object if the informer has it whole; sends no request."""
         return self._objects.cached(resource, namespace, name)
+
+    async def known(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return the live object; what a synced informer lacks does not exist, or is not ours."""
+        return await self._objects.known(resource, namespace, name)
 
     async def apply(
         self, resource: Resource, desired: Object, check: Check, as_user: str = ""

@@ -49,6 +49,10 @@ class WorkEvents:
         text = f"{text}; the agent does not apply what exceeds the bound"
         self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
 
+    def kept_less(self, cluster: Object, text: str) -> None:
+        """Report on a Cluster that its objects on the host exceed a bound."""
+        self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
+
     def noticed(self, work: Object, notice: Notice) -> None:
         """Report what a user should know of an applied manifest."""
         self._recorder.record(EXECUTION, work, WARNING, notice.code, notice.detail)

@@ -41,6 +41,7 @@ class InformerSet:
     more that nobody asked for and that has no objects; 0 = never, for who is to be told of
     objects that are yet to come. Those of Kubernetes itself are few: they stay. are_ours: whether
     `query` selects what we made alone, so that where none of it is, nothing is to be watched.
+    codec: decides what is kept of them.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class InformerSet:
         idle_s: float = 0.0,
         *,
         are_ours: bool = False,
+        codec: RawCodec | None = None,
     ) -> None:
         self._client = client
+        self._codec = codec or RawCodec()
         self.query = query
         self._on_change = on_change
         self._indexes = indexes
@@ -76,7 +79,7 @@ class InformerSet:
         path = resource.path()
         self._asked_at[path] = asyncio.get_running_loop().time()
         if path not in self._stores:
-            store = Store(RawCodec(), self._indexes)
+            store = Store(self._codec, self._indexes)
             store.add_handler(self._changed)
             self._stores[path] = store
             self._resources[path] = resource
@@ -133,7 +136,7 @@ class InformerSet:
             path = resource.path()
             absent = partial(is_absent, self._client, path)
             await Reflector(
-                self._client, path, RawCodec(), store, self.query, foreign, FORBIDDEN_S, absent
+                self._client, path, self._codec, store, self.query, foreign, FORBIDDEN_S, absent
             ).run()
         else:
             await NamespacedWatches(

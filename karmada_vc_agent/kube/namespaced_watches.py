@@ -15,7 +15,6 @@ from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.aggregated import is_aggregated
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.permissions import FORBIDDEN_S, Need
 from karmada_vc_agent.kube.reflector import Reflector
@@ -134,7 +133,7 @@ class NamespacedWatches:
             part.reflector.check()
 
     def _begin(self, group: asyncio.TaskGroup, namespace: str) -> None:
-        part: Store[Object] = Store(RawCodec())
+        part: Store[Object] = Store(self._store.codec)
         part.add_handler(self._take_over)
         part.on_replaced = partial(self._replaced, namespace, part)
         path = self._resource.path(namespace)
@@ -142,7 +141,7 @@ class NamespacedWatches:
         reflector = Reflector(
             self._client,
             path,
-            RawCodec(),
+            part.codec,
             part,
             self._query,
             foreign,

@@ -16,7 +16,13 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
     works: Annotated[_Bound, Help("Number of Works.")] = 5000
     bytes: Annotated[
-        Size, _RANGE, Unit("bytes"), Help("Total size of the manifests of all Works, as JSON.")
+        Size,
+        _RANGE,
+        Unit("bytes"),
+        Help(
+            "Memory for the manifests of all Works, and as much again for objects on the host; a "
+            "manifest takes several times its size as JSON."
+        ),
     ] = Size(64 * 2**20)
     manifests_per_work: Annotated[_Bound, Help("Number of manifests in one Work.")] = 500
     kinds: Annotated[
@@ -31,11 +37,12 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     ] = 200
 
 
-WORKS, BYTES, MANIFESTS, KINDS, SHARED_OBJECTS = (
+WORKS, BYTES, HOST_BYTES, MANIFESTS, KINDS, SHARED_OBJECTS = (
     "works",
     "bytes",
+    "hostBytes",
     "manifestsPerWork",
     "kinds",
     "sharedObjects",
 )
-"""Names of the bounds in settings, messages and metrics."""
+"""Names of the bounds in settings, messages and metrics; HOST_BYTES is `bytes` once more."""

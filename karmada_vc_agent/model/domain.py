@@ -67,6 +67,11 @@ NODE_SELECTOR_ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 """On every claimed namespace (rewriting-rules 3.5)."""
 
 
+MARKS = frozenset(
+    text for name, text in list(globals().items()) if name.endswith(("_LABEL", "_ANNOTATION"))
+)
+"""All of the above."""
+
 _PREFIX = f"{DOMAIN}/"
 
 

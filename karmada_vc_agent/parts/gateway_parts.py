@@ -43,7 +43,8 @@ class GatewayParts:
 
     def has_rules_of_karmada(self, vc: VirtualCluster) -> bool:
         """Whether Karmada's rules for a virtual cluster are stored on the host."""
-        return self._roles.cached(ROLES, "", absorbed_name(vc.name_on_host)) is not None
+        roles = self.roles()
+        return roles is not None and roles.get("", absorbed_name(vc.name_on_host)) is not None
 
     async def _claim_anchor(self, vc: VirtualCluster) -> None:
         await self._works.namespace_writer.claim(vc, ANCHOR_NAMESPACE)

@@ -144,5 +144,6 @@ class Parts:
                 quota_stalled=common.divisions.all,
                 not_served=common.origins.refused,
                 missing_rights=self.missing_rights.by_cluster,
+                bounds_met=lambda: (*works.bounds.met(), *common.stores.kept.met()),
             ),
         )

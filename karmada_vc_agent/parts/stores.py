@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import RawCodec, StructCodec
+from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.first_lists import Lists
 from karmada_vc_agent.kube.named_reflector import NamedReflector
 from karmada_vc_agent.kube.reflector import Reflector
@@ -25,6 +25,7 @@ from karmada_vc_agent.views.hub_clusters import (
     cluster_store,
 )
 from karmada_vc_agent.views.judgements import Judgements
+from karmada_vc_agent.views.kept_objects import HostCodec, KeptObjects
 from karmada_vc_agent.views.left_pods import LeftPods
 from karmada_vc_agent.views.membership import Membership
 from karmada_vc_agent.views.node_trust import NodeTrust
@@ -54,11 +55,12 @@ class Stores:
     ) -> None:
         node_codec: StructCodec[Node] = StructCodec(Node)
         pod_codec: StructCodec[Pod] = StructCodec(Pod)
-        raw = RawCodec()
         clusters = cluster_store()
         self.nodes: Store[Node] = Store(node_codec, {ADDRESS_INDEX: addresses_of})
         self.pods: Store[Pod] = Store(pod_codec, pod_indexes())
-        self.namespaces: Store[Object] = Store(raw, HOST_OBJECT_INDEXES)
+        self.kept = KeptObjects(virtual_clusters, self._cluster_on)
+        self.host_codec = HostCodec(self.kept)
+        self.namespaces: Store[Object] = Store(self.host_codec, HOST_OBJECT_INDEXES)
         agent = agent_id(config.agent_namespace, config.agent_name)
         self.clusters = HubClusters(clusters, host_uid, virtual_clusters, agent, judgements)
         self.membership = Membership(virtual_clusters, self.nodes, self.clusters.created_at)
@@ -74,7 +76,7 @@ class Stores:
         hub, host = clients.hub, clients.host
         self.of_host: tuple[Lists, ...] = (
             Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
-            Reflector(host, "/api/v1/namespaces", raw, self.namespaces),
+            Reflector(host, "/api/v1/namespaces", self.host_codec, self.namespaces),
             Reflector(host, "/api/v1/pods", pod_codec, self.pods),
         )
         of_hub = (
@@ -84,6 +86,9 @@ class Stores:
         )
         self.of_hub: Lists = of_hub
         self.reflectors: tuple[Lists, ...] = (of_hub, *self.of_host)
+
+    def _cluster_on(self, namespace: str) -> str:
+        return self.claims.cluster_on(namespace)
 
     def _by_name(
         self,

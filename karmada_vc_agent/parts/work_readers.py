@@ -55,6 +55,7 @@ class WorkReaders:
             self.scope,
             IDLE_S,
             are_ours=True,
+            codec=common.stores.host_codec,
         )
         self.group_informers = InformerSet(
             host, {}, signals.node_group.emit, supervisor=common.supervisor

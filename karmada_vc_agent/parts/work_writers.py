@@ -55,6 +55,7 @@ class WorkWriters:
         )
         self.events = WorkEvents(self.recorder)
         common.signals.bound_met.subscribe(self._bound_met)
+        common.stores.kept.over.subscribe(self._kept_less)
         common.held.changed.subscribe(self._hold_changed)
         former = partial(former_names, common.virtual_clusters)
         self.kept, self.owned = NotedObjects(), NotedObjects()
@@ -161,6 +162,12 @@ class WorkWriters:
         if found is not None:
             self.events.bound_met(found, text)
 
+    def _kept_less(self, cluster: str, text: str) -> None:
+        """Tell of a virtual cluster that has more on the host than is kept in memory."""
+        found = self._common.stores.clusters.ours(cluster)
+        if found is not None:
+            self.events.kept_less(found, text)
+
     def _hold_changed(self, cluster: str, namespace: str, reason: str | None) -> None:
         """Tell of a namespace that an administrator holds, or holds no more."""
         found = self._common.stores.clusters.ours(cluster)
@@ -189,5 +196,6 @@ class WorkWriters:
             self.shared_objects,
             self.shared_names,
             self._adoptions,
+            self._common.stores.kept,
         )
         return tuple(keeper.forget_cluster for keeper in keepers)

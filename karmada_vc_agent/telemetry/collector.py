@@ -5,7 +5,7 @@ Only for virtual clusters whose Cluster is on the hub and ours; the series of ot
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,7 @@ class Sources:
     quota_stalled: virtual cluster -> whether its quota cannot be divided.
     not_served: source -> how much of what it found is not served.
     missing_rights: virtual cluster -> the rights that are missing for it.
+    bounds_met: (virtual cluster, bound) of each bound that one exceeds.
     """
 
     clusters: HubClusters
@@ -69,6 +70,7 @@ class Sources:
     quota_stalled: Callable[[], Mapping[str, bool]] = dict
     not_served: Callable[[], Mapping[str, int]] = dict
     missing_rights: Callable[[], Mapping[str, Collection[str]]] = dict
+    bounds_met: Callable[[], Iterable[tuple[str, str]]] = tuple
 
 
 class MetricsCollector:
@@ -121,7 +123,6 @@ class MetricsCollector:
     def samples(self) -> Iterator[Sample]:
         """Return all current samples."""
         served = [name for name in self._names if self._c.clusters.ours(name) is not None]
-        refused = Counter(self._c.refused())
         for name in served:
             yield from self._of_cluster(name)
         escaped = self._c.escaped()
@@ -134,9 +135,8 @@ class MetricsCollector:
         missing = self._c.missing_rights()
         for name in served:
             yield Sample("virtual_cluster_missing_rights", (name,), len(missing.get(name, ())))
-        for (name, code), count in sorted(refused.items()):
-            if name in served:
-                yield Sample("virtual_cluster_refused_manifests", (name, code), count)
+        yield from _by_code("virtual_cluster_refused_manifests", self._c.refused(), served)
+        yield from _by_code("virtual_cluster_bounds_met", self._c.bounds_met(), served)
         for controller in self._c.controllers():
             yield from _of_queue(controller, served)
         for source, count in sorted(self._c.not_served().items()):
@@ -212,3 +212,12 @@ def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sa
         depth, oldest_s = waiting.get(name, (0, 0.0))
         yield Sample("virtual_cluster_queue_depth", (name, label), depth)
         yield Sample("virtual_cluster_queue_oldest_seconds", (name, label), oldest_s)
+
+
+def _by_code(
+    family: str, found: Iterable[tuple[str, str]], served: Container[str]
+) -> Iterator[Sample]:
+    """Yield how often each code was found of each virtual cluster that is served."""
+    for (name, code), count in sorted(Counter(found).items()):
+        if name in served:
+            yield Sample(family, (name, code), count)

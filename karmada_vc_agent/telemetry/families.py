@@ -80,6 +80,9 @@ ASKED: dict[str, Asked] = {
     "virtual_cluster_refused_manifests": Asked(
         "Number of manifests that are currently refused, by code.", (CLUSTER, "code")
     ),
+    "virtual_cluster_bounds_met": Asked(
+        "Whether it has more than a bound allows (1), by bound.", (CLUSTER, "bound")
+    ),
     "virtual_cluster_nodes": Asked("Number of nodes of the virtual cluster.", (CLUSTER,)),
     "virtual_cluster_node_overlaps": Asked(
         "Number of its nodes that another virtual cluster also selects.", (CLUSTER,)

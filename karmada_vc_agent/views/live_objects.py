@@ -7,6 +7,7 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.views.kept_objects import Identity
 
 StoreOf = Callable[[Resource], Store[Object] | None]
 """The informer store of a resource, or None if it has none."""
@@ -20,22 +21,25 @@ class LiveObjects:
         self._store_of = store_of
 
     def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return an object if the informer has it; sends no request."""
-        store = self._store_of(resource)
-        return store.get(namespace, name) if store is not None else None
+        """Return an object if the informer has it whole; sends no request."""
+        found = self._stored(resource, namespace, name)
+        return None if isinstance(found, Identity) else found
 
     async def known(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object; what a synced informer lacks does not exist, or is not ours."""
-        cached = self.cached(resource, namespace, name)
-        store = self._store_of(resource)
-        if cached is not None or (store is not None and store.is_synced):
-            return cached
-        return await self.fresh(resource, namespace, name)
+        found, store = self._stored(resource, namespace, name), self._store_of(resource)
+        if found is None and store is not None and store.is_synced:
+            return None
+        return await self.live(resource, namespace, name)
 
     async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object; asks the server for what the informer lacks."""
         cached = self.cached(resource, namespace, name)
         return cached if cached is not None else await self.fresh(resource, namespace, name)
+
+    def _stored(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        store = self._store_of(resource)
+        return store.get(namespace, name) if store is not None else None
 
     async def fresh(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object from the server. Raises KubeError."""

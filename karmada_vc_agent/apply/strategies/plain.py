@@ -32,7 +32,7 @@ class Plain(OwnObject):
         if not holds_names(key.gvk):
             return await self._write(target)
         await self._names.wait_listed(target.object.obj)
-        live = self._host_objects.cached(target.resource, key.namespace, key.name)
+        live = await self._host_objects.known(target.resource, key.namespace, key.name)
         with self._names.taking(target.object.obj, live, target.work) as taken:
             result = await self._write(target)
         if isinstance(result, Foreign):

@@ -28,7 +28,7 @@ class Service(OwnObject):
             target.check_of(translated),
             target.as_user(translated),
         )
-        live = self._host_objects.cached(resource, key.namespace, key.name)
+        live = await self._host_objects.known(resource, key.namespace, key.name)
         desired = node_ports.keep_assigned(translated.obj, live)
         try:
             result = await self._host_objects.apply(resource, desired, check, as_user)

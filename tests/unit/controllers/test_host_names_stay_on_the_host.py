@@ -73,7 +73,7 @@ class _Refusing(HostObjects):
     async def apply(self, *_: Any) -> Applied:
         raise InvalidError(422, "Invalid", self._text)
 
-    def cached(self, *_: Any) -> None:
+    async def known(self, *_: Any) -> None:
         return None
 
 
