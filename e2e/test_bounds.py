@@ -3,17 +3,12 @@
 import time
 
 from e2e.lab import objects
-from e2e.lab.accounts import role_binding, service_account, subject
 from e2e.lab.api import Object
 from e2e.lab.interpreting import events_of
-from e2e.lab.lab import CLUSTERS, Group, Lab
+from e2e.lab.lab import CLUSTERS, Lab
 from e2e.lab.wait import eventually, wait_gone
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
-from karmada_vc_agent.model.karmada import execution_namespace
 
 REFUSED = "BoundExceeded"
-MOST = 0.8 * 512 * 2**20
-"""Of the memory limit in manifests/."""
 
 
 def test_works_over_a_bound_are_refused_by_age_and_come_in_when_there_is_room(lab: Lab) -> None:
@@ -59,55 +54,6 @@ def test_works_over_a_bound_are_refused_by_age_and_come_in_when_there_is_room(la
     assert "may have 3 manifests in one Work" in str(found["status"]["conditions"])
     lab.hub.delete(many)
     wait_gone(lab.hub, many)
-
-
-def test_two_tenants_do_not_fill_the_memory_of_the_agent(lab: Lab) -> None:
-    """Objects of 0.95 MB made on the host, and Works of tiny keys, of both at once."""
-    groups = [lab.group(letter, nodes=0) for letter in "ab"]
-    agent = lab.serve(*groups)
-    namespace = lab.namespace()
-    tiny = {f"k{n}": "" for n in range(75_000)}
-    works: list[list[str]] = []
-    for group in groups:
-        lab.wait_applied(lab.create_work(group, "first", objects.config_map(namespace)))
-        _fill_host(lab, group, namespace)
-        maps = [objects.config_map(namespace, f"tiny-{n:02}") | {"data": tiny} for n in range(9)]
-        works.append([lab.create_work(group, each["metadata"]["name"], each) for each in maps])
-    for group, (first, *_, last) in zip(groups, works, strict=True):
-        lab.wait_applied(first)
-        assert REFUSED in str(lab.wait_applied(last, "False")["status"])
-        eventually(_kept_less, lab, group.name)
-    assert agent.most_memory() < MOST
-    agent.restart()
-    lab.wait_serving(agent)
-    for group in groups:
-        last = lab.create_work(group, "last", objects.config_map(namespace, "last"))
-        assert REFUSED in str(lab.wait_applied(last, "False")["status"])
-    time.sleep(10.0)  # lists of the host come beside the first Works
-    assert agent.most_memory() < MOST
-    for made in works:
-        for each in made:
-            lab.hub.delete(each)  # the hub alone takes minutes for them
-    for made in works:
-        wait_gone(lab.hub, made[-1])
-
-
-def _fill_host(lab: Lab, group: Group, namespace: str) -> None:
-    """Make objects as an account of the tenant, every other one as if a Work had made it."""
-    lies_in = group.host_namespace(namespace)
-    account = service_account(lab.host, lies_in, "bot", lab.directory)
-    lab.host.create(role_binding(lies_in, "edit", subject(lies_in, "bot")))
-    work = {WORK_ANNOTATION: f"{execution_namespace(group.name)}/first"}
-    for number in range(100):
-        made = objects.config_map(lies_in, f"large-{number}", text="x" * 950_000)
-        made["metadata"]["labels"] = {CLUSTER_LABEL: group.name}
-        made["metadata"]["annotations"] = work if number % 2 else {}
-        eventually(account.create, made)
-
-
-def _kept_less(lab: Lab, name: str) -> None:
-    found = [event["message"] for event in _events_of_cluster(lab, name)]
-    assert any("objects on the host in memory" in text for text in found)
 
 
 def _events_of_cluster(lab: Lab, name: str) -> list[Object]:

@@ -185,11 +185,6 @@ class Agent:
         assert self._process is not None, "the agent does not run"
         return self._process.pid
 
-    def most_memory(self) -> int:
-        """Return the most memory, in bytes, that it had since its start."""
-        lines = Path(f"/proc/{self.process_id}/status").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
-
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
