@@ -12,6 +12,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.bounds import HOST_BYTES, Bounds
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, WORK_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
+from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
 from karmada_vc_agent.views.kept_objects import HostCodec, Identity, KeptObjects, Whole
 from karmada_vc_agent.views.live_objects import LiveObjects
@@ -26,7 +27,7 @@ class Keeping:
     """A store of host objects of branch-a, whose bound is 8 MiB."""
 
     def __init__(self) -> None:
-        vcs = {"branch-a": objects.virtual_cluster("branch-a", bounds=Bounds(bytes=8 * MIB))}
+        vcs = {"branch-a": objects.virtual_cluster("branch-a", bounds=Bounds(bytes=Size(8 * MIB)))}
         self.over: list[str] = []
         namespaces = {"of-a": "branch-a"}
         self.kept = KeptObjects(vcs, lambda name: namespaces.get(name, ""))

@@ -13,6 +13,7 @@ from karmada_vc_agent.kube.listing import FIRST_PAGE
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.memory import bytes_of
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 from karmada_vc_agent.views.work_bounds import NAMESPACES_KEPT, WorkBounds, WorkCodec
 from karmada_vc_agent.views.work_watches import ALL_WORKS_PATH, WorkWatches
@@ -279,7 +280,7 @@ def test_works_of_tiny_keys_count_what_they_hold() -> None:
     tiny = {**config_map("c"), "data": {f"k{n}": "" for n in range(40_000)}}
     works = [work(f"w-{n:02}", tiny, created=n) for n in range(30)]
     content = orjson.dumps({"kind": "WorkList", "metadata": {}, "items": works})
-    bounds = WorkBounds({"branch-a": objects.virtual_cluster(bounds=Bounds(bytes=10 * MIB))})
+    bounds = WorkBounds({"branch-a": objects.virtual_cluster(bounds=Bounds(bytes=Size(10 * MIB)))})
     tracemalloc.start()
     page = WorkCodec(bounds).page(content)
     now, most = tracemalloc.get_traced_memory()
