@@ -101,7 +101,8 @@ def _wide(scene: Scene, namespace: str) -> Iterator[Object]:
     yield _ingress(namespace)
     yield _ingress(namespace, "")
     yield _ingress(namespace, f"wide.{domain}", f"*.{domain}")
-    yield _ingress(namespace, f"wide.{domain}", **{_ALIAS: f"~^.*{domain}"})
+    for alias in (f"~^.*{domain}", f".{domain}"):
+        yield _ingress(namespace, f"wide.{domain}", **{_ALIAS: alias})
 
 
 def _outcome(scene: Scene, tenant: Api, manifests: Iterator[Object]) -> str:

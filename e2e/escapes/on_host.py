@@ -171,25 +171,30 @@ def _proxy(scene: Scene) -> str:
         "metadata": {"name": "escape", "namespace": scene.home},
         "spec": {"rules": [{"host": f"{scene.lab.id}.example.com", "http": {"paths": paths}}]},
     }
-    made = scene.tenant.create(ingress)
+    service = objects.service(scene.home, "escape")
+    paths_made = [path_of(scene.tenant.create(each)) for each in (ingress, service)]
     try:
         return all_alike(
             answer(
                 refused_by_policy,
                 scene.tenant.patch,
-                path_of(made) + part,
+                path + part,
                 {"metadata": {"annotations": {key: value}}},
             )
+            for path in paths_made
             for part in ("", "/status")
             for key, value in (
                 ("nginx.ingress.kubernetes.io/server-snippet", "x;"),
+                ("haproxy.org/backend-config-snippet", "x"),
                 ("haproxy-ingress.github.io/config-backend", "x"),
+                ("ingress.kubernetes.io/config-backend", "x"),
                 ("haproxy.org/server-crt", foreign),
                 ("nginx.ingress.kubernetes.io/auth-secret", foreign),
             )
         )
     finally:
-        scene.tenant.delete(path_of(made))
+        for path in paths_made:
+            scene.tenant.delete(path)
 
 
 def _chooses_node_of_volume(scene: Scene) -> str:

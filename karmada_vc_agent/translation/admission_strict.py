@@ -12,11 +12,12 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.translation.admission_objects import PolicyOwner, cel_list, homes
-from karmada_vc_agent.translation.guards import ALIAS_ENDS, MANY_MARKS
+from karmada_vc_agent.translation.admission_objects import PolicyOwner, cel_list, cel_text, homes
+from karmada_vc_agent.translation.guards import ALIASES, PATTERN_ENDS
 from karmada_vc_agent.translation.names import HASH_LENGTH, HASH_MARK, NamespaceTemplate
 from karmada_vc_agent.translation.shared_keys import (
     DNS_NAMES,
+    HOST_KEYS,
     LOAD_BALANCER_KEYS,
     NETWORK_SOURCES,
     POD_ADDRESSES,
@@ -30,6 +31,7 @@ _HOLDS = (
     (Guard.LOAD_BALANCER_ADDRESSES, _INGRESSES),
     (Guard.LOAD_BALANCER_CLASSES, _SERVICES),
     (Guard.EXTERNAL_NAMES, _SERVICES),
+    (Guard.FOREIGN_ENDPOINTS, _SERVICES),
     (Guard.FOREIGN_ENDPOINTS, _INGRESSES),
     (Guard.EXTERNAL_DNS, _SERVICES),
     (Guard.EXTERNAL_DNS, _INGRESSES),
@@ -93,9 +95,13 @@ def unless_allowed(owner: PolicyOwner, guard: Guard, expression: str) -> str:
 def strict_validations(owner: PolicyOwner) -> list[Object]:
     """Return the validations of Services and Ingresses in Strict; existing values may stay."""
     no_address = _kept("loadBalancerIP")
-    no_alias = _no_ends(ALIAS_ENDS, f"{cel_list(MANY_MARKS)}.exists(m, {_NEW}[k].contains(m))")
+    matches_many = f"!{_NEW}[k].matches({cel_text(ALIASES)})"
+    no_alias = f"{_no_ends(PATTERN_ENDS)} && {_no_ends(HOST_KEYS, matches_many)}"
     few_hosts = (
         "variables.new_hosts.all(h, h != '' && !h.startsWith('*') || h in variables.old_hosts)"
+        " && (!has(object.spec.tls) || object.spec.tls.all(t, !has(t.hosts)"
+        " || t.hosts.all(h, !h.startsWith('*'))"
+        " || oldObject != null && has(oldObject.spec.tls) && t in oldObject.spec.tls))"
     )
     rules = (
         (

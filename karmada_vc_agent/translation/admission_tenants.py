@@ -25,7 +25,7 @@ from karmada_vc_agent.translation.admission_strict import (
     unless_allowed,
     variables_by_cluster,
 )
-from karmada_vc_agent.translation.guards import PROXY_CONFIG
+from karmada_vc_agent.translation.guards import PROXY_CONFIGS
 from karmada_vc_agent.translation.names import HASH_MARK, NAME_SEPARATOR
 from karmada_vc_agent.translation.namespace_defaults import BINDING_NAMES
 from karmada_vc_agent.translation.references import (
@@ -134,7 +134,7 @@ def shared_proxies(owner: PolicyOwner) -> Object:
     writes_proxy = " || ".join(
         (
             *(f"k.endsWith('{end}')" for end in _SNIPPETS),
-            f"k.startsWith('{PROXY_CONFIG}')",
+            *(f"k.startsWith('{start}')" for start in PROXY_CONFIGS),
         )
     )
     names_other = (
@@ -177,13 +177,12 @@ def shared_proxies(owner: PolicyOwner) -> Object:
                 "expression": unless_allowed(
                     owner,
                     Guard.PROXY_SNIPPETS,
-                    f"{is_service} || {new}.all(k, {unchanged} || !({writes_proxy}))",
+                    f"{new}.all(k, {unchanged} || !({writes_proxy}))",
                 ),
                 "message": "the annotation changes the configuration of a shared proxy: remove it",
             },
             {
-                "expression": f"{is_service}"
-                f" || {new}.all(k, {unchanged} || !({names_other}) || {own})",
+                "expression": f"{new}.all(k, {unchanged} || !({names_other}) || {own})",
                 "message": (
                     "the annotation refers to an object in another namespace: use one in this "
                     "namespace"
@@ -303,7 +302,10 @@ def pod_limits(owner: PolicyOwner) -> Object:
         f" && {selector}.matchLabels['{CLUSTER_LABEL}'] == variables.cluster"
     )
     old, new = (f"{obj}.metadata.annotations" for obj in ("oldObject", "object"))
-    annotated = f"oldObject == null || has({new}) && (!has({old}) || {old} != {new})"
+    annotated = (
+        f"oldObject == null || has({new}) && (!has({old}) || {old} != {new})"
+        f" && {_somebody_else(owner)}"  # the host's network writes addresses of pods
+    )
     return {
         "failurePolicy": "Fail",
         "matchConstraints": on("", "pods", "CREATE", "UPDATE"),

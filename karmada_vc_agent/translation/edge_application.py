@@ -5,11 +5,12 @@ stay within the virtual cluster (rewriting-rules 3.2). For a NodeGroup KubeEdge 
 selectors afterwards, for labels of nodes it does not, so groups become labels (kubeedge 4).
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import karmada, kinds
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, values_at
 from karmada_vc_agent.model.well_known import NODE_GROUP_LABEL
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.placement import require_node_labels
@@ -20,6 +21,8 @@ NOT_INSIDE = frozenset({kinds.EDGE_APPLICATION})
 """Kinds that are refused inside, in addition to cluster-scoped ones."""
 _SCOPE = "spec.workloadScope"
 _GROUPS, _LABELS = "targetNodeGroups", "targetNodeLabels"
+_IMAGE = re.compile(r"/spec/template/spec/(initContainers|containers)/\d+/image")
+"""What an image overrider may name: KubeEdge replaces the text at any other path, too."""
 MANIFESTS_MAX = 200
 """Each is translated as a manifest of its own."""
 _CONTROLLERS_DOMAIN = f"{kinds.EDGE_APPLICATION.group}/"
@@ -102,8 +105,10 @@ def confine_scope(
     which the host then denies; for labels it writes node affinity (kubeedge 4). One exception: a
     virtual cluster that is selected by this label.
 
-    Refuses NodeScopeForbidden: a group or labels that match other nodes.
+    Refuses NodeScopeForbidden: a group or labels that match other nodes. ReferenceForbidden: an
+    override of anything but an image.
     """
+    _refuse_other_overrides(obj)
     selected = []
     for index, target in enumerate(_targets(obj, _GROUPS)):
         name = dig(target, "name")
@@ -129,6 +134,16 @@ def confine_scope(
         path = f"{_SCOPE}.targetNodeLabels[{index}].labelSelector.matchLabels"
         if isinstance(target, dict):
             require_node_labels(target, path, required)
+
+
+def _refuse_other_overrides(obj: Object) -> None:
+    """Refuse image overriders of other texts: they are written after the translation."""
+    for field in (_GROUPS, _LABELS):
+        place = f"{_SCOPE}.{field}[].overriders.imageOverriders[].predicate.path"
+        for path, value in values_at(obj, place):
+            if not (isinstance(value, str) and _IMAGE.fullmatch(value)):
+                detail = f'{path} "{value}" is no image of a container; leave predicate out'
+                raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
 
 
 def restore_scope(obj: Object, required: Mapping[str, str]) -> None:

@@ -34,6 +34,7 @@ from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.services import own_service
 from karmada_vc_agent.translation.shared_keys import (
     DNS_NAMES,
+    HOST_KEYS,
     LOAD_BALANCER_KEYS,
     OWN_SOURCES,
     POD_ADDRESSES,
@@ -231,6 +232,13 @@ def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
                 yield Finding(code, path, f"{path} {value} {problem}", guard)
 
 
+def _gateway_addresses(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find `addresses`: controllers make them externalIPs of a Service of their own."""
+    for path, address in values_at(obj, "spec.addresses[].value"):
+        problem = f'{path} "{address}" would take over that address on the whole host'
+        yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES)
+
+
 def _load_balancer_keys(obj: Object, _facts: Facts) -> Iterator[Finding]:
     """Find annotations that choose a load balancer or its address."""
     found = annotations_of(obj)
@@ -289,10 +297,11 @@ def _is_dispatched(obj: Object) -> bool:
 # --- DNS names and proxies --------------------------------------------------------------
 
 _SNIPPET = re.compile(r"[/-]snippets?$")
-PROXY_CONFIG = "haproxy-ingress.github.io/config-"
-ALIAS_ENDS = ("/server-alias", "/server-alias-regex")
-MANY_MARKS = "*~^("
-"""Marks of an alias that matches many hosts."""
+PROXY_CONFIGS = ("haproxy-ingress.github.io/config-", "ingress.kubernetes.io/config-")
+PATTERN_ENDS = ("/server-alias-regex", "/redirect-from-regex")
+"""Annotations of an Ingress with a pattern for hosts."""
+ALIASES = "^[ ,]*([A-Za-z0-9][A-Za-z0-9.-]*([ ,]+|$))*$"
+"""Names that match one host each; a leading dot, `*`, `~` and the like match many."""
 
 
 def _external_dns(obj: Object, _facts: Facts) -> Iterator[Finding]:
@@ -313,7 +322,7 @@ def _dns_endpoint(_obj: Object, _facts: Facts) -> Iterator[Finding]:
 def _snippets(obj: Object, _facts: Facts) -> Iterator[Finding]:
     """Find annotations that change the configuration of a proxy."""
     for key in annotations_of(obj):
-        if _SNIPPET.search(key) or key.startswith(PROXY_CONFIG):
+        if _SNIPPET.search(key) or key.startswith(PROXY_CONFIGS):
             path = f'metadata.annotations["{key}"]'
             problem = f"{path} changes the configuration of a shared proxy"
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)
@@ -349,13 +358,15 @@ def _hosts(path: str, *, is_needed: bool) -> Find:
 
 
 def _ingress(obj: Object, facts: Facts) -> Iterator[Finding]:
-    """Find rules, backends and aliases that match many hosts or every host."""
+    """Find rules, certificates, backends and aliases that match many hosts or every host."""
     if dig(obj, "spec", "defaultBackend") and not dig(obj, "spec", "rules"):
         path = "spec.defaultBackend"
         yield _many(f"{path} without rules matches every host", path)
     yield from _hosts("spec.rules[].host", is_needed=True)(obj, facts)
+    yield from _hosts("spec.tls[].hosts[]", is_needed=False)(obj, facts)
     for key, value in annotations_of(obj).items():
-        if key.endswith(ALIAS_ENDS) and any(mark in str(value) for mark in MANY_MARKS):
+        is_pattern = key.endswith(PATTERN_ENDS) and value
+        if is_pattern or (key.endswith(HOST_KEYS) and not re.match(ALIASES, str(value))):
             path = f'metadata.annotations["{key}"]'
             yield _many(f"{path} {value} matches many hosts", path)
 
@@ -424,6 +435,7 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
     GroupKind("networking.k8s.io", "Ingress"): (Check(_ingress, _MANY_HOSTS),),
     GroupKind("externaldns.k8s.io", "DNSEndpoint"): (Check(_dns_endpoint, _DNS),),
     GroupKind(GATEWAY_GROUP, "Gateway"): (
+        Check(_gateway_addresses, {Guard.EXTERNAL_ADDRESSES: None}),
         Check(_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS),
     ),
     GroupKind(GATEWAY_GROUP, "HTTPRoute"): (_ROUTE,),

@@ -7,6 +7,7 @@ conflict (rewriting-rules 4.1, 4.3).
 import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple
 
 from karmada_vc_agent.model.objects import (
@@ -19,6 +20,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.model.well_known import GATEWAY_GROUP
+from karmada_vc_agent.translation.shared_keys import HOST_KEYS
 
 
 class Space(StrEnum):
@@ -35,6 +37,8 @@ class SharedName(NamedTuple):
     name: str
 
 
+_TLS_HOSTS = "spec.tls[].hosts[]"
+"""Of an Ingress: issuers make a certificate for them."""
 _ROUTE = (Space.HOST, "spec.hostnames[]")
 
 HOLDERS: Mapping[GroupKind, tuple[Space, str]] = {
@@ -74,9 +78,9 @@ def index_key(name: SharedName) -> str:
 def _aliases(obj: Object) -> Iterator[tuple[SharedName, str]]:
     """Yield the hosts that annotations of an Ingress add; wildcards are left to guards.py."""
     for key, value in annotations_of(obj).items():
-        if key.endswith("/server-alias"):
+        if key.endswith(HOST_KEYS):
             for host in re.split(r"[\s,]+", value.lower()):
-                if host and not host.startswith(("~", "*")):
+                if host and not host.startswith(("~", "*", ".")):
                     yield SharedName(Space.HOST, host), f'metadata.annotations["{key}"]'
 
 
@@ -86,7 +90,7 @@ def _found(obj: Object) -> Iterator[tuple[SharedName, str]]:
         return
     space, place = row
     yield from _aliases(obj)
-    for path, value in values_at(obj, place):
+    for path, value in chain(values_at(obj, place), values_at(obj, _TLS_HOSTS)):
         name = value.lower() if space is Space.HOST and isinstance(value, str) else value
         name = name.strip("/") if space is Space.REST_PATH and isinstance(name, str) else name
         if isinstance(name, str) and name:

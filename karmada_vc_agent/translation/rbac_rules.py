@@ -58,6 +58,7 @@ _TRANSLATED = frozenset(
 ) | {
     ("", "services/status"),
     ("", "pods/status"),
+    ("", "persistentvolumeclaims/status"),  # by a smaller capacity a quota counts less
     ("resource.k8s.io", "resourceclaims/status"),  # takes devices of any node
     ("storage.k8s.io", "csistoragecapacities"),  # the scheduler reads those of all namespaces
 }

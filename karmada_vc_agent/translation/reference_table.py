@@ -55,6 +55,7 @@ def _nodes(*paths: str) -> tuple[Reference, ...]:
 
 _DATA_SOURCE = "spec.dataSourceRef.namespace"
 
+_PROXIED = (Reference("metadata.annotations", Treatment.PROXY_ANNOTATIONS),)
 _CORE: Mapping[GroupKind, tuple[Reference, ...]] = {
     kinds.PERSISTENT_VOLUME_CLAIM: (
         Reference(_DATA_SOURCE),
@@ -108,9 +109,8 @@ _CORE: Mapping[GroupKind, tuple[Reference, ...]] = {
     GroupKind("networking.k8s.io", "NetworkPolicy"): _selectors(
         "spec.ingress[].from[].namespaceSelector", "spec.egress[].to[].namespaceSelector"
     ),
-    GroupKind("networking.k8s.io", "Ingress"): (
-        Reference("metadata.annotations", Treatment.PROXY_ANNOTATIONS),
-    ),
+    GroupKind("networking.k8s.io", "Ingress"): _PROXIED,
+    kinds.SERVICE: _PROXIED,
     kinds.SERVICE_ACCOUNT: (Reference("secrets[].namespace", Treatment.DROPPED),),
     GroupKind("networking.k8s.io", "IngressClass"): (
         Reference("spec.parameters.namespace", Treatment.REFUSED),

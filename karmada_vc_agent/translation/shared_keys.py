@@ -13,6 +13,8 @@ DNS_NAMES = (
     *("tailscale.com/hostname", "kube-vip.io/loadbalancerHostname"),
 )
 """Give the object a name outside of the cluster."""
+HOST_KEYS = ("/server-alias", "/redirect-from", "cert-manager.io/common-name")
+"""Ends of annotations that give an Ingress further hosts."""
 
 
 def _under(domain: str, *names: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ ALL = {
     "LoadBalancerAddresses/ingresses/a",
     "LoadBalancerClasses/services/a",
     "ExternalNames/services/a",
+    "ForeignEndpoints/services/a",
     "ForeignEndpoints/ingresses/a",
     "ExternalDNS/services/a",
     "ExternalDNS/ingresses/a",

@@ -25,6 +25,7 @@ CLUSTER_SCOPED = (
 BOUND = {"claimRef": {"namespace": "edge", "name": "data"}}
 DNS = "external-dns.alpha.kubernetes.io"
 NGINX = "nginx.ingress.kubernetes.io"
+HAPROXY = "haproxy-ingress.github.io"
 
 
 def manifest(api_version: str, kind: str, **rest: Any) -> Object:
@@ -44,9 +45,15 @@ def ingress(host: str | None = "a.example", **annotations: str) -> Object:
     )
 
 
-def gateway(**listener: str) -> Object:
+def certified(*hosts: str) -> Object:
+    return {"rules": [{"host": "a.example"}], "tls": [{"hosts": list(hosts)}]}
+
+
+def gateway(*addresses: str, **listener: str) -> Object:
     api = "gateway.networking.k8s.io/v1"
-    return manifest(api, "Gateway", spec={"listeners": [{"name": "web", **listener}]})
+    listeners = [{"name": "web", **listener}]
+    values = [{"type": "IPAddress", "value": each} for each in addresses]
+    return manifest(api, "Gateway", spec={"listeners": listeners, "addresses": values})
 
 
 def route(kind: str, *hostnames: str) -> Object:
@@ -167,10 +174,15 @@ GUARDED = [
     (Guard.WILDCARD_HOSTS, ingress(None)),
     (Guard.WILDCARD_HOSTS, ingress("*.example")),
     (Guard.WILDCARD_HOSTS, ingress(**{f"{NGINX}/server-alias": "~^.*$"})),
+    (Guard.WILDCARD_HOSTS, ingress(**{f"{NGINX}/server-alias": "b.example, .example"})),
+    (Guard.WILDCARD_HOSTS, ingress(**{f"{HAPROXY}/server-alias-regex": "."})),
+    (Guard.WILDCARD_HOSTS, ingress(**{f"{HAPROXY}/redirect-from-regex": "b[.]example"})),
+    (Guard.WILDCARD_HOSTS, ingress() | {"spec": certified("a.example", "*.example")}),
     (
         Guard.WILDCARD_HOSTS,
         manifest("networking.k8s.io/v1", "Ingress", spec={"defaultBackend": {"service": {}}}),
     ),
+    (Guard.EXTERNAL_ADDRESSES, gateway("192.0.2.1", hostname="a.example")),
     (Guard.WILDCARD_HOSTS, gateway()),
     (Guard.WILDCARD_HOSTS, gateway(hostname="*.example")),
     (Guard.WILDCARD_HOSTS, route("HTTPRoute", "a.example", "*.example")),
@@ -178,7 +190,9 @@ GUARDED = [
     (Guard.WILDCARD_HOSTS, route("TLSRoute", "*.example")),
     (Guard.PROXY_SNIPPETS, ingress(**{f"{NGINX}/configuration-snippet": "x"})),
     (Guard.PROXY_SNIPPETS, ingress(**{"nginx.org/server-snippets": "x"})),
-    (Guard.PROXY_SNIPPETS, ingress(**{"haproxy-ingress.github.io/config-backend": "x"})),
+    (Guard.PROXY_SNIPPETS, ingress(**{f"{HAPROXY}/config-backend": "x"})),
+    (Guard.PROXY_SNIPPETS, ingress(**{"ingress.kubernetes.io/config-backend": "x"})),
+    (Guard.PROXY_SNIPPETS, service({"haproxy.org/backend-config-snippet": "x"})),
     *(
         (Guard.CONTROLLER_KINDS, manifest(f"{group}/v1", kind))
         for group, kind in (
@@ -205,7 +219,8 @@ HARMLESS = [
     service(type="ExternalName", externalName="web.shop.svc"),
     service(type="ExternalName", externalName="web-0.web.shop.svc.cluster.local."),
     manifest("v1", "Secret", type="Opaque"),
-    ingress(**{f"{NGINX}/server-alias": "b.example"}),
+    ingress(**{f"{NGINX}/server-alias": "b.example,c.example d.example"}),
+    ingress() | {"spec": certified("a.example")},
     gateway(hostname="a.example"),
     route("HTTPRoute"),
     service(type="NodePort", ports=[{"port": 80}]),
