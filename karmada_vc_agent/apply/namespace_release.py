@@ -56,7 +56,9 @@ async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = 
     for binding in own_bindings(agent):
         with suppress(NotFoundError):
             await host.delete(BINDINGS.path(name, binding))
-    return await _patch(host, live, unclaim(live), agent, as_user)
+    # What is known of it may be its identity alone (ADR 63).
+    whole = await host.get(_path(live))
+    return await _patch(host, live, unclaim(whole), agent, as_user)
 
 
 async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: str = "") -> None:

@@ -17,6 +17,7 @@ from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualNamespace
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
 from karmada_vc_agent.translation.translate import HostObject, translate
 from karmada_vc_agent.views.claims import Phase
+from karmada_vc_agent.views.kept_objects import Identity
 from tests.fakes import objects
 from tests.fakes.policies import confine_to_claims
 from tests.fakes.world import AGENT, World, new_world
@@ -219,4 +220,15 @@ async def test_release_can_be_repeated(adopted: World) -> None:
     assert annotations_of(live)[RELEASING_ANNOTATION] == "true"
     for _ in range(2):
         await end_release(adopted.host_client, live, AGENT)
+    assert left(adopted) == ["team", "theirs"]
+
+
+async def test_marks_of_karmada_go_from_a_namespace_kept_by_its_identity(adopted: World) -> None:
+    live = adopted.host.live(PATH)
+    marks = {"work.karmada.io/name": "edge-1"}
+    adopted.host.change(
+        PATH, metadata={**live["metadata"], "annotations": {**annotations_of(live), **marks}}
+    )
+    live = await begin_release(adopted.host_client, adopted.host.live(PATH), AGENT)
+    await end_release(adopted.host_client, Identity(live), AGENT)
     assert left(adopted) == ["team", "theirs"]
