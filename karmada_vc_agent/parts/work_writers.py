@@ -196,6 +196,5 @@ class WorkWriters:
             self.shared_objects,
             self.shared_names,
             self._adoptions,
-            self._common.stores.kept,
         )
         return tuple(keeper.forget_cluster for keeper in keepers)

@@ -6,8 +6,9 @@ tenant who makes objects by the thousand, whatever marks it gives them, slows do
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.signal import Signal
@@ -15,7 +16,14 @@ from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.bounds import HOST_BYTES, Bounds
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.memory import bytes_of
-from karmada_vc_agent.model.objects import NAMESPACE, Object, annotations_of, gvk_of, labels_of
+from karmada_vc_agent.model.objects import (
+    NAMESPACE,
+    Object,
+    annotations_of,
+    gvk_of,
+    labels_of,
+    uid_of,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.planning.quota_shares import POD_COUNTS
 from karmada_vc_agent.translation.host_wide_names import HOLDERS
@@ -42,28 +50,57 @@ _OWN_KINDS = frozenset(gvk.group_kind for gvk in DEFAULT_KINDS)
 _READ_KINDS = _OWN_KINDS | HOLDERS.keys() | POD_COUNTS.keys() | {NAMESPACE.group_kind}
 """Kinds whose content is read whoever made an object; of others if a Work has it."""
 
+_Key = tuple[str, str]
+"""API version and uid: informers of two versions of a kind keep an object each."""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, weakref_slot=True)
 class Account:
-    """What is kept for one virtual cluster: bytes of whole objects, number of those over it."""
+    """What is kept for one virtual cluster: bytes of whole objects, number of those over it.
+
+    A new copy of an object is taken while a store still has the old one: the larger one counts.
+    """
 
     used: int = 0
     over: int = 0
+    _copies: defaultdict[_Key, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def used_with(self, key: _Key, size: int) -> int:
+        """Return the bytes once this copy of an object has replaced the others."""
+        return self.used - self._counted(key) + size
+
+    def add(self, key: _Key, size: int) -> None:
+        """Count a copy of an object."""
+        counted = self._counted(key)
+        self._copies[key].append(size)
+        self.used += max(size - counted, 0)
+
+    def drop(self, key: _Key, size: int) -> None:
+        """Count a copy of an object no more."""
+        counted = self._counted(key)
+        self._copies[key].remove(size)
+        left = self._counted(key)
+        self.used -= counted - left
+        if not left:
+            del self._copies[key]
+
+    def _counted(self, key: _Key) -> int:
+        return max(self._copies.get(key, ()), default=0)
 
 
 class Whole(dict[str, Any]):
     """A complete object, which counts for as long as it is in memory."""
 
-    __slots__ = ("_account", "_size")
+    __slots__ = ("_account", "_counted")
 
     def __init__(self, obj: Object, account: Account, size: int) -> None:
         super().__init__(obj)
-        self._account, self._size = account, size
-        account.used += size
+        self._account, self._counted = account, (_key(obj), size)
+        account.add(*self._counted)
 
     def __del__(self) -> None:
         """Count it no more."""
-        self._account.used -= self._size
+        self._account.drop(*self._counted)
 
 
 class Identity(dict[str, Any]):
@@ -101,7 +138,8 @@ class KeptObjects:
     ) -> None:
         self._virtual_clusters = virtual_clusters
         self._cluster_on = cluster_on
-        self._accounts: defaultdict[str, Account] = defaultdict(Account)
+        # An account exists for as long as anything counts on it.
+        self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
         self.over: Signal[[str, str]] = Signal()
 
     def take(self, obj: Object) -> Object:
@@ -115,9 +153,9 @@ class KeptObjects:
         cluster = self._cluster_on(obj["metadata"].get("namespace") or "") or label
         vc = self._virtual_clusters.get(cluster)
         bounds = vc.bounds if vc is not None else Bounds()
-        account = self._accounts[cluster if vc is not None else ""]
+        account = self._accounts.setdefault(cluster if vc is not None else "", Account())
         size = bytes_of(obj)
-        is_within = not bounds.bytes or account.used + size <= bounds.bytes
+        is_within = not bounds.bytes or account.used_with(_key(obj), size) <= bounds.bytes
         if is_within or (size <= SMALL and kind in _OWN_KINDS):
             return Whole(obj, account, size)
         if not account.over:
@@ -127,12 +165,8 @@ class KeptObjects:
     def met(self) -> Iterable[tuple[str, str]]:
         """Return (virtual cluster, bound) of those that have more than is kept."""
         for cluster, account in self._accounts.items():
-            if cluster and account.over:
+            if cluster in self._virtual_clusters and account.over:
                 yield cluster, HOST_BYTES
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget a virtual cluster that is gone."""
-        self._accounts.pop(cluster, None)
 
 
 class HostCodec(RawCodec):
@@ -153,6 +187,10 @@ def text_of(bounds: Bounds) -> str:
         f"the agent keeps {bounds.bytes} bytes of its objects on the host in memory "
         "(bounds.bytes), and reads the others each time it needs them"
     )
+
+
+def _key(obj: Object) -> _Key:
+    return str(obj.get("apiVersion")), uid_of(obj)
 
 
 def _marks(texts: Mapping[str, str]) -> dict[str, str]:

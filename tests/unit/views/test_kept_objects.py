@@ -27,7 +27,9 @@ class Keeping:
     """A store of host objects of branch-a, whose bound is 8 MiB."""
 
     def __init__(self) -> None:
-        vcs = {"branch-a": objects.virtual_cluster("branch-a", bounds=Bounds(bytes=Size(8 * MIB)))}
+        self.vcs = vcs = {
+            "branch-a": objects.virtual_cluster("branch-a", bounds=Bounds(bytes=Size(8 * MIB)))
+        }
         self.over: list[str] = []
         namespaces = {"of-a": "branch-a"}
         self.kept = KeptObjects(vcs, lambda name: namespaces.get(name, ""))
@@ -162,3 +164,51 @@ def test_an_answer_to_a_write_counts(keeping: Keeping) -> None:
     for n in range(20):
         keeping.store.observe({**large(n), "spec": {}})
     assert sum(isinstance(each, Whole) for each in keeping.store) == 8
+
+
+def newer(each: Object, version: str = "2") -> Object:
+    each["metadata"]["resourceVersion"] = version
+    return each
+
+
+def test_a_new_list_of_what_is_within_the_bound_keeps_it_whole(keeping: Keeping) -> None:
+    keeping.list(large(n) for n in range(8))
+    keeping.list(newer(large(n)) for n in range(8))
+    assert all(isinstance(each, Whole) for each in keeping.store)
+    assert keeping.over == []
+    keeping.list(newer(large(n), "3") for n in range(9))
+    assert sum(isinstance(each, Whole) for each in keeping.store) == 8
+
+
+def test_a_change_of_what_is_within_the_bound_keeps_it_whole(keeping: Keeping) -> None:
+    keeping.list(large(n) for n in range(8))
+    changed = keeping.codec.trim(newer(large(1)))
+    assert isinstance(changed, Whole)
+    keeping.store.apply(changed)
+    del changed
+    assert isinstance(keeping.codec.trim(large(8)), Identity)
+
+
+def test_versions_of_a_kind_count_each(keeping: Keeping) -> None:
+    kept = [keeping.codec.trim(large(n)) for n in range(8)]
+    assert isinstance(keeping.codec.trim({**large(1), "apiVersion": "v2"}), Identity)
+    assert all(isinstance(each, Whole) for each in kept)
+
+
+def test_a_list_that_is_given_up_counts_no_more(keeping: Keeping) -> None:
+    keeping.list(large(n) for n in range(4))
+    given_up = [keeping.codec.trim(newer(large(n))) for n in range(4)]
+    del given_up
+    keeping.list([])
+    assert all(isinstance(keeping.codec.trim(large(n)), Whole) for n in range(8))
+
+
+def test_an_account_lasts_while_anything_counts_on_it(keeping: Keeping) -> None:
+    keeping.list(large(n) for n in range(9))
+    vc = keeping.vcs.pop("branch-a")
+    assert list(keeping.kept.met()) == []
+    keeping.vcs["branch-a"] = vc
+    assert list(keeping.kept.met()) == [("branch-a", HOST_BYTES)]
+    keeping.store.remove(large(8))
+    assert list(keeping.kept.met()) == []
+    assert isinstance(keeping.codec.trim(large(9)), Identity)
