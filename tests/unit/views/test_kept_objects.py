@@ -203,6 +203,43 @@ def test_a_list_that_is_given_up_counts_no_more(keeping: Keeping) -> None:
     assert all(isinstance(keeping.codec.trim(large(n)), Whole) for n in range(8))
 
 
+async def test_what_is_read_is_whole_again_where_there_is_room(
+    keeping: Keeping, host: FakeApiServer, client: ApiClient
+) -> None:
+    last = host.seed(large(8))
+    keeping.list([*(large(n) for n in range(8)), last])
+    live, name = LiveObjects(client, lambda _: keeping.store), last["metadata"]["name"]
+    await live.live(MAPS, "of-a", name)
+    assert live.cached(MAPS, "of-a", name) is None
+    keeping.store.remove(large(0))
+    told: list[Object | None] = []
+    keeping.store.add_handler(lambda old, _: told.append(old))
+    told.clear()
+    await live.live(MAPS, "of-a", name)
+    assert live.cached(MAPS, "of-a", name) == last
+    assert told == []
+    assert list(keeping.kept.met()) == []
+    assert keeping.over == ["branch-a"]
+
+
+async def test_a_later_version_that_is_read_is_left_to_the_watch(
+    keeping: Keeping, host: FakeApiServer, client: ApiClient
+) -> None:
+    """Handlers take a version that is stored already for an echo."""
+    last = host.seed(large(8))
+    keeping.list([*(large(n) for n in range(8)), newer(last, "0")])
+    name = last["metadata"]["name"]
+    keeping.store.remove(large(0))
+    await LiveObjects(client, lambda _: keeping.store).live(MAPS, "of-a", name)
+    assert isinstance(keeping.store.get("of-a", name), Identity)
+
+
+def test_a_larger_bound_counts_as_objects_change(keeping: Keeping) -> None:
+    keeping.list(large(n) for n in range(9))
+    keeping.vcs["branch-a"] = objects.virtual_cluster("branch-a", bounds=Bounds(bytes=Size(0)))
+    assert isinstance(keeping.codec.trim(newer(large(8))), Whole)
+
+
 def test_an_account_lasts_while_anything_counts_on_it(keeping: Keeping) -> None:
     keeping.list(large(n) for n in range(9))
     vc = keeping.vcs.pop("branch-a")
