@@ -2,7 +2,8 @@
 
 What a virtual cluster costs is measured: the time that its requests compute. Whoever used least
 lately is next, and whoever used more than its share waits while another one, that did not, has a
-request in progress. Nobody waits where nobody else asks.
+request in progress that had a turn lately. Nobody waits where nobody else asks, nor for a request
+that waits for its client or for the host.
 """
 
 import asyncio
@@ -41,6 +42,7 @@ class FairTurns:
     ) -> None:
         self._asking = asking
         self._clock = clock
+        self._last_turn: dict[str, float] = {}
         self.used: dict[str, float] = {}
         self._recent: dict[str, tuple[float, float]] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
@@ -56,6 +58,7 @@ class FairTurns:
         """Let go of a virtual cluster that is no longer served."""
         self.used.pop(cluster, None)
         self._recent.pop(cluster, None)
+        self._last_turn.pop(cluster, None)
 
     @types.coroutine
     def measured(self, cluster: str, request: Coroutine[Any, Any, Out]) -> Generator[Any, Any, Out]:
@@ -77,24 +80,28 @@ class FairTurns:
 
     async def turn(self, cluster: str) -> None:
         """Wait for a turn; there is no waiting for the first one in a round."""
-        if not (self._is_dealing or self._waiting or self._is_held_back(cluster)):
-            self._deal_soon()
-            return
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(cluster, deque()).append(waiter)
+        is_first = not (self._is_dealing or self._waiting or self._is_held_back(cluster))
         self._deal_soon()
-        await waiter
-        self.spend(cluster, LEAST_S)
+        if not is_first:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(cluster, deque()).append(waiter)
+            await waiter
+            self.spend(cluster, LEAST_S)
+        self._last_turn[cluster] = self._clock()
 
     def _lately(self, cluster: str) -> float:
         amount, at = self._recent.get(cluster) or (0, 0)
         return amount * math.exp((at - self._clock()) / LATELY_S)
 
     def _is_held_back(self, cluster: str) -> bool:
-        """Whether it used more than its share, and another one that did not waits for answers."""
-        share = SHARE * LATELY_S
+        """Whether it used more than its share, and another one that did not asks and had a turn.
+
+        Others that still wait for one, and used less, are next anyway.
+        """
+        share, since = SHARE * LATELY_S, self._clock() - LATELY_S
         return self._lately(cluster) > share and any(
-            self._lately(other) <= share for other in self._asking()
+            self._lately(other) <= share and self._last_turn.get(other, -math.inf) > since
+            for other in self._asking()
         )
 
     def _deal_soon(self) -> None:

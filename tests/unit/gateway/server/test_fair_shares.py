@@ -76,6 +76,7 @@ async def test_turns_go_by_the_time_that_was_used() -> None:
 async def test_who_used_more_than_its_share_waits_while_another_one_asks() -> None:
     clock, asking = Clock(), ["a", "b"]
     turns = FairTurns(lambda: asking, clock)
+    await turns.turn("b")
     turns.spend("a", 1.0)
     held_back = asyncio.create_task(turns.turn("a"))
     for _ in range(3):
@@ -83,6 +84,22 @@ async def test_who_used_more_than_its_share_waits_while_another_one_asks() -> No
         await turns.turn("b")
     assert not held_back.done()
     clock.now += 1.5  # what "a" used counts for less than its share by now
+    await turns.turn("b")
+    async with asyncio.timeout(5):
+        await held_back
+
+
+async def test_who_waits_for_its_host_or_client_holds_nobody_back() -> None:
+    clock, asking = Clock(), ["a", "b"]
+    turns = FairTurns(lambda: asking, clock)
+    turns.spend("a", 100.0)
+    async with asyncio.timeout(5):
+        await turns.turn("a")  # "b" has had none
+    await turns.turn("b")
+    held_back = asyncio.create_task(turns.turn("a"))
+    await asyncio.sleep(0.01)
+    assert not held_back.done()
+    clock.now += 1.1
     async with asyncio.timeout(5):
         await held_back
 
@@ -90,6 +107,7 @@ async def test_who_used_more_than_its_share_waits_while_another_one_asks() -> No
 async def test_who_used_more_than_its_share_goes_on_where_nobody_else_asks() -> None:
     clock, asking = Clock(), ["a", "b"]
     turns = FairTurns(lambda: asking, clock)
+    await turns.turn("b")
     for cluster in ("a", "c"):
         turns.spend(cluster, 1.0)
     held_back = asyncio.create_task(turns.turn("a"))
@@ -211,6 +229,20 @@ async def test_large_objects_of_others_do_not_break_a_list(lab: Lab) -> None:
         assert b"-v-" not in reply.body
     reply = await lab.ask("/api/v1/configmaps", token=TOKENS["b", "access"], cluster="b")
     assert len(reply.json["items"]) == 41
+
+
+async def test_a_body_that_comes_slowly_holds_nobody_back(lab: Lab) -> None:
+    lab.gateway._turns._clock = Clock()
+    path, length = "/api/v1/namespaces/edge/configmaps", ("Content-Length", "1000")
+    token = TOKENS["b", "access"]
+    _, writer = await lab.open(path, length, token=token, cluster="b", method="POST")
+    async with asyncio.timeout(10):
+        while not lab.limits.in_progress():  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.01)
+        lab.gateway._turns.spend("a", 1.0)
+        assert (await lab.ask(path)).code == 200
+    assert lab.limits.in_progress() == {("b", False): 1}
+    writer.close()
 
 
 async def test_what_is_long_to_translate_stops_nobody(tmp_path: Path) -> None:
