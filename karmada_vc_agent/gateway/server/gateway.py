@@ -231,11 +231,11 @@ class Gateway:
             most = HELD_BYTES >> 20
             text = f"the request body has too many parts: read, it is larger than {most} MiB"
             raise RefusalError(413, text)
+        await self._turns.turn(view.name)  # nobody has a place of all while it is held back
         async with AsyncExitStack() as room:
             if held > HEAVY_BYTES:
                 await _take(room, self._heavy, view.name)
             await _take(room, self._planning, view.name)
-            await self._turns.turn(view.name)
             with view.pinned():
                 planned, used = await _to_its_end(self._planner, request, who, view)
         self._turns.spend(view.name, used)

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from karmada_vc_agent.gateway.identity import Identity
 from karmada_vc_agent.gateway.mapping.exchange import VirtualRequest
 from karmada_vc_agent.gateway.mapping.plan import plan
 from karmada_vc_agent.gateway.server.gateway import HEAVY_BYTES, HELD_BYTES, LONG_PLAN_BYTES
@@ -317,6 +318,25 @@ async def test_bodies_that_are_heavy_once_they_are_read_come_one_after_the_other
         goes_on.set()
         await asyncio.gather(*asked)
         assert set(began) == {"a", "b"}
+
+
+async def test_who_is_held_back_has_no_place_that_others_wait_for(lab: Lab) -> None:
+    turns = lab.gateway._turns
+    turns._clock = Clock()
+    body = orjson.dumps({**config_map("edge", "x"), "data": [{}] * 200_000})
+    path = "/api/v1/namespaces/edge/configmaps"
+    token = TOKENS["b", "access"]
+    assert (await lab.ask(path, token=token, cluster="b")).code == 200
+    turns.spend("a", 1000.0)
+    request = VirtualRequest("POST", path, "", "", "application/json", body)
+    who = Identity("a", "access", "x", (), "vc:a:x", ())
+    with lab.limits.slot("b", is_long=False):
+        held_back = asyncio.create_task(lab.gateway._planned(request, who, lab.gateway._view("a")))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            async with lab.gateway._heavy.taken("b"), lab.gateway._planning.taken("b"):
+                assert not held_back.done()
+    await held_back
 
 
 async def test_a_long_selector_is_mapped_beside_the_loop(tmp_path: Path) -> None:
