@@ -141,6 +141,8 @@ class Gateway:
             self._audit.tell(record)
             is_served = head.cluster in self._state.virtual_clusters
             self._meter.answered(record, head.cluster if is_served else "")
+            if not self._state.sums_of(head.cluster):  # a watch ends after its virtual cluster
+                self._turns.forget(head.cluster)
 
     async def _refuse(self, exchange: Exchange, record: Record, refusal: RefusalError) -> None:
         record.code, record.rejected = refusal.code, refusal.counted

@@ -16,7 +16,7 @@ from karmada_vc_agent.gateway.server.gateway import HEAVY_BYTES, HELD_BYTES, LON
 from karmada_vc_agent.gateway.server.room import Room, held_bytes
 from karmada_vc_agent.gateway.server.statuses import RefusalError
 from karmada_vc_agent.gateway.server.turns import FairTurns
-from tests.fakes.gateway_lab import TOKENS, Lab, config_map, gateway_lab, read_chunk
+from tests.fakes.gateway_lab import TOKENS, Lab, agent_config, config_map, gateway_lab, read_chunk
 
 
 async def test_each_virtual_cluster_has_one_turn_in_a_round() -> None:
@@ -424,6 +424,20 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
     while b"large" not in found or not found.endswith(b"\n"):
         found += await read_chunk(reader)
     return found.splitlines()[-1]
+
+
+async def test_a_watch_that_ends_after_its_virtual_cluster_leaves_nothing(lab: Lab) -> None:
+    turns = lab.gateway._turns
+    reader, writer = await lab.open("/api/v1/namespaces/edge/configmaps?watch=true")
+    await reader.readuntil(b"\r\n\r\n")
+    assert turns.used["a"]
+    lab.state.file.replace_all(v for v in agent_config().virtual_clusters if v.name == "b")
+    writer.close()
+    async with asyncio.timeout(10):
+        while not lab.audit:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.01)
+    assert (turns.used, turns._recent, turns._last_turn) == ({}, {}, {})
+    assert b'member_cluster="a"' not in lab.metrics.text()
 
 
 async def test_a_large_event_of_a_watch_waits_for_room(lab: Lab) -> None:
