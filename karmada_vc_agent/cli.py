@@ -296,19 +296,23 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def metrics_tls(directory: str, tasks: AsyncExitStack) -> ssl.SSLContext:
-    """Return the context for /metrics, by the certificate of a directory if it has one."""
-    try:
-        found = ServingCertificate(Path(directory, "tls.crt"), Path(directory, "tls.key"))
-    except OSError as error:
-        if directory:
+    """Return the context for /metrics, by the certificate of a directory if it has one.
+
+    directory: "": none.
+    """
+    if directory:
+        try:
+            found = ServingCertificate(Path(directory, "tls.crt"), Path(directory, "tls.key"))
+        except OSError as error:
             text = "Serving metrics with a self-signed certificate, which nobody can verify"
             _log.info(text, extra={"reason": str(error)})
-        # Key generation costs 8 MB of memory, and few agents need it.
-        from karmada_vc_agent.kube.serving_certificate import serving_context  # noqa: PLC0415
+        else:
+            tasks.callback(asyncio.create_task(found.run()).cancel)
+            return found.context
+    # Key generation costs 8 MB of memory, and few agents need it.
+    from karmada_vc_agent.kube.serving_certificate import serving_context  # noqa: PLC0415
 
-        return serving_context()
-    tasks.callback(asyncio.create_task(found.run()).cancel)
-    return found.context
+    return serving_context()
 
 
 async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:

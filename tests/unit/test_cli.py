@@ -251,14 +251,14 @@ print(*sorted(heavy & set(sys.modules)))
     assert loaded.stdout.split() == []
 
 
-@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize(("directory", "is_there"), [(".", True), ("absent", False), ("", False)])
 async def test_metrics_have_the_certificate_of_the_directory(
-    tmp_path: Path, is_there: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: str, is_there: bool
 ) -> None:
     certificate, _ = write_certificate(tmp_path)
-    directory = tmp_path if is_there else tmp_path / "absent"
+    monkeypatch.chdir(tmp_path)
     async with AsyncExitStack() as stack:
-        context = metrics_tls(str(directory), stack)
+        context = metrics_tls(directory, stack)
         server = await asyncio.start_server(lambda _, out: out.close(), "127.0.0.1", 0, ssl=context)
         port = server.sockets[0].getsockname()[1]
         trust = trusting(certificate)
