@@ -22,6 +22,7 @@ from e2e.lab.objects import custom_definition
 from e2e.lab.pair import Pair
 from e2e.lab.wait import eventually
 from karmada_vc_agent.gateway.server.room import LARGE_AT_ONCE
+from karmada_vc_agent.gateway.server.turns import TURN_S
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/edge/networkpolicies"
@@ -165,14 +166,17 @@ def _median_s(gateway: Pair) -> float:
 
 @pytest.mark.parametrize("kind", ["selector", "patch"])
 def test_small_requests_that_are_dear_starve_nobody(gateway: Pair, kind: str) -> None:
-    """The machine may be busy otherwise: what is quiet is measured before and after."""
+    """The machine may be busy otherwise: what is quiet is measured before and after.
+
+    Others wait for the turn that is under way, so nobody notices less than two of them.
+    """
     before = _median_s(gateway)
     with _attack(gateway, "a", kind):
         time.sleep(1.0)
         attacked = _median_s(gateway)
     time.sleep(1.0)
     quiet = max(before, _median_s(gateway))
-    assert attacked <= MEDIAN_RATIO * quiet, (quiet, attacked)
+    assert attacked <= MEDIAN_RATIO * max(quiet, 2 * TURN_S), (quiet, attacked)
 
 
 def test_bodies_of_tiny_items_do_not_fill_the_memory(gateway: Pair) -> None:
