@@ -104,12 +104,12 @@ def role(scene: Scene) -> Object:
 
 
 def custom_definition(scene: Scene, kind: str) -> Object:
-    """Return a definition whose group is the lane's own."""
+    """Return a definition whose group is the case's own: one that the host defines is its own."""
     return objects.custom_definition(group_of(scene), kind)
 
 
 def group_of(scene: Scene) -> str:
-    return f"{scene.lane.tag}.differential.example"
+    return f"{scene.case}.{scene.lane.tag}.differential.example"
 
 
 def custom(scene: Scene, kind: str) -> Object:
